@@ -1,0 +1,232 @@
+"""One browser page with one notebook open in JupyterLab, driven as a person would."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from tests.browser.notebooks import read_notebook
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import nbformat
+    from playwright.sync_api import Locator, Page
+
+    from tests.browser.server import LabServer
+
+TIMEOUT = 30.0  # seconds; opening, running and waiting all take one
+
+
+class KernelCodeError(AssertionError):
+    """Code that a test ran in the kernel raised; the message is its traceback."""
+
+
+class Lab:
+    """A notebook in JupyterLab. Cells are counted from 0; times are in seconds.
+
+    Nothing here sleeps: every method returns when what it asked for is the case, and raises
+    `TimeoutError`, saying what the cell showed, when it never was.
+
+    Attributes:
+        page: The Playwright page, for whatever this class does not offer.
+        server: The server it talks to.
+        path: The notebook's file.
+        console: The browser's console so far, "type: text" each, with uncaught errors.
+    """
+
+    def __init__(self, page: Page, server: LabServer, path: Path, kernel: str = "python3") -> None:
+        self.page = page
+        self.server = server
+        self.path = path
+        self.kernel = kernel
+        self.console: list[str] = []
+        page.on("console", lambda message: self.console.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: self.console.append(f"pageerror: {error}"))
+        page.on("dialog", lambda dialog: dialog.accept())  # "leave this page?" on reload
+
+    # Opening
+
+    @property
+    def api_path(self) -> str:
+        """The notebook's path as the server names it."""
+        return self.path.relative_to(self.server.root).as_posix()
+
+    def open(self) -> Lab:
+        """Load JupyterLab, open the notebook and wait for its kernel."""
+        # "reset" forgets the layout of the previous visit
+        self.page.goto(f"{self.server.url}/lab?reset&token={self.server.token}")
+        self.page.wait_for_function("window.jupyterapp !== undefined", timeout=TIMEOUT * 1000)
+        self._call("open", self.api_path, self.kernel, timeout=2 * TIMEOUT)
+        self.page.locator("#jupyterlab-splash").wait_for(state="detached")
+        self._wait("isCurrent")
+        self.wait_idle()
+        return self
+
+    def reload(self, *, fresh_kernel: bool = False) -> Lab:
+        """Load the page again, as after F5: unsaved changes are gone, the kernel's state is not.
+
+        Args:
+            fresh_kernel: Shut the kernel down first, as when the notebook is opened another day.
+        """
+        if fresh_kernel:
+            self.page.goto("about:blank")
+            self.end_kernel()
+        return self.open()
+
+    def close(self) -> None:
+        """Close the page's browser context and shut the kernel down."""
+        self.page.context.close()
+        self.end_kernel()
+
+    def end_kernel(self) -> None:
+        """Shut the kernel down from outside, as the server's "shut down" does."""
+        self.server.end_session(self.api_path)
+
+    # Running
+
+    def run_cell(self, index: int, *, wait: bool = True, timeout: float = TIMEOUT) -> bool | None:
+        """Run one cell and stay on it.
+
+        Args:
+            index: Which cell.
+            wait: True returns when it has finished and the kernel is idle; False as soon as it
+                is running (or queued), for cells that wait for a click.
+            timeout: Seconds to wait for the end.
+
+        Returns:
+            Whether the cell ended without an error; None if not waited for.
+        """
+        before = self._call("start", index)
+        if wait:
+            return self.wait_cell(index, timeout=timeout)
+        self._wait("hasStarted", index, before)
+        return None
+
+    def wait_cell(self, index: int, *, timeout: float = TIMEOUT) -> bool:
+        """Wait for the end of a cell that `run_cell` started; whether it ended without an error."""
+        ok = self._call("finished", index, timeout=timeout, cell=index)
+        self.wait_idle(timeout=timeout)
+        return bool(ok)
+
+    def run_all(self, *, timeout: float = 2 * TIMEOUT) -> bool:
+        """Run all cells and wait; whether all of them ended without an error."""
+        ok = self._call("runAll", timeout=timeout)
+        self.wait_idle(timeout=timeout)
+        return bool(ok)
+
+    def wait_idle(self, *, timeout: float = TIMEOUT) -> None:
+        """Wait until no cell shows `[*]` and the kernel is idle."""
+        self._wait("isIdle", timeout=timeout)
+
+    def set_source(self, index: int, source: str) -> None:
+        """Replace a cell's source."""
+        self._call("setSource", index, source)
+
+    def answer_input(self, prompt: str, answer: str) -> None:
+        """Type an answer into the box of `input(prompt)`; part of the prompt is enough."""
+        # for a moment after an answer the old box is still there: choose by prompt
+        box = self.page.locator(".jp-Stdin").filter(has_text=prompt).locator("input.jp-Stdin-input")
+        box.fill(answer)
+        box.press("Enter")
+
+    # Kernel
+
+    def execute(self, code: str, *, timeout: float = TIMEOUT) -> str:
+        """Run code in the kernel outside any cell and return what it printed.
+
+        Raises:
+            KernelCodeError: The code raised.
+        """
+        done = self._call("execute", code, timeout=timeout)
+        if not done["ok"]:
+            raise KernelCodeError(re.sub(r"\x1b\[[0-9;]*m", "", done["text"]))
+        return str(done["text"])
+
+    def interrupt(self) -> None:
+        """Interrupt the kernel, as the stop button does; does not wait for the effect."""
+        self._call("interrupt")
+
+    def restart(self) -> None:
+        """Restart the kernel and wait until it answers. Outputs stay, as in JupyterLab."""
+        self._call("restart")
+        self.wait_idle()
+
+    def wait_comms(self) -> None:
+        """Wait until every widget's messages have their way into a busy kernel.
+
+        JupyterLab assigns subshells some 20-60 ms after a kernel's first widget appears. A click
+        before that waits for the running cell to end, which no person is quick enough to see.
+        """
+        self._wait("commsReady")
+
+    # Output
+
+    def outputs(self, index: int) -> list[dict[str, Any]]:
+        """A cell's outputs in nbformat's form, from the notebook's model."""
+        outputs: list[dict[str, Any]] = self._call("outputs", index)
+        return outputs
+
+    def text(self, index: int) -> str:
+        """A cell's streams, tracebacks and text/plain, without terminal colours."""
+        return str(self._call("text", index))
+
+    def wait_output(self, index: int, text: str, *, timeout: float = TIMEOUT) -> str:
+        """Wait until a cell's text contains `text`; returns all of the cell's text."""
+        self._wait("hasText", index, text, timeout=timeout, cell=index)
+        return self.text(index)
+
+    def cell(self, index: int) -> Locator:
+        """The whole cell in the page."""
+        return self.page.locator(".jp-Notebook .jp-Cell").nth(index)
+
+    def output(self, index: int) -> Locator:
+        """A cell's output area in the page: what is searched here is never the source."""
+        return self.cell(index).locator(".jp-Cell-outputArea")
+
+    def button(self, name: str, cell: int | None = None) -> Locator:
+        """The button with exactly this accessible name: in one cell's output, or in the page."""
+        where = self.page if cell is None else self.output(cell)
+        return where.get_by_role("button", name=name, exact=True)
+
+    # Document and looks
+
+    def save(self) -> nbformat.NotebookNode:
+        """Save the notebook and read the file back."""
+        self._call("save")
+        self._wait("isSaved")
+        return read_notebook(self.path)
+
+    def theme(self, name: str) -> None:
+        """Switch to a theme (`LIGHT` or `DARK` of `tests.browser.server`) and wait for its style."""
+        self._call("setTheme", name)
+        self._wait("hasTheme", name)
+
+    def shot(self, path: Path, cell: int | None = None) -> Path:
+        """Save a screenshot of the page, or of one cell."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        seen = self.page if cell is None else self.cell(cell)
+        seen.screenshot(path=path, animations="disabled")
+        return path
+
+    # Calls into driver.js
+
+    def _call(self, name: str, *args: Any, timeout: float = TIMEOUT, cell: int | None = None) -> Any:
+        script = "([name, args, limit]) => window.labDriver.call(name, args, limit)"
+        result = self.page.evaluate(script, [name, list(args), timeout * 1000])
+        if result.get("late"):
+            raise self._late(name, args, timeout, cell)
+        return result.get("value")
+
+    def _wait(self, name: str, *args: Any, timeout: float = TIMEOUT, cell: int | None = None) -> None:
+        from playwright.sync_api import TimeoutError as PlaywrightTimeout
+
+        script = "([name, args]) => window.labDriver.check(name, args)"
+        try:
+            self.page.wait_for_function(script, arg=[name, list(args)], timeout=timeout * 1000, polling=20)
+        except PlaywrightTimeout:
+            raise self._late(name, args, timeout, cell) from None
+
+    def _late(self, name: str, args: tuple[Any, ...], timeout: float, cell: int | None) -> TimeoutError:
+        shown = "" if cell is None else f"; cell {cell} shows:\n{self.text(cell)}"
+        return TimeoutError(f"{name}{args} not within {timeout} s{shown}")

@@ -1,0 +1,56 @@
+"""Operations a model may propose, a person reviews and a notebook runs; with the LLM's context under version control.
+
+`%load_ext tract_jupyter` puts `tract` and `tools` into a notebook. `Tract.open(path)` does the same work in a script.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+__version__ = "0.1.0"
+
+# Imported when first used: loading the extension must stay quick.
+_HOME = {
+    "ActionDef": "tract_jupyter.hooks",
+    "CodeAnalyzer": "tract_jupyter.analysis",
+    "CommitInfo": "tract_jupyter.models.commit",
+    "CompiledContext": "tract_jupyter.models.context",
+    "OperationSpec": "tract_jupyter.hooks",
+    "Pending": "tract_jupyter.hooks",
+    "PendingStatus": "tract_jupyter.hooks",
+    "Priority": "tract_jupyter.models.priority",
+    "ToolDeniedError": "tract_jupyter.exceptions",
+    "ToolExecutionError": "tract_jupyter.exceptions",
+    "Tract": "tract_jupyter.tract",
+    "TractError": "tract_jupyter.exceptions",
+}
+
+__all__ = [*_HOME, "__version__", "load_ipython_extension", "unload_ipython_extension"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(import_module(_HOME[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+def load_ipython_extension(shell: InteractiveShell) -> None:
+    """What `%load_ext tract_jupyter` calls."""
+    from tract_jupyter.notebook.extension import load
+
+    load(shell)
+
+
+def unload_ipython_extension(shell: InteractiveShell) -> None:
+    """What `%unload_ext tract_jupyter` calls."""
+    from tract_jupyter.notebook.extension import unload
+
+    unload(shell)

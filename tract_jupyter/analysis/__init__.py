@@ -1,0 +1,30 @@
+"""What a piece of code would do, told before it runs: findings with codes, places, reasons and remedies.
+
+Analysis explains; it contains nothing. It parses and never imports or executes what it looks at.
+"""
+
+from __future__ import annotations
+
+from tract_jupyter.analysis import rules
+from tract_jupyter.analysis.analyzer import CodeAnalyzer
+from tract_jupyter.analysis.findings import (
+    AnalysisResult,
+    Finding,
+    RiskLevel,
+    SandboxMode,
+    SandboxModeError,
+    Span,
+)
+from tract_jupyter.analysis.rules import all_rules
+
+__all__ = [
+    "AnalysisResult",
+    "CodeAnalyzer",
+    "Finding",
+    "RiskLevel",
+    "SandboxMode",
+    "SandboxModeError",
+    "Span",
+    "all_rules",
+    "rules",
+]

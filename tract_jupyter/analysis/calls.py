@@ -1,0 +1,179 @@
+"""What a call may return: the result of getattr, of an import by name, of a fold, of the user's function."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Protocol
+
+from tract_jupyter.analysis import folding
+from tract_jupyter.analysis.names import canonical
+from tract_jupyter.analysis.values import ANY_MODULE, UNKNOWN, Value, constant, named, union
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+
+
+class Evaluator(Protocol):
+    """What this module needs of the resolver."""
+
+    def value(self, node: ast.expr) -> Value:
+        """Evaluate an expression."""
+
+    def returned(self, function: FunctionNode) -> Value:
+        """Evaluate what a user's function returns."""
+
+
+GETATTR = frozenset({"builtins.getattr", "inspect.getattr_static", "builtins.object.__getattribute__"})
+IMPORTERS = frozenset(
+    {
+        "builtins.__import__",
+        "importlib.import_module",
+        "importlib.__import__",
+        "pkgutil.resolve_name",
+        "pydoc.locate",
+        "pydoc.safeimport",
+        "IPython.utils.importstring.import_item",
+        "imp.load_module",
+    }
+)
+LOADERS = frozenset({"load_module", "exec_module", "find_module"})
+"""Methods of import loaders, whatever they were found on."""
+
+_READS_MAPPING = frozenset({"get", "pop", "__getitem__", "setdefault"})
+_PASS_ON = frozenset(
+    {f"builtins.{name}" for name in ("list", "tuple", "set", "sorted", "reversed", "iter", "next", "dict")}
+)
+_CARRIERS = frozenset(
+    {"os", "sys", "subprocess", "builtins", "shutil", "socket", "ctypes", "importlib", ANY_MODULE}
+)
+"""Modules worth following through a function that we do not know: ``nullcontext(os)`` may well be os."""
+
+_PATH_METHODS = frozenset(
+    {"joinpath", "resolve", "expanduser", "absolute", "glob", "rglob", "iterdir", "with_name", "with_suffix"}
+    | {"relative_to", "home", "cwd", "rename", "replace", "readlink"}
+)
+_MODULE_TABLES = frozenset(
+    {"sys.modules", "sys.modules.values()", "sys.modules.items()", "sys.modules.copy()", "gc.get_objects()"}
+)
+
+
+def lookup(owner: Value, key: Value) -> Value:
+    """What subscripting a mapping may yield: ``sys.modules[...]``, ``vars(os)[...]``, a dict display."""
+    found: list[Value] = []
+    if owner.entries is not None:
+        matching = [member for known, member in owner.entries if not key.consts or known in key.consts]
+        found.extend(matching or [member for _, member in owner.entries])
+    if owner.items is not None:
+        found.extend(owner.items)
+    for name in owner.names:
+        if name in _MODULE_TABLES:
+            found.append(named(*(canonical(text) for text in key.texts)) if key.texts else named(ANY_MODULE))
+        elif name.endswith(".__dict__"):
+            owner_name = name.removesuffix(".__dict__")
+            found.append(named(*(canonical(f"{owner_name}.{text}") for text in key.texts)))
+        elif name == "pathlib.Path()":
+            found.append(Value(owner.names, owner.consts))
+    return union(found)
+
+
+def call_value(resolver: Evaluator, node: ast.Call) -> Value:
+    """Evaluate a call."""
+    function = node.func
+    target = resolver.value(function)
+    arguments = [resolver.value(argument) for argument in node.args]
+    found = [resolver.returned(own) for own in target.functions]
+    if isinstance(function, ast.Attribute):
+        found.append(_method(resolver, function, arguments))
+    for name in target.names:
+        special = _SPECIAL.get(name)
+        found.append(special(arguments) if special else _known(name, arguments))
+    if not target.functions:
+        found.extend(_carried(argument) for argument in arguments)
+    return _guessed(union(found), guessed=target.guessed)
+
+
+def _guessed(value: Value, *, guessed: bool) -> Value:
+    if not guessed or value.guessed:
+        return value
+    return Value(value.names, value.consts, value.items, value.entries, value.functions, guessed=True)
+
+
+def _carried(argument: Value) -> Value:
+    return named(*(argument.names & _CARRIERS)) if argument.names else UNKNOWN
+
+
+def _method(resolver: Evaluator, function: ast.Attribute, arguments: list[Value]) -> Value:
+    if function.attr in LOADERS:
+        return named(*(canonical(text) for text in arguments[0].texts)) if arguments else UNKNOWN
+    owner = resolver.value(function.value)
+    if function.attr in _READS_MAPPING and arguments:
+        return lookup(owner, arguments[0])
+    if function.attr == "__getattribute__" and arguments:
+        return attribute_of(owner, arguments[0])
+    if function.attr in {"values", "items", "copy"} and owner.entries is not None:
+        return Value(items=tuple(member for _, member in owner.entries), entries=owner.entries)
+    if "pathlib.Path()" in owner.names and function.attr in _PATH_METHODS:
+        return Value(owner.names, folding.join_path([owner, *arguments[:1]]).consts)
+    return folding.method(owner, function.attr, arguments)
+
+
+def attribute_of(owner: Value, name: Value) -> Value:
+    """What ``getattr(owner, name)`` may yield."""
+    return named(*(canonical(f"{dotted}.{text}") for dotted in owner.names for text in name.texts))
+
+
+def _known(name: str, arguments: list[Value]) -> Value:
+    if name in _PASS_ON:
+        return arguments[0] if arguments else UNKNOWN
+    if name in IMPORTERS:
+        return _imported(arguments)
+    base, _, last = name.rpartition(".")
+    if base == "pathlib.Path" and last in _PATH_METHODS:
+        return Value(named("pathlib.Path()").names, (folding.CONSTANTS.get(f"{name}()", "."),))
+    instance = canonical(f"{name}()")
+    folded = folding.call(name, arguments)
+    known = folding.CONSTANTS.get(instance)
+    return Value(named(instance).names, folded.consts or constant(known).consts)
+
+
+def _imported(arguments: list[Value]) -> Value:
+    texts = arguments[0].texts if arguments else ()
+    return named(*(canonical(text.replace(":", ".")) for text in texts)) if texts else named(ANY_MODULE)
+
+
+def _getattr(arguments: list[Value]) -> Value:
+    return attribute_of(arguments[0], arguments[1]) if len(arguments) > 1 else UNKNOWN
+
+
+def _vars(arguments: list[Value]) -> Value:
+    if not arguments:
+        return named("builtins.globals()")
+    return named(*(f"{name}.__dict__" for name in arguments[0].names))
+
+
+def _mapped(arguments: list[Value]) -> Value:
+    """Fold ``map(chr, [47, 101])``."""
+    if len(arguments) < 2 or arguments[1].items is None:  # noqa: PLR2004 - the function and one iterable
+        return UNKNOWN
+    return Value(
+        items=tuple(
+            union(folding.call(name, [member]) for name in arguments[0].names)
+            for member in arguments[1].items
+        )
+    )
+
+
+def _reversed(arguments: list[Value]) -> Value:
+    if arguments and arguments[0].items is not None:
+        return Value(items=arguments[0].items[::-1])
+    return folding.part(arguments[0], (None, None, -1)) if arguments else UNKNOWN
+
+
+_SPECIAL: dict[str, Callable[[list[Value]], Value]] = {
+    **dict.fromkeys(GETATTR, _getattr),
+    "builtins.vars": _vars,
+    "builtins.map": _mapped,
+    "builtins.reversed": _reversed,
+}

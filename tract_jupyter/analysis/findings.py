@@ -1,0 +1,153 @@
+"""What an analysis yields: findings with a place, a level and advice, and the verdict over all of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tract_jupyter.exceptions import TractError
+
+
+class SandboxModeError(TractError, ValueError):
+    """The name of a mode is none of those that exist; the message lists them."""
+
+
+class RiskLevel(StrEnum):
+    """How much a finding matters, ordered: low < medium < high < critical."""
+
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+    CRITICAL = "critical"
+
+    @property
+    def rank(self) -> int:
+        """Position in the order, 0 for low."""
+        return _RANKS[self.value]
+
+    # A string enum would compare alphabetically: "critical" < "low".
+    def __lt__(self, other: str) -> bool:
+        return self.rank < RiskLevel(other).rank
+
+    def __le__(self, other: str) -> bool:
+        return self.rank <= RiskLevel(other).rank
+
+    def __gt__(self, other: str) -> bool:
+        return self.rank > RiskLevel(other).rank
+
+    def __ge__(self, other: str) -> bool:
+        return self.rank >= RiskLevel(other).rank
+
+
+_RANKS = {"low": 0, "medium": 1, "high": 2, "critical": 3}
+
+
+class SandboxMode(StrEnum):
+    """What findings lead to: nothing at all, a warning, or a refusal to run."""
+
+    DISABLED = "disabled"
+    WARN = "warn"
+    BLOCK_CRITICAL = "block_critical"
+    STRICT = "strict"
+
+    @classmethod
+    def _missing_(cls, value: object) -> SandboxMode:
+        # A misspelt "strict" that quietly became "warn" would switch the protection off.
+        allowed = ", ".join(repr(mode.value) for mode in cls)
+        raise SandboxModeError(f"Unknown analysis mode {value!r}. Use one of {allowed}.")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Span:
+    """A place in the source: lines count from 1, columns from 0, the end column is exclusive.
+
+    Columns count characters, so that a slice of the line is the text meant (``ast`` counts UTF-8 bytes).
+    """
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One piece of advice about one place in the code.
+
+    Attributes:
+        code: The rule's code, such as ``TJ101``; its class docstring is the manual page.
+        category: The rule's subject, such as ``process``.
+        level: How much it matters.
+        span: Where.
+        text: The offending source text, shortened when long.
+        reason: What the code would do.
+        remedy: What to do instead.
+        confidence: 0 to 1; lower where a name or a path had to be guessed.
+    """
+
+    code: str
+    category: str
+    level: RiskLevel
+    span: Span
+    text: str
+    reason: str
+    remedy: str
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysisResult:
+    """All findings of one piece of code, sorted by line, the most severe of a line first.
+
+    Attributes:
+        findings: The advice.
+        imports: Dotted names of what the code imports, sorted.
+        external_paths: Paths outside the workspace that the code hands to something that opens them.
+        analysed: False when the mode was ``disabled`` and nobody looked.
+    """
+
+    findings: tuple[Finding, ...] = ()
+    imports: tuple[str, ...] = ()
+    external_paths: tuple[str, ...] = ()
+    analysed: bool = True
+
+    @property
+    def max_risk_level(self) -> RiskLevel | None:
+        """The highest level found, or None without findings."""
+        return max((finding.level for finding in self.findings), default=None)
+
+    def summary(self) -> str:
+        """One line for a panel's header; source text is left out on purpose."""
+        if not self.analysed:
+            return "Analysis is disabled: nobody looked."
+        if not self.findings:
+            return "No findings. Analysis is advice, not containment."
+        counts = Counter(finding.level for finding in self.findings)
+        parts = ", ".join(f"{counts[level]} {level}" for level in reversed(RiskLevel) if counts[level])
+        worst = max(self.findings, key=lambda finding: finding.level)
+        return f"Findings: {parts}. Worst: {worst.code} ({worst.category}), line {worst.span.line}."
+
+    def blocked_by(self, mode: SandboxMode | str) -> bool:
+        """Whether code with these findings is refused in this mode.
+
+        Raises:
+            SandboxModeError: The mode does not exist.
+        """
+        worst = self.max_risk_level
+        threshold = _BLOCKS_FROM.get(SandboxMode(mode))
+        return worst is not None and threshold is not None and worst >= threshold
+
+
+_BLOCKS_FROM = {SandboxMode.BLOCK_CRITICAL: RiskLevel.CRITICAL, SandboxMode.STRICT: RiskLevel.HIGH}
+
+
+def in_order(findings: list[Finding]) -> tuple[Finding, ...]:
+    """Sort by line, then the most severe first, and drop repetitions of one rule at one place."""
+    unique: dict[tuple[str, Span], Finding] = {}
+    for finding in findings:
+        key = (finding.code, finding.span)
+        known = unique.get(key)
+        if known is None or finding.level > known.level:
+            unique[key] = finding
+    return tuple(sorted(unique.values(), key=lambda f: (f.span.line, -f.level.rank, f.span, f.code)))

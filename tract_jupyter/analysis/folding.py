@@ -1,0 +1,219 @@
+"""Constant folding: what strings, numbers and paths come to, without running anything.
+
+Every fold returns None for "cannot tell". Results stay small (see ``values.MAX_CONST``), because code under
+analysis may say ``"a" * 10**9``.
+"""
+
+from __future__ import annotations
+
+import ast
+import base64
+import binascii
+import os
+import re
+import string
+from typing import TYPE_CHECKING
+
+from tract_jupyter.analysis.values import HOLE, MAX_CONST, Const, Value, constant, lift
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+CONSTANTS: Mapping[str, Const] = {
+    "os.sep": "/",
+    "os.path.sep": "/",
+    "os.pardir": "..",
+    "os.path.pardir": "..",
+    "os.curdir": ".",
+    "string.ascii_lowercase": string.ascii_lowercase,
+    "string.ascii_uppercase": string.ascii_uppercase,
+    "string.ascii_letters": string.ascii_letters,
+    "string.printable": string.printable,
+    "string.digits": string.digits,
+    "os.getcwd()": ".",
+    "tempfile.gettempdir()": "/tmp",  # noqa: S108 - stands for the temporary directory
+    "pathlib.Path.home()": "~",
+    "pathlib.Path.cwd()": ".",
+}
+"""Attributes and argument-free calls with a known value."""
+
+_FIELD = re.compile(r"\{[^{}]*\}")
+_PERCENT = re.compile(r"%[-#0 +]*(?:\(\w*\))?[-#0 +]*\*?\d*(?:\.\d+)?[a-zA-Z]")
+
+
+def binary(operator: ast.operator, left: Value, right: Value) -> Value:
+    """Fold ``left op right``; text joined with something unknown keeps a hole there."""
+    if isinstance(operator, ast.Add):
+        return _add(left, right)
+    if isinstance(operator, ast.Mod) and left.texts:
+        return (
+            constant(*(_PERCENT.sub(HOLE, text) for text in left.texts))
+            if not right.consts
+            else lift(_percent, left, right)
+        )
+    fold = _ARITHMETIC.get(type(operator))
+    return lift(fold, left, right) if fold else Value()
+
+
+def _add(left: Value, right: Value) -> Value:
+    if left.consts and right.consts:
+        return lift(_plus, left, right)
+    if left.texts:
+        return constant(*(text + HOLE for text in left.texts))
+    return constant(*(HOLE + text for text in right.texts))
+
+
+def _plus(left: Const, right: Const) -> Const | None:
+    if isinstance(left, str) and isinstance(right, str):
+        return left + right
+    if isinstance(left, bytes) and isinstance(right, bytes):
+        return left + right
+    return left + right if isinstance(left, int) and isinstance(right, int) else None
+
+
+def _percent(left: Const, right: Const) -> Const | None:
+    return _PERCENT.sub(lambda _: str(right), left) if isinstance(left, str) else None
+
+
+def _times(left: Const, right: Const) -> Const | None:
+    if isinstance(left, int) and isinstance(right, int):
+        return left * right
+    if isinstance(right, int) and not isinstance(left, int):
+        return left * right if 0 <= right * len(left) <= MAX_CONST else None
+    return None
+
+
+def _minus(left: Const, right: Const) -> Const | None:
+    return left - right if isinstance(left, int) and isinstance(right, int) else None
+
+
+def _xor(left: Const, right: Const) -> Const | None:
+    return left ^ right if isinstance(left, int) and isinstance(right, int) else None
+
+
+_ARITHMETIC: Mapping[type[ast.operator], Callable[[Const, Const], Const | None]] = {
+    ast.Mult: _times,
+    ast.Sub: _minus,
+    ast.BitXor: _xor,
+}
+
+
+def item(value: Value, index: Value) -> Value:
+    """Fold ``text[index]``."""
+    return lift(_item, value, index)
+
+
+def _item(text: Const, index: Const) -> Const | None:
+    if isinstance(text, int) or not isinstance(index, int) or not -len(text) <= index < len(text):
+        return None
+    return text[index]
+
+
+def part(value: Value, bounds: tuple[int | None, int | None, int | None]) -> Value:
+    """Fold ``text[start:stop:step]``."""
+    if bounds[2] == 0:
+        return Value()
+    return constant(*(const[slice(*bounds)] for const in value.consts if not isinstance(const, int)))
+
+
+def join_path(parts: list[Value]) -> Value:
+    """Fold ``os.path.join`` and ``Path(a, b)``: an absolute part discards what was before it."""
+    joined = constant("")
+    for index, member in enumerate(parts):
+        known = member if member.consts else constant(HOLE)
+        joined = lift(_join, joined, known) if index else constant(*known.texts)
+    return joined
+
+
+def _join(left: Const, right: Const) -> Const | None:
+    if isinstance(right, bytes):
+        right = right.decode("utf-8", "replace")
+    if not isinstance(left, str) or not isinstance(right, str):
+        return None
+    return right if right.startswith(("/", "~")) or not left else f"{left.rstrip('/')}/{right}"
+
+
+def call(name: str, arguments: list[Value]) -> Value:
+    """Fold the call of a function with a known name."""
+    if name in {"os.path.join", "pathlib.Path"}:
+        return join_path(arguments)
+    if name in _SAME and arguments:
+        return Value(consts=arguments[0].consts)
+    fold = _FUNCTIONS.get(name)
+    return lift(fold, arguments[0]) if fold and arguments else Value()
+
+
+def method(owner: Value, name: str, arguments: list[Value]) -> Value:
+    """Fold a method of text: ``'/'.join(parts)``, ``template.format(...)``, ``text.lower()``."""
+    if not owner.texts:
+        return Value()
+    if name == "join" and arguments:
+        return _joined(owner, arguments[0])
+    if name == "format":
+        return constant(*(_FIELD.sub(HOLE, text) for text in owner.texts))
+    if name == "replace" and len(arguments) > 1:
+        return lift(_replace, owner, arguments[0], arguments[1])
+    fold = _METHODS.get(name)
+    return lift(fold, owner) if fold else Value()
+
+
+def _joined(separator: Value, parts: Value) -> Value:
+    if parts.items is None:
+        return Value(consts=parts.consts) if separator.consts == ("",) else Value()
+    glue = separator.texts[0]
+    pieces = [piece.texts[0] if piece.texts else HOLE for piece in parts.items]
+    return constant(glue.join(pieces)) if len(pieces) <= MAX_CONST else Value()
+
+
+def _replace(text: Const, old: Const, new: Const) -> Const | None:
+    if isinstance(text, str) and isinstance(old, str) and isinstance(new, str):
+        return text.replace(old, new)
+    return None
+
+
+def _character(code: Const) -> Const | None:
+    return chr(code) if isinstance(code, int) and 0 <= code < 0xD800 else None  # noqa: PLR2004 - surrogates
+
+
+def _from_base64(data: Const) -> Const | None:
+    try:
+        return None if isinstance(data, int) else base64.b64decode(data)
+    except (binascii.Error, ValueError):
+        return None
+
+
+def _from_hex(data: Const) -> Const | None:
+    try:
+        return bytes.fromhex(data) if isinstance(data, str) else None
+    except ValueError:
+        return None
+
+
+def _text(data: Const) -> Const | None:
+    return data.decode("utf-8", "replace") if isinstance(data, bytes) else str(data)
+
+
+_SAME = frozenset(
+    {
+        *(f"os.path.{name}" for name in ("expanduser", "abspath", "realpath", "normpath", "expandvars")),
+        *(f"os.{name}" for name in ("fspath", "fsdecode", "fsencode")),
+        "builtins.iter",
+    }
+)
+_FUNCTIONS: Mapping[str, Callable[[Const], Const | None]] = {
+    "builtins.chr": _character,
+    "builtins.str": _text,
+    "base64.b64decode": _from_base64,
+    "base64.urlsafe_b64decode": _from_base64,
+    "bytes.fromhex": _from_hex,
+    "builtins.bytes.fromhex": _from_hex,
+    "binascii.unhexlify": _from_hex,
+    "os.path.dirname": lambda path: os.path.dirname(path) if isinstance(path, str) else None,  # noqa: PTH120
+}
+_METHODS: Mapping[str, Callable[[Const], Const | None]] = {
+    "lower": lambda text: None if isinstance(text, int) else text.lower(),
+    "upper": lambda text: None if isinstance(text, int) else text.upper(),
+    "strip": lambda text: None if isinstance(text, int) else text.strip(),
+    "decode": _text,
+    "encode": lambda text: text.encode("utf-8", "replace") if isinstance(text, str) else None,
+}

@@ -1,0 +1,223 @@
+"""IPython's additions to Python, recognised by a small line scanner of our own.
+
+Magics, shell escapes and help requests become harmless Python on the same number of lines, so that every span
+stays true; what they would do is handed on as `Escape` records. A scanner keeps track of strings and
+brackets, because a line that starts with ``%`` may just as well continue an expression.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from tract_jupyter.analysis.findings import Span
+from tract_jupyter.analysis.source import split_lines
+
+EscapeKind = Literal["shell", "line_magic", "cell_magic", "help"]
+
+_CELL_MAGIC = re.compile(r"%%(?P<name>[\w!.]+)[ \t]*(?P<rest>.*)")
+_ASSIGNED = re.compile(r"=\s*(?P<escape>![^=].*|%[A-Za-z_].*)", re.DOTALL)
+_NO_TARGET = re.compile(r"[=!<>%'\"#()]")
+_MAGIC = re.compile(r"%(?P<name>[A-Za-z_][\w.]*)(?P<rest>.*)", re.DOTALL)
+_HELP = re.compile(r"\?{1,2}\s*%{0,2}[\w.*]+\s*$|%{0,2}[\w.*\[\]'\"]+\s*\?{1,2}\s*$")
+_OPTION = re.compile(r"\s*(?:-[a-zA-Z]\s*\d+|-[a-zA-Z]+|--[\w-]+(?:=\S+)?)(?=\s|$)")
+
+PYTHON_LINE_MAGICS = frozenset({"timeit", "time", "prun", "memit", "mprun", "lprun"})
+"""Line magics whose argument is Python that runs here."""
+
+PYTHON_CELL_MAGICS = frozenset({"timeit", "time", "prun", "capture", "memit", "debug"})
+"""Cell magics whose body is Python that runs here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Escape:
+    """One piece of IPython syntax: its kind, the magic's name, the rest of its text, and where it stands."""
+
+    kind: EscapeKind
+    name: str
+    rest: str
+    span: Span
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Transformed:
+    """Plain Python of the same number of lines, what was replaced, and how far lines were moved left."""
+
+    code: str
+    escapes: tuple[Escape, ...]
+    shifts: dict[int, int]
+
+
+def transform(text: str) -> Transformed:
+    """Replace IPython syntax by harmless Python; text without any comes back as it is."""
+    lines = split_lines(text)
+    shifts = _dedent(lines)
+    scanner = _Scanner(lines, shifts)
+    scanner.run()
+    return Transformed("\n".join(scanner.lines), tuple(scanner.escapes), shifts)
+
+
+def _dedent(lines: list[str]) -> dict[int, int]:
+    """Take the first line's indentation off every line that has it, as IPython does."""
+    first = next((line for line in lines if line.strip()), "")
+    indent = first[: len(first) - len(first.lstrip(" \t"))]
+    shifts: dict[int, int] = {}
+    for index, line in enumerate(lines):
+        if indent and line.startswith(indent):
+            lines[index] = line[len(indent) :]
+            shifts[index + 1] = len(indent)
+    return shifts
+
+
+class _Scanner:
+    """Walks over logical lines and replaces those that are IPython's."""
+
+    def __init__(self, lines: list[str], shifts: dict[int, int]) -> None:
+        self.lines = lines
+        self.shifts = shifts
+        self.escapes: list[Escape] = []
+
+    def run(self) -> None:
+        index = next((i for i, line in enumerate(self.lines) if line.strip()), len(self.lines))
+        if index < len(self.lines) and self.lines[index].startswith("%%"):
+            index = self._cell_magic(index)
+        state = _State()
+        while index < len(self.lines):
+            if state.at_statement:
+                last = self._last(index)
+                if self._replace(index) and not self.lines[index].endswith("\\"):
+                    self.lines[index + 1 : last + 1] = [""] * (last - index)
+                    index = last
+            state.read(self.lines[index])
+            index += 1
+
+    def _cell_magic(self, index: int) -> int:
+        match = _CELL_MAGIC.match(self.lines[index])
+        if match is None:
+            return index
+        name, rest = match["name"], match["rest"]
+        python = name in PYTHON_CELL_MAGICS
+        self._note("cell_magic", name, rest, index, index if python else len(self.lines) - 1)
+        if python:
+            self.lines[index] = (
+                self._blanked(self.lines[index], 2 + len(name)) if rest and name != "capture" else ""
+            )
+            return index + 1
+        self.lines[index:] = [""] * (len(self.lines) - index)
+        return len(self.lines)
+
+    def _replace(self, index: int) -> bool:
+        line = self.lines[index]
+        body = line.lstrip()
+        indent = line[: len(line) - len(body)]
+        if body.startswith("!"):
+            self._note("shell", "!", self._continued(index).lstrip().lstrip("!"), index)
+            self.lines[index] = f"{indent}pass"
+            return True
+        if body.startswith("%"):
+            return self._line_magic(index, indent, body)
+        assigned = _ASSIGNED.search(body)
+        if assigned is not None and assigned.start() and not _NO_TARGET.search(body[: assigned.start()]):
+            return self._assigned(index, indent, assigned)
+        if _HELP.match(body):
+            self._note("help", "?", body, index)
+            self.lines[index] = f"{indent}pass"
+            return True
+        return False
+
+    def _line_magic(self, index: int, indent: str, body: str) -> bool:
+        match = _MAGIC.match(body)
+        if match is None:
+            return False
+        self._note("line_magic", match["name"], match["rest"].strip(), index)
+        python = match["name"] in PYTHON_LINE_MAGICS
+        self.lines[index] = (
+            self._blanked(self.lines[index], len(indent) + 1 + len(match["name"]), indent)
+            if (python and match["rest"].strip())
+            else f"{indent}pass"
+        )
+        return True
+
+    def _assigned(self, index: int, indent: str, match: re.Match[str]) -> bool:
+        escape = match["escape"]
+        magic = _MAGIC.match(escape)
+        if magic is None:
+            self._note("shell", "!", self._continued(index).split("!", 1)[1], index)
+        else:
+            self._note("line_magic", magic["name"], magic["rest"].strip(), index)
+        code = f"{indent}{match.string[: match.start()].rstrip()} = None"
+        if magic is not None and magic["name"] in PYTHON_LINE_MAGICS and magic["rest"].strip():
+            start = len(indent) + match.start("escape") + magic.end("name")
+            code = self._blanked(self.lines[index], start, code + " ")
+        self.lines[index] = code
+        return True
+
+    @staticmethod
+    def _blanked(line: str, start: int, before: str = "") -> str:
+        """Keep the Python that follows a magic and its options in its own columns."""
+        while (option := _OPTION.match(line, start)) is not None:
+            start = option.end()
+        start += len(line[start:]) - len(line[start:].lstrip())
+        head = before if before.strip() else f"{before}0"
+        return f"{head:<{max(start - 1, len(head))}};{line[start:]}" if start < len(line) else f"{before}pass"
+
+    def _continued(self, index: int) -> str:
+        return "\n".join(self.lines[index : self._last(index) + 1])
+
+    def _last(self, index: int) -> int:
+        while self.lines[index].endswith("\\") and index + 1 < len(self.lines):
+            index += 1
+        return index
+
+    def _note(self, kind: EscapeKind, name: str, rest: str, index: int, last: int | None = None) -> None:
+        end = self._last(index) if last is None else last
+        line = self.lines[index]
+        left = self.shifts.get(index + 1, 0)
+        column = len(line) - len(line.lstrip()) + left
+        width = len(self.lines[end]) + self.shifts.get(end + 1, 0)
+        span = Span(index + 1, column, end + 1, width)
+        self.escapes.append(Escape(kind, name, rest, span, "\n".join(self.lines[index : end + 1]).strip()))
+
+
+class _State:
+    """Whether the next line starts a statement: outside strings and brackets, and not continued."""
+
+    def __init__(self) -> None:
+        self.quote = ""
+        self.depth = 0
+        self.continued = False
+
+    @property
+    def at_statement(self) -> bool:
+        return not self.quote and self.depth == 0 and not self.continued
+
+    def read(self, line: str) -> None:
+        """Take the effect of one line of Python on what follows."""
+        index = 0
+        while index < len(line):
+            if self.quote:
+                index = self._in_string(line, index)
+                continue
+            character = line[index]
+            if character == "#":
+                break
+            if character in "'\"":
+                self.quote = character * 3 if line.startswith(character * 3, index) else character
+                index += len(self.quote)
+                continue
+            self.depth = max(0, self.depth + (character in "([{") - (character in ")]}"))
+            index += 1
+        self.continued = line.endswith("\\") and not self.quote and "#" not in line
+        if len(self.quote) == 1 and not line.endswith("\\"):
+            self.quote = ""  # an unfinished string: an error that the parser reports
+
+    def _in_string(self, line: str, index: int) -> int:
+        if line[index] == "\\":
+            return index + 2
+        if line.startswith(self.quote, index):
+            index += len(self.quote)
+            self.quote = ""
+            return index
+        return index + 1

@@ -1,0 +1,93 @@
+"""Canonical dotted names: one name per object, whichever way the code reaches it."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+_ALIASES = {
+    "posix": "os",
+    "nt": "os",
+    "_pickle": "pickle",
+    "cPickle": "pickle",
+    "_io": "io",
+    "_socket": "socket",
+    "_thread": "threading",
+    "_gdbm": "dbm",
+    "__builtins__": "builtins",
+    "__builtin__": "builtins",
+    "posixpath": "os.path",
+    "ntpath": "os.path",
+    "pathlib._local": "pathlib",
+    "io.open": "builtins.open",
+    "os.popen2": "os.popen",
+    "pathlib.PosixPath": "pathlib.Path",
+    "pathlib.WindowsPath": "pathlib.Path",
+    "pathlib.PurePath": "pathlib.Path",
+    "pathlib.PurePosixPath": "pathlib.Path",
+    "IPython.core.getipython.get_ipython": "IPython.get_ipython",
+    "IPython.get_ipython()": "IPython.shell",
+    "IPython.core.interactiveshell.InteractiveShell.instance()": "IPython.shell",
+    "IPython.core.interactiveshell.InteractiveShell": "IPython.shell",
+    "pandas.io.parsers.read_csv": "pandas.read_csv",
+}
+
+_REACHABLE = frozenset(
+    {
+        "os",
+        "posix",
+        "nt",
+        "sys",
+        "subprocess",
+        "builtins",
+        "shutil",
+        "ctypes",
+        "socket",
+        "importlib",
+        "pty",
+        "gc",
+    }
+)
+"""Modules that many others import and so carry as an attribute: ``tempfile._os``, ``typing.sys``."""
+
+_OWN_MEMBERS = frozenset({"asyncio.subprocess"})
+"""Names that look like a carried module and are not."""
+
+_WELL_KNOWN = """
+    os sys subprocess shutil asyncio socket pickle ctypes pathlib importlib builtins gc inspect urllib posix
+    pty multiprocessing marshal runpy glob io codecs tempfile
+"""
+
+ASSUMED = {
+    **{name: name for name in _WELL_KNOWN.split()},
+    "np": "numpy",
+    "pd": "pandas",
+    "Path": "pathlib.Path",
+    "get_ipython": "IPython.get_ipython",
+}
+"""What a name that nobody bound most likely is: an earlier cell that we were not shown imported it."""
+
+
+@lru_cache(maxsize=8192)
+def canonical(dotted: str) -> str:
+    """The one name of what a dotted path leads to.
+
+    Args:
+        dotted: Such as ``tempfile._os.system``, ``posix.system`` or ``pathlib.PosixPath``.
+
+    Returns:
+        Such as ``os.system`` or ``pathlib.Path``; unchanged where nothing is known.
+    """
+    parts = dotted.split(".")
+    for index in range(len(parts) - 1, 0, -1):
+        carried = parts[index] if parts[index] == "__builtins__" else parts[index].lstrip("_")
+        before = ".".join(parts[:index])
+        if carried not in _REACHABLE and carried != "__builtins__":
+            continue
+        if "()" not in before and f"{before}.{carried}" not in _OWN_MEMBERS:
+            parts = [carried, *parts[index + 1 :]]
+            break
+    for length in range(len(parts), 0, -1):
+        alias = _ALIASES.get(".".join(parts[:length]))
+        if alias is not None:
+            return ".".join([alias, *parts[length:]])
+    return ".".join(parts)

@@ -1,0 +1,80 @@
+"""Where a path leads: inside the workspace, into a protected corner of it, out of it, or to another machine.
+
+Only rules that know an operation which *opens* a path ask here; a string that looks like a path is text.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from enum import Enum
+from pathlib import Path
+
+from tract_jupyter.analysis.values import HOLE
+
+_URL = re.compile(r"(?i)^(?!file:)[a-z][a-z0-9+.-]+://")
+_DRIVE = re.compile(r"^[A-Za-z]:[\\/]|^\\\\")
+_ORDINARY_HIDDEN = frozenset(
+    {".cache", ".ipynb_checkpoints", ".venv", ".tox", ".pytest_cache", ".mypy_cache"}
+)
+
+
+class Place(Enum):
+    """Where a path leads."""
+
+    INSIDE = "inside the workspace"
+    PROTECTED = "a hidden or configuration file of the workspace"
+    TEMPORARY = "the temporary directory"
+    OUTSIDE = "outside the workspace"
+    REMOTE = "an address on another machine"
+    UNKNOWN = "a path that is not known before it runs"
+
+
+class Workspace:
+    """Classifies paths against a root; without one, every absolute path counts as outside.
+
+    Symbolic links are followed, since a link inside may lead out. Answers are remembered.
+    """
+
+    def __init__(self, root: str | os.PathLike[str] | None = None) -> None:
+        self.root = None if root is None else os.path.realpath(root)
+        self._temporary = {os.path.realpath(tempfile.gettempdir()), os.path.realpath("/tmp")}  # noqa: S108
+        self._known: dict[str, Place] = {}
+
+    def place(self, text: str) -> Place:
+        """Classify a path as the code spells it; ``values.HOLE`` stands for unknown pieces."""
+        known = self._known.get(text)
+        if known is None:
+            known = self._known[text] = self._classify(text)
+        return known
+
+    def _classify(self, text: str) -> Place:
+        if _URL.match(text):
+            return Place.REMOTE
+        text = re.sub(r"(?i)^file:(//)?", "", text)
+        if text.startswith(HOLE):
+            return Place.UNKNOWN
+        if _DRIVE.match(text) and os.name != "nt":
+            return Place.OUTSIDE
+        base = self.root or os.path.realpath(".")
+        absolute = text.startswith(("/", "~", "$", "%"))
+        try:
+            real = os.path.realpath(os.path.join(base, os.path.expandvars(os.path.expanduser(text))))  # noqa: PTH111, PTH118
+        except (ValueError, OSError):
+            return Place.OUTSIDE  # no path at all (a NUL inside): nothing that a workspace would hold
+        if _within(real, base) and not (absolute and self.root is None):
+            return _protected(os.path.relpath(real, base))
+        return Place.TEMPORARY if any(_within(real, place) for place in self._temporary) else Place.OUTSIDE
+
+
+def _within(path: str, root: str) -> bool:
+    return path == root or path.startswith(root.rstrip(os.sep) + os.sep)
+
+
+def _protected(relative: str) -> Place:
+    hidden = any(
+        part.startswith(".") and part not in _ORDINARY_HIDDEN and part not in {".", ".."}
+        for part in Path(relative).parts
+    )
+    return Place.PROTECTED if hidden else Place.INSIDE

@@ -1,0 +1,296 @@
+"""From an expression to what it may stand for: ``g`` in ``g = getattr(os, "sys" + "tem")`` is ``os.system``.
+
+Evaluation is lazy and remembered per node. It follows bindings in any order (no control flow), stops at
+cycles and at a fixed depth, and treats names that nobody bound as builtins or well-known modules.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import contextlib
+from typing import TYPE_CHECKING
+
+from tract_jupyter.analysis import folding
+from tract_jupyter.analysis.calls import call_value, lookup
+from tract_jupyter.analysis.names import ASSUMED, canonical
+from tract_jupyter.analysis.values import HOLE, UNKNOWN, Value, constant, lift, named, union
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tract_jupyter.analysis.scopes import Binding, Program, Scope
+
+MAX_DEPTH = 60
+"""Nesting that one evaluation follows; deeper parts are still visited as expressions of their own."""
+
+MAX_EVALUATIONS = 20_000
+"""Expressions evaluated before even incomplete results are remembered, so that time stays bounded."""
+
+MAX_ITEMS = 256
+MAX_BINDINGS = 64
+MAX_CALL_SITES = 24
+
+_BUILTINS = frozenset(dir(builtins))
+
+
+class Resolver:
+    """Evaluates the expressions of one program."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._known: dict[ast.AST, Value] = {}
+        self._known_names: dict[tuple[Scope, str], Value] = {}
+        self._active: set[ast.AST] = set()
+        self._cuts = 0
+        self._evaluations = 0
+
+    def value(self, node: ast.expr) -> Value:
+        """What the expression may stand for; the empty value when nothing is known."""
+        known = self._known.get(node)
+        if known is not None:
+            return known
+        evaluate = _EVALUATORS.get(type(node))
+        if evaluate is None:
+            return UNKNOWN
+        if node in self._active or len(self._active) >= MAX_DEPTH:
+            self._cuts += 1
+            return UNKNOWN
+        self._active.add(node)
+        self._evaluations += 1
+        cuts = self._cuts
+        try:
+            found = evaluate(self, node)
+        finally:
+            self._active.discard(node)
+        if self._is_whole(cuts):
+            self._known[node] = found
+        return found
+
+    def _is_whole(self, cuts: int) -> bool:
+        """Whether a result may be remembered: no cycle was cut short in it, or there is no time to care."""
+        return self._cuts == cuts or not self._active or self._evaluations > MAX_EVALUATIONS
+
+    def name(self, name: str, scope: Scope) -> Value:
+        """What a name means in a scope: its bindings, a star import, a builtin, or a well-known module."""
+        found = scope.find(name)
+        if found is None:
+            return self._unbound(name, scope)
+        owner, bindings = found
+        known = self._known_names.get((owner, name))
+        if known is not None:
+            return known
+        cuts = self._cuts
+        value = union(self._bound(binding) for binding in bindings[:MAX_BINDINGS])
+        if self._is_whole(cuts):
+            self._known_names[owner, name] = value
+        return value
+
+    @staticmethod
+    def _unbound(name: str, scope: Scope) -> Value:
+        stars = [module for outer in scope.visible() for module in outer.stars]
+        starred = [canonical(f"{module}.{name}") for module in stars]
+        if name in _BUILTINS:
+            # ``from os import *`` may replace a builtin such as open.
+            return named(f"builtins.{name}", *starred)
+        if starred:
+            return named(*starred)
+        if name in {"__builtins__", "file"}:
+            return named("builtins" if name == "__builtins__" else "builtins.file")
+        assumed = ASSUMED.get(name)
+        return Value(names=frozenset({canonical(assumed)}), guessed=True) if assumed else UNKNOWN
+
+    def _bound(self, binding: Binding) -> Value:
+        if binding.kind == "import":
+            return named(canonical(binding.name))
+        node = binding.node
+        if binding.kind == "param" and isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            return self._argument(node, binding.name)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            return Value(functions=(node,))
+        if not isinstance(node, ast.expr):
+            return UNKNOWN
+        found = self.value(node)
+        if binding.kind == "element":
+            found = element(found)
+        for index in binding.path:
+            found = _member(found, index)
+        return found
+
+    def _argument(self, function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, name: str) -> Value:
+        """What a parameter may be: its default, and what the calls that we see hand over."""
+        arguments = function.args
+        positional = [arg.arg for arg in (*arguments.posonlyargs, *arguments.args)]
+        passed = [
+            default
+            for arg, default in zip(reversed(positional), reversed(arguments.defaults), strict=False)
+            if arg == name
+        ]
+        passed += [
+            default
+            for arg, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+            if arg.arg == name and default is not None
+        ]
+        for call in self._calls_of(function):
+            passed += [keyword.value for keyword in call.keywords if keyword.arg == name]
+            if name in positional and positional.index(name) < len(call.args):
+                passed.append(call.args[positional.index(name)])
+        return union(self.value(expression) for expression in passed)
+
+    def _calls_of(self, function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> list[ast.Call]:
+        parent = self.program.parent_of.get(function)
+        if isinstance(parent, ast.Call) and parent.func is function:
+            return [parent]
+        if isinstance(parent, ast.Assign) and isinstance(parent.targets[0], ast.Name):
+            return self.program.calls.get(parent.targets[0].id, [])[:MAX_CALL_SITES]
+        if isinstance(function, ast.Lambda):
+            return []
+        return self.program.calls.get(function.name, [])[:MAX_CALL_SITES]
+
+    def returned(self, function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> Value:
+        """What a function of the user's own may return."""
+        scope = self.program.scope_of.get(function)
+        return union(self.value(expression) for expression in scope.returns) if scope else UNKNOWN
+
+
+def element(value: Value) -> Value:
+    """What iterating over the value may yield."""
+    if value.items is not None:
+        return union(value.items)
+    return lookup(value, UNKNOWN)
+
+
+def _member(value: Value, index: int) -> Value:
+    if value.items is not None and index < len(value.items):
+        return value.items[index]
+    return element(value)
+
+
+def _name(resolver: Resolver, node: ast.Name) -> Value:
+    scope = resolver.program.scope_of.get(node, resolver.program.module)
+    return resolver.name(node.id, scope)
+
+
+def _attribute(resolver: Resolver, node: ast.Attribute) -> Value:
+    # These lead to the builtins or to a module's globals from whatever object they are read.
+    if node.attr in {"__builtins__", "f_builtins"}:
+        return named("builtins.__dict__", "builtins")
+    if node.attr in {"__globals__", "f_globals", "func_globals"}:
+        return named("builtins.globals()")
+    owner = resolver.value(node.value)
+    if not owner.names:
+        return UNKNOWN
+    names = [canonical(f"{name}.{node.attr}") for name in owner.names]
+    consts = [folding.CONSTANTS[name] for name in names if name in folding.CONSTANTS]
+    if "pathlib.Path()" in owner.names and node.attr == "parent":
+        return Value(names=owner.names, consts=folding.join_path([owner, constant("..")]).consts)
+    return Value(named(*names).names, constant(*consts).consts, guessed=owner.guessed)
+
+
+def _constant(_resolver: Resolver, node: ast.Constant) -> Value:
+    return constant(node.value) if isinstance(node.value, (str, bytes, int)) else UNKNOWN
+
+
+def _binary(resolver: Resolver, node: ast.BinOp) -> Value:
+    left, right = resolver.value(node.left), resolver.value(node.right)
+    if isinstance(node.op, ast.Div) and "pathlib.Path()" in left.names | right.names:
+        return Value(named("pathlib.Path()").names, folding.join_path([left, right]).consts)
+    return folding.binary(node.op, left, right)
+
+
+def _negative(resolver: Resolver, node: ast.UnaryOp) -> Value:
+    if not isinstance(node.op, ast.USub):
+        return UNKNOWN
+    return lift(lambda const: -const if isinstance(const, int) else None, resolver.value(node.operand))
+
+
+def _joined(resolver: Resolver, node: ast.JoinedStr) -> Value:
+    text = constant("")
+    for piece in node.values:
+        inner = (
+            resolver.value(piece.value) if isinstance(piece, ast.FormattedValue) else resolver.value(piece)
+        )
+        text = lift(lambda left, right: f"{left}{right}", text, inner if inner.consts else constant(HOLE))
+    return text
+
+
+def _choice(resolver: Resolver, node: ast.IfExp) -> Value:
+    return union((resolver.value(node.body), resolver.value(node.orelse)))
+
+
+def _either(resolver: Resolver, node: ast.BoolOp) -> Value:
+    return union(resolver.value(member) for member in node.values[:MAX_ITEMS])
+
+
+def _display(resolver: Resolver, node: ast.Tuple | ast.List | ast.Set) -> Value:
+    return Value(items=tuple(resolver.value(member) for member in node.elts[:MAX_ITEMS]))
+
+
+def _produced(resolver: Resolver, node: ast.ListComp | ast.GeneratorExp | ast.SetComp) -> Value:
+    return Value(items=(resolver.value(node.elt),))
+
+
+def _mapping(resolver: Resolver, node: ast.Dict) -> Value:
+    entries = []
+    for key, member in zip(node.keys[:MAX_ITEMS], node.values, strict=False):
+        keys = resolver.value(key).consts if key is not None else ()
+        entries.append((keys[0] if keys else "", resolver.value(member)))
+    return Value(entries=tuple(entries))
+
+
+def _subscript(resolver: Resolver, node: ast.Subscript) -> Value:
+    owner = resolver.value(node.value)
+    if owner is UNKNOWN:
+        return UNKNOWN
+    if isinstance(node.slice, ast.Slice):
+        return _sliced(resolver, owner, node.slice)
+    index = resolver.value(node.slice)
+    if owner.consts and not owner.names:
+        return folding.item(owner, index)
+    if owner.items is not None and index.consts:
+        return union(_at(owner.items, position) for position in index.consts if isinstance(position, int))
+    found = lookup(owner, index)
+    if "builtins.globals()" in owner.names:
+        return union((found, *(resolver.name(key, resolver.program.module) for key in index.texts)))
+    return found
+
+
+def _at(items: tuple[Value, ...], position: int) -> Value:
+    with contextlib.suppress(IndexError):
+        return items[position]
+    return UNKNOWN
+
+
+def _sliced(resolver: Resolver, owner: Value, bounds: ast.Slice) -> Value:
+    numbers: list[int | None] = []
+    for bound in (bounds.lower, bounds.upper, bounds.step):
+        consts = resolver.value(bound).consts if bound is not None else ()
+        first = consts[0] if consts else None
+        if bound is not None and not isinstance(first, int):
+            return Value(items=owner.items)
+        numbers.append(first if isinstance(first, int) else None)
+    start, stop, step = numbers
+    if owner.items is not None:
+        return Value(items=owner.items[start:stop:step] if step != 0 else owner.items)
+    return folding.part(owner, (start, stop, step))
+
+
+_EVALUATORS: dict[type[ast.expr], Callable[..., Value]] = {
+    ast.Name: _name,
+    ast.Attribute: _attribute,
+    ast.Constant: _constant,
+    ast.BinOp: _binary,
+    ast.UnaryOp: _negative,
+    ast.JoinedStr: _joined,
+    ast.IfExp: _choice,
+    ast.BoolOp: _either,
+    **dict.fromkeys((ast.Tuple, ast.List, ast.Set), _display),
+    **dict.fromkeys((ast.ListComp, ast.GeneratorExp, ast.SetComp), _produced),
+    ast.Dict: _mapping,
+    ast.Subscript: _subscript,
+    ast.Call: call_value,
+    ast.NamedExpr: lambda resolver, node: resolver.value(node.value),
+    ast.Await: lambda resolver, node: resolver.value(node.value),
+    ast.Starred: lambda resolver, node: resolver.value(node.value),
+    ast.Lambda: lambda _resolver, node: Value(functions=(node,)),
+}

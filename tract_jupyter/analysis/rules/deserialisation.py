@@ -1,0 +1,98 @@
+"""Data formats that run code when read (TJ108)."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, ClassVar
+
+from tract_jupyter.analysis.rules.base import CRITICAL, HIGH, LOW, MEDIUM, Rule, View, levels, register
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tract_jupyter.analysis.findings import Finding
+    from tract_jupyter.analysis.rules.base import Reference
+
+_HARMLESS_WITH = {
+    "torch.load": ("weights_only", True),
+    "yaml.load": ("Loader", "Safe"),
+    "yaml.load_all": ("Loader", "Safe"),
+}
+_HARMFUL_WITH = {"numpy.load": "allow_pickle", "numpy.lib.npyio.load": "allow_pickle"}
+
+
+@register
+class LoadsObjects(Rule):
+    """Reads a format that can run code.
+
+    ## What it does
+    Reports reading pickles and their relatives (dill, joblib, shelve, marshal, `pandas.read_pickle`), YAML
+    with a loader that builds objects, `torch.load` without `weights_only=True`, `numpy.load` with
+    `allow_pickle`.
+
+    ## Why it matters
+    A pickle is a program: reading one from somebody else runs what they put into it.
+
+    ## Example
+    ```python
+    pickle.loads(data)
+    ```
+
+    ## What to do instead
+    Use JSON, CSV, Parquet or safetensors; `yaml.safe_load`; `torch.load(path, weights_only=True)`.
+    """
+
+    code = "TJ108"
+    name = "loads-objects"
+    category = "deserialisation"
+    level = HIGH
+    effect = "runs code that the data contains"
+    remedy = "Use a format of plain data: JSON, CSV, Parquet, safetensors, yaml.safe_load."
+    symbols: ClassVar = {
+        **levels(
+            CRITICAL, "pickle.load pickle.loads pickle.Unpickler pickle._load pickle._loads pickle._Unpickler"
+        ),
+        **levels(
+            HIGH, "dill.load dill.loads dill.load_session dill.load_module cloudpickle.load cloudpickle.loads"
+        ),
+        **levels(HIGH, "marshal.load marshal.loads shelve.open shelve.Shelf joblib.load jsonpickle.decode"),
+        **levels(HIGH, "pandas.read_pickle pandas.io.pickle.read_pickle pandas.compat.pickle_compat.load"),
+        **levels(CRITICAL, "unsafe_load unsafe_load_all UnsafeLoader", "yaml."),
+        **levels(HIGH, "load load_all full_load full_load_all Loader FullLoader", "yaml."),
+        **levels(
+            HIGH, "torch.load numpy.load numpy.lib.npyio.load torch.jit.load torch.package.PackageImporter"
+        ),
+        **levels(HIGH, "keras.models.load_model tensorflow.keras.models.load_model skops.io.load"),
+        **levels(HIGH, "jsonpickle.loads sklearn.externals.joblib.load xmlrpc.client.loads"),
+        **levels(MEDIUM, "copyreg.pickle copyreg.dispatch_table"),
+        **levels(MEDIUM, "*.__reduce__ *.__reduce_ex__"),
+    }
+    modules: ClassVar = levels(LOW, "pickle marshal shelve dill cloudpickle")
+
+    def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
+        """Some readers are harmless with, or harmful only with, a certain argument."""
+        call = view.call_of(reference.node)
+        given = {keyword.arg: keyword.value for keyword in call.keywords} if call else {}
+        level = reference.level
+        harmful = _HARMFUL_WITH.get(reference.symbol)
+        if harmful is not None and call is not None and not _is_true(given.get(harmful)):
+            return
+        harmless = _HARMLESS_WITH.get(reference.symbol)
+        if harmless is not None and call is not None:
+            argument = given.get(harmless[0]) or (call.args[1] if len(call.args) > 1 else None)
+            if _is_true(argument) or _is_plain_loader(argument):
+                level = LOW
+        if reference.symbol.startswith("yaml.load") and level is LOW:
+            return
+        yield self.finding(
+            view, reference.node, f"{reference.symbol} {self.effect}.", level, reference.confidence
+        )
+
+
+def _is_true(node: ast.expr | None) -> bool:
+    return isinstance(node, ast.Constant) and node.value is True
+
+
+def _is_plain_loader(node: ast.expr | None) -> bool:
+    name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    return name in {"SafeLoader", "CSafeLoader", "BaseLoader", "CBaseLoader"}

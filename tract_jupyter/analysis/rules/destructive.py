@@ -1,0 +1,119 @@
+"""Deleting, moving and changing what exists (TJ203), and statements that do so in a database (TJ206)."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING, ClassVar
+
+from tract_jupyter.analysis.paths import Place
+from tract_jupyter.analysis.rules.base import CRITICAL, HIGH, LIKELY, MEDIUM, Rule, View, levels, register
+from tract_jupyter.analysis.rules.sinks import Effect, Sink, paths_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tract_jupyter.analysis.findings import Finding, RiskLevel
+    from tract_jupyter.analysis.rules.base import Reference
+
+_FIRST = (Sink(Effect.DELETE, 0, ("path", "src", "filename")),)
+_BOTH = (*_FIRST, Sink(Effect.DELETE, 1, ("dst", "target")))
+_OWN = (Sink(Effect.DELETE, -1),)
+
+
+@register
+class Destroys(Rule):
+    """Deletes, moves or changes files.
+
+    ## What it does
+    Reports operations that delete, rename, truncate or change the rights of files. The level rises in a
+    loop, for whole directory trees, and again when the path leads out of the workspace.
+
+    ## Why it matters
+    There is no undo for files.
+
+    ## Example
+    ```python
+    shutil.rmtree("results")
+    ```
+
+    ## What to do instead
+    Move the file to a folder for things to delete, and let a person delete them.
+    """
+
+    code = "TJ203"
+    name = "destroys-files"
+    category = "destructive"
+    level = MEDIUM
+    effect = "deletes, moves or changes files"
+    remedy = "Move it to a folder of things to delete, and let a person delete them."
+    symbols: ClassVar = {
+        **levels(HIGH, "shutil.rmtree os.removedirs send2trash.send2trash"),
+        **levels(
+            MEDIUM,
+            "remove unlink rmdir rename renames replace truncate chmod chown lchown fchmod fchown",
+            "os.",
+        ),
+        **levels(MEDIUM, "shutil.move shutil.chown"),
+        **levels(MEDIUM, "unlink rmdir rename replace chmod lchmod", "pathlib.Path()."),
+        **levels(HIGH, "?.rmtree ?.unlink ?.remove"),
+    }
+
+    def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
+        """Judge by how much goes and by where it is."""
+        own = reference.symbol.startswith("pathlib.")
+        moves = reference.symbol.rpartition(".")[2] in {"rename", "renames", "replace", "move"}
+        sinks = _OWN if own else _BOTH if moves else _FIRST
+        texts = [text for text, _ in paths_of(reference, view, sinks) if text is not None]
+        outside = [text for text in texts if view.workspace.place(text) is Place.OUTSIDE]
+        view.external.extend(outside)
+        level = self._level(reference, view, outside=bool(outside))
+        reason = f"{reference.symbol} {self.effect}{' outside the workspace' if outside else ''}."
+        yield self.finding(view, reference.node, reason, level, reference.confidence)
+
+    def _level(self, reference: Reference, view: View, *, outside: bool) -> RiskLevel:
+        if reference.level is HIGH:
+            return CRITICAL if outside else HIGH
+        return HIGH if outside or view.in_loop(reference.node) else reference.level
+
+
+_STATEMENT = re.compile(
+    r"(?is)^\s*(drop\s+(table|database|schema|view)|truncate\b|alter\s+table|delete\s+from\s+\S+\s*;?\s*$|attach\b)"
+)
+_EXECUTES = frozenset({"execute", "executescript", "executemany", "exec_driver_sql", "sql", "read_sql"})
+
+
+@register
+class DestroysTable(Rule):
+    """Sends a destructive statement to a database.
+
+    ## What it does
+    Reports SQL text that drops, truncates or alters tables, deletes all rows, or attaches another database.
+
+    ## Why it matters
+    Data goes that no notebook holds a copy of.
+
+    ## Example
+    ```python
+    connection.execute("DROP TABLE users")
+    ```
+
+    ## What to do instead
+    Work on a copy of the database, or have a person run the statement.
+    """
+
+    code = "TJ206"
+    name = "destroys-table"
+    category = "destructive"
+    level = MEDIUM
+    effect = "removes data from a database"
+    remedy = "Work on a copy of the database."
+
+    def check(self, view: View) -> Iterator[Finding]:
+        """Look at the text of ``execute`` and its relatives, whatever they are called on."""
+        for node in view.nodes:
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+                continue
+            texts = view.resolver.value(node.args[0]).texts if node.args else ()
+            if node.func.attr in _EXECUTES and any(_STATEMENT.match(text) for text in texts):
+                yield self.finding(view, node, f"The statement {self.effect}.", confidence=LIKELY)

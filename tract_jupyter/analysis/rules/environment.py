@@ -1,0 +1,144 @@
+"""The environment: reading it (TJ501), writing it (TJ502), and stores of secrets (TJ503)."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, ClassVar
+
+from tract_jupyter.analysis.rules.base import HIGH, LOW, MEDIUM, Rule, View, levels, register
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tract_jupyter.analysis.findings import Finding
+    from tract_jupyter.analysis.rules.base import Reference
+
+_CHANGES = frozenset({"update", "setdefault", "pop", "popitem", "clear", "__setitem__", "__delitem__"})
+
+
+@register
+class ReadsEnvironment(Rule):
+    """Reads environment variables.
+
+    ## What it does
+    Reports `os.environ`, `os.getenv` and functions that read `.env` files.
+
+    ## Why it matters
+    API keys and passwords live there; what code reads, it can print, send away or commit.
+
+    ## Example
+    ```python
+    key = os.environ["OPENAI_API_KEY"]
+    ```
+
+    ## What to do instead
+    Let a tool that needs the secret read it, so that it never passes through a cell.
+    """
+
+    code = "TJ501"
+    name = "reads-environment"
+    category = "environment"
+    level = MEDIUM
+    effect = "reads environment variables, which may hold secrets"
+    remedy = "Let the tool that needs the secret read it."
+    symbols: ClassVar = {
+        **levels(MEDIUM, "environ environb getenv getenvb", "os."),
+        **levels(MEDIUM, "dotenv.load_dotenv dotenv.dotenv_values decouple.config environ.Env"),
+        **levels(MEDIUM, "sys.stdin.read"),
+    }
+
+    def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
+        """Writing is TJ502's."""
+        if not _is_write(reference.node, view):
+            yield from super().on_reference(reference, view)
+
+
+@register
+class ChangesEnvironment(Rule):
+    """Changes environment variables.
+
+    ## What it does
+    Reports assignments to `os.environ`, `os.putenv` and `os.unsetenv`.
+
+    ## Why it matters
+    Variables such as `LD_PRELOAD`, `PATH` or `PYTHONPATH` decide which code later programs run.
+
+    ## Example
+    ```python
+    os.environ["LD_PRELOAD"] = "/tmp/x.so"
+    ```
+
+    ## What to do instead
+    Pass settings as arguments, or set them before the kernel starts.
+    """
+
+    code = "TJ502"
+    name = "changes-environment"
+    category = "environment"
+    level = MEDIUM
+    effect = "changes environment variables for everything that starts later"
+    remedy = "Pass settings as arguments."
+    symbols: ClassVar = levels(MEDIUM, "os.environ os.environb os.putenv os.unsetenv")
+
+    def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
+        """Some variables decide which code runs."""
+        if reference.symbol in {"os.environ", "os.environb"} and not _is_write(reference.node, view):
+            return
+        level = HIGH if _steers_code(reference.node, view) else reference.level
+        yield self.finding(
+            view, reference.node, f"{reference.symbol} {self.effect}.", level, reference.confidence
+        )
+
+
+@register
+class ReadsSecret(Rule):
+    """Reads from a store of secrets.
+
+    ## What it does
+    Reports `keyring`, `getpass.getpass`, `netrc` and the secret stores of hosted notebooks.
+
+    ## Why it matters
+    A password that passes through a cell ends in its output, in the history or in the context of a model.
+
+    ## Example
+    ```python
+    keyring.get_password("service", "me")
+    ```
+
+    ## What to do instead
+    Let a tool that needs the secret read it.
+    """
+
+    code = "TJ503"
+    name = "reads-secret"
+    category = "environment"
+    level = MEDIUM
+    effect = "reads secrets"
+    remedy = "Let the tool that needs the secret read it."
+    symbols: ClassVar = {
+        **levels(HIGH, "keyring.get_password keyring.get_credential netrc.netrc secretstorage.*"),
+        **levels(HIGH, "google.colab.userdata.get kaggle_secrets.UserSecretsClient"),
+        **levels(LOW, "getpass.getpass"),
+    }
+
+
+def _is_write(node: ast.AST, view: View) -> bool:
+    parent = view.parent(node)
+    if isinstance(parent, ast.Subscript) and parent.value is node:
+        return not isinstance(parent.ctx, ast.Load)
+    if isinstance(parent, ast.Attribute):
+        return parent.attr in _CHANGES
+    return isinstance(node, (ast.Attribute, ast.Name)) and not isinstance(node.ctx, ast.Load)
+
+
+def _steers_code(node: ast.AST, view: View) -> bool:
+    parent = view.parent(node)
+    key = parent.slice if isinstance(parent, ast.Subscript) else view.argument(view.call_of(node), 0, "key")
+    if key is None and parent is not None:
+        key = view.argument(view.call_of(parent), 0)
+    if key is None:
+        return False
+    names = view.resolver.value(key).texts
+    return any(
+        name.startswith(("LD_", "DYLD_", "PYTHON", "GIT_")) or name in {"PATH", "IFS"} for name in names
+    )

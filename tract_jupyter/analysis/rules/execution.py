@@ -1,0 +1,161 @@
+"""Code made from text: exec and eval (TJ102), and languages inside strings that lead there (TJ105)."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING, ClassVar
+
+from tract_jupyter.analysis.rules.base import (
+    CRITICAL,
+    HIGH,
+    LIKELY,
+    LOW,
+    MEDIUM,
+    Rule,
+    View,
+    levels,
+    register,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tract_jupyter.analysis.findings import Finding
+    from tract_jupyter.analysis.rules.base import Reference
+
+
+@register
+class RunsText(Rule):
+    """Runs text as code.
+
+    ## What it does
+    Reports every mention of `exec`, `eval`, `compile` and of functions that come down to them:
+    `timeit.timeit`, `pdb.run`, `runpy.run_path`, `typing.get_type_hints`, `types.FunctionType`, the shell's
+    `run_cell`.
+
+    ## Why it matters
+    What the text contains cannot be reviewed, because it exists only when it runs.
+
+    ## Example
+    ```python
+    exec(base64.b64decode(payload))
+    ```
+
+    ## What to do instead
+    Write the code itself. For data use `ast.literal_eval` or `json.loads`.
+    """
+
+    code = "TJ102"
+    name = "runs-text"
+    category = "code_execution"
+    level = CRITICAL
+    effect = "runs text as code"
+    remedy = "Write the code itself; for data use ast.literal_eval or json.loads."
+    symbols: ClassVar = {
+        **levels(CRITICAL, "exec eval execfile", "builtins."),
+        **levels(HIGH, "builtins.compile codeop.* types.FunctionType types.CodeType types.LambdaType"),
+        **levels(CRITICAL, "interact InteractiveInterpreter InteractiveConsole", "code."),
+        **levels(CRITICAL, "run runeval runcall", "pdb."),
+        **levels(CRITICAL, "run runctx", "cProfile."),
+        **levels(CRITICAL, "run runctx", "profile."),
+        **levels(CRITICAL, "trace.Trace().run trace.Trace().runctx bdb.Bdb().run bdb.Bdb().runeval"),
+        **levels(HIGH, "timeit repeat Timer", "timeit."),
+        **levels(HIGH, "runpy.run_module runpy.run_path doctest.testmod doctest.run_docstring_examples"),
+        **levels(HIGH, "typing.get_type_hints inspect.get_annotations"),
+        **levels(CRITICAL, "exec eval", "?."),
+        **levels(
+            CRITICAL, "ex ev run_cell run_cell_async run_code safe_execfile safe_run_module", "IPython.shell."
+        ),
+        **levels(CRITICAL, "system getoutput getoutput_s system_raw system_piped", "IPython.shell."),
+        **levels(HIGH, "run_cell_magic extension_manager.load_extension", "IPython.shell."),
+        **levels(CRITICAL, "IPython.embed IPython.start_ipython IPython.start_kernel"),
+    }
+    modules: ClassVar = {**levels(HIGH, "code codeop"), **levels(LOW, "runpy")}
+
+
+_NAME_IN_QUERY = re.compile(r"@\s*\w+\s*\.|__\w+__")
+
+
+@register
+class EvaluatesExpression(Rule):
+    """Evaluates an expression language that reaches Python objects.
+
+    ## What it does
+    Reports templates and expression parsers that end in `eval` (`sympy.sympify`, `jinja2.Template`,
+    `numexpr.evaluate`), and `query`/`eval` of data frames when the text reaches through `@name.attribute`.
+
+    ## Why it matters
+    Such text looks like data and can call any function that an object in it leads to.
+
+    ## Example
+    ```python
+    df.query("@os.system('...') == 0")
+    ```
+
+    ## What to do instead
+    Use plain column expressions or a boolean mask; fill templates of your own with `string.Template`.
+    """
+
+    code = "TJ105"
+    name = "evaluates-expression"
+    category = "code_execution"
+    level = HIGH
+    effect = "evaluates text that can reach any object"
+    remedy = "Use plain column expressions, a boolean mask, or string.Template."
+    symbols: ClassVar = {
+        **levels(HIGH, "sympify parse_expr parsing.sympy_parser.parse_expr", "sympy."),
+        **levels(HIGH, "jinja2.Template jinja2.Environment().from_string mako.template.Template"),
+        **levels(MEDIUM, "numexpr.evaluate numexpr.re_evaluate"),
+        **levels(HIGH, "asteval.* simpleeval.* RestrictedPython.compile_restricted"),
+    }
+
+    def check(self, view: View) -> Iterator[Finding]:
+        """Look at the text of ``query`` and ``eval`` methods, whatever they are called on."""
+        for node in view.nodes:
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+                continue
+            if node.func.attr in {"query", "eval"} and node.args:
+                texts = view.resolver.value(node.args[0]).texts
+                if any(_NAME_IN_QUERY.search(text) for text in texts):
+                    reason = f"The text given to .{node.func.attr} reaches into Python objects."
+                    yield self.finding(view, node, reason, confidence=LIKELY)
+
+
+@register
+class ConfiguresByName(Rule):
+    """Has a library call functions that a configuration names.
+
+    ## What it does
+    Reports `logging.config` dictionaries and files, at a high level when the code contains the key `"()"`.
+
+    ## Why it matters
+    Such a configuration names any importable function and its arguments, and loading it makes the call.
+
+    ## Example
+    ```python
+    logging.config.dictConfig({"handlers": {"h": {"()": "os.system", "command": "..."}}, "version": 1})
+    ```
+
+    ## What to do instead
+    Create handlers and formatters in code.
+    """
+
+    code = "TJ110"
+    name = "configures-by-name"
+    category = "code_execution"
+    level = HIGH
+    effect = "calls whatever its configuration names"
+    remedy = "Create the objects in code."
+    symbols: ClassVar = {
+        **levels(MEDIUM, "dictConfig fileConfig listen DictConfigurator", "logging.config."),
+        **levels(MEDIUM, "hydra.utils.instantiate hydra.utils.call"),
+    }
+
+    def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
+        """A factory key in the code makes the difference."""
+        factory = any(isinstance(node, ast.Constant) and node.value == "()" for node in view.nodes)
+        level = HIGH if factory else reference.level
+        yield self.finding(
+            view, reference.node, f"{reference.symbol} {self.effect}.", level, reference.confidence
+        )

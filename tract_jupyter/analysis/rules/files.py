@@ -1,0 +1,189 @@
+"""Files: reading (TJ201), writing (TJ202), outside (TJ204) or hidden (TJ205) ones, addresses (TJ303).
+
+The codes share one table of sinks, operations that open a path; which of them a finding gets depends on where
+the path leads.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from tract_jupyter.analysis.paths import Place
+from tract_jupyter.analysis.rules.base import HIGH, LOW, MEDIUM, RULES, Rule, View, levels, register
+from tract_jupyter.analysis.rules.sinks import SINKS, Effect, paths_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tract_jupyter.analysis.findings import Finding, RiskLevel
+    from tract_jupyter.analysis.rules.base import Reference
+
+_UNSURE = 0.5
+
+
+@register
+class ReadsFile(Rule):
+    """Reads a file.
+
+    ## What it does
+    Reports operations that read or list files: `open`, `pathlib`, `glob`, numpy and pandas readers and
+    more. The level is low as long as the path stays inside the workspace or is not known.
+
+    ## Why it matters
+    It tells at a glance which data the code works on.
+
+    ## Example
+    ```python
+    rows = open("data.csv").read()
+    ```
+
+    ## What to do instead
+    Nothing, if the file is meant. Otherwise pass the data as an argument.
+    """
+
+    code = "TJ201"
+    name = "reads-file"
+    category = "file_access"
+    level = LOW
+    effect = "reads files"
+    remedy = "Nothing, if this file is meant."
+    symbols: ClassVar = levels(LOW, SINKS)
+    modules: ClassVar = {
+        **levels(LOW, "os shutil tempfile pathlib"),
+        **dict.fromkeys(("os.path",), None),
+    }
+
+    def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
+        """Find the paths that are handed over and report each under the code it deserves."""
+        found = list(paths_of(reference, view))
+        if not found:
+            yield self.finding(view, reference.node, f"{reference.symbol} opens files.", LOW, _UNSURE)
+        for text, effect in found:
+            place = Place.UNKNOWN if text is None else view.workspace.place(text)
+            if place is Place.OUTSIDE and text is not None:
+                view.external.append(text)
+            code, level = _judge(place, effect)
+            reason = f"{reference.symbol} {effect.value} {place.value}."
+            sure = reference.confidence if text is not None else _UNSURE
+            yield RULES[code].finding(view, reference.node, reason, level, sure)
+
+
+def _judge(place: Place, effect: Effect) -> tuple[str, RiskLevel]:
+    lists = effect in {Effect.LIST, Effect.ENTER}
+    if place is Place.OUTSIDE:
+        return "TJ204", MEDIUM if lists else HIGH
+    if place is Place.PROTECTED:
+        return "TJ205", LOW if lists else HIGH if effect is Effect.WRITE else MEDIUM
+    if place is Place.REMOTE:
+        return "TJ303", MEDIUM
+    return ("TJ202" if effect is Effect.WRITE else "TJ201"), LOW
+
+
+@register
+class WritesFile(Rule):
+    """Writes a file inside the workspace.
+
+    ## What it does
+    Reports operations that create or overwrite files, with a path that stays inside the workspace or is not
+    known.
+
+    ## Why it matters
+    Opening a file for writing empties it first.
+
+    ## Example
+    ```python
+    open("data.csv", "w")
+    ```
+
+    ## What to do instead
+    Write to a new name, or use mode `"x"`, which refuses to overwrite.
+    """
+
+    code = "TJ202"
+    name = "writes-file"
+    category = "file_access"
+    level = LOW
+    effect = "writes files"
+    remedy = 'Write to a new name, or open with mode "x".'
+
+
+@register
+class LeavesWorkspace(Rule):
+    """Opens a path outside the workspace.
+
+    ## What it does
+    Follows paths to the operations that open them (joined, formatted and computed strings too) and reports
+    those that lead out of the workspace. A string that merely looks like a path is never reported.
+
+    ## Why it matters
+    Outside are keys, other projects and the system's own files.
+
+    ## Example
+    ```python
+    open("../../.ssh/id_rsa").read()
+    ```
+
+    ## What to do instead
+    Copy what is needed into the workspace by hand.
+    """
+
+    code = "TJ204"
+    name = "leaves-workspace"
+    category = "external_path"
+    level = HIGH
+    effect = "opens a path outside the workspace"
+    remedy = "Copy what is needed into the workspace."
+
+
+@register
+class OpensProtectedFile(Rule):
+    """Opens a hidden or configuration file of the workspace.
+
+    ## What it does
+    Reports paths with a component that starts with a dot: `.git`, `.env`, `.ipython` and so on.
+
+    ## Why it matters
+    Such files hold secrets, or decide what other programs run later, as git hooks do.
+
+    ## Example
+    ```python
+    open(".git/hooks/pre-commit", "w")
+    ```
+
+    ## What to do instead
+    Change configuration by hand.
+    """
+
+    code = "TJ205"
+    name = "opens-protected-file"
+    category = "file_access"
+    level = HIGH
+    effect = "opens configuration"
+    remedy = "Change configuration by hand."
+
+
+@register
+class ReadsAddress(Rule):
+    """Gives a network address to a reader of files.
+
+    ## What it does
+    Reports addresses such as `https://...` that pandas, numpy and other readers fetch.
+
+    ## Why it matters
+    The data changes without notice, and the address can carry data out.
+
+    ## Example
+    ```python
+    pd.read_csv("https://example.org/data.csv")
+    ```
+
+    ## What to do instead
+    Download the file once and read the copy.
+    """
+
+    code = "TJ303"
+    name = "reads-address"
+    category = "network"
+    level = MEDIUM
+    effect = "fetches from the network"
+    remedy = "Download the file once and read the copy."

@@ -1,0 +1,250 @@
+"""Ways around names: dunders (TJ402), frames and object tables (TJ403), computed attributes (TJ404)."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING, ClassVar
+
+from tract_jupyter.analysis.rules.base import GUESS, HIGH, LIKELY, LOW, MEDIUM, Rule, View, levels, register
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tract_jupyter.analysis.findings import Finding, RiskLevel
+    from tract_jupyter.analysis.rules.base import Reference
+
+_DESCRIPTIVE = frozenset({"__name__", "__qualname__", "__module__", "__doc__"})
+_HIERARCHY = frozenset({"__mro__", "__bases__", "__base__"})
+_MODULES = ("os", "subprocess", "sys", "builtins", "shutil", "socket", "ctypes", "importlib")
+
+
+@register
+class ReadsInternals(Rule):
+    """Walks from an object to the interpreter's internals.
+
+    ## What it does
+    Reports attributes that lead from any object to its class hierarchy, function internals, module globals
+    or the builtins: `__subclasses__`, `__globals__`, `__code__`, `__closure__`, `f_back`, `gi_frame`. They
+    are also found as strings in `getattr` and in subscripts. `x.__class__.__name__`, `self.__class__` and
+    `__version__` are fine.
+
+    ## Why it matters
+    From any object such a chain reaches every function of the process, without naming one.
+
+    ## Example
+    ```python
+    ().__class__.__base__.__subclasses__()
+    ```
+
+    ## What to do instead
+    Import what you need by name; use `type(x)`, `isinstance` and the `inspect` signature functions.
+    """
+
+    code = "TJ402"
+    name = "reads-internals"
+    category = "reflection"
+    level = HIGH
+    effect = "leads to the interpreter's internals"
+    remedy = "Import what you need by name; use type() and isinstance()."
+    symbols: ClassVar = {
+        **levels(
+            HIGH,
+            "__subclasses__ __globals__ __builtins__ __self__ __closure__ cell_contents __traceback__",
+            "*.",
+        ),
+        **levels(
+            HIGH,
+            "f_back f_builtins f_globals f_locals gi_frame gi_code cr_frame ag_frame tb_frame tb_next",
+            "*.",
+        ),
+        **levels(
+            HIGH,
+            "__bases__ __mro__ __base__ __code__ func_globals func_code __getattribute__ __class__",
+            "*.",
+        ),
+        **levels(MEDIUM, "__func__ mro", "*."),
+        "builtins": HIGH,
+    }
+
+    def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
+        """Some of these attributes are everyday Python unless they are links of a chain."""
+        level = _internal_level(reference, view)
+        if level is not None:
+            name = reference.symbol.removeprefix("*.")
+            yield self.finding(view, reference.node, f"{name} {self.effect}.", level, reference.confidence)
+
+
+def _internal_level(reference: Reference, view: View) -> RiskLevel | None:
+    node, name = reference.node, reference.symbol.removeprefix("*.")
+    if name == "builtins":
+        return HIGH if isinstance(node, ast.Name) and node.id == "__builtins__" else None
+    if isinstance(node, ast.pattern):
+        return MEDIUM
+    if not isinstance(node, ast.Attribute):
+        return HIGH  # spelt as a string: somebody avoids writing it down
+    judge = _JUDGES.get(name)
+    return judge(node, view) if judge else reference.level
+
+
+def _hierarchy_level(node: ast.Attribute, _view: View) -> RiskLevel:
+    return HIGH if _is_chain(node.value) else MEDIUM
+
+
+def _mro_level(node: ast.Attribute, view: View) -> RiskLevel | None:
+    return MEDIUM if _is_chain(node.value) and view.call_of(node) else None
+
+
+def _code_level(node: ast.Attribute, view: View) -> RiskLevel:
+    parent = view.parent(node)
+    return MEDIUM if isinstance(parent, ast.Attribute) and parent.attr.startswith("co_") else HIGH
+
+
+def _step_level(node: ast.Attribute, view: View) -> RiskLevel:
+    return HIGH if isinstance(view.parent(node), (ast.Attribute, ast.Subscript)) else LOW
+
+
+def _class_level(node: ast.Attribute, view: View) -> RiskLevel | None:
+    if isinstance(node.ctx, ast.Store):
+        return MEDIUM
+    parent = view.parent(node)
+    if isinstance(node.value, (ast.Constant, ast.Tuple, ast.List, ast.Dict)):
+        return HIGH if isinstance(parent, ast.Attribute) and parent.attr not in _DESCRIPTIVE else LOW
+    return (
+        LOW if isinstance(parent, ast.Attribute) and parent.attr in _HIERARCHY | {"__subclasses__"} else None
+    )
+
+
+def _is_chain(node: ast.expr) -> bool:
+    return not isinstance(node, (ast.Name, ast.Attribute)) or (
+        isinstance(node, ast.Attribute) and node.attr.startswith("__")
+    )
+
+
+_JUDGES: dict[str, Callable[[ast.Attribute, View], RiskLevel | None]] = {
+    "__class__": _class_level,
+    "__code__": _code_level,
+    "__getattribute__": lambda _node, _view: LOW,
+    "mro": _mro_level,
+    **dict.fromkeys(_HIERARCHY, _hierarchy_level),
+    **dict.fromkeys(("__traceback__", "__closure__", "tb_next", "f_back"), _step_level),
+}
+
+
+@register
+class InspectsProcess(Rule):
+    """Looks through frames, loaded modules or all objects.
+
+    ## What it does
+    Reports `gc` object tables, `inspect` and `sys` frames, `sys.modules`, and `vars`/`__dict__` of a module.
+
+    ## Why it matters
+    These give code everything that the process holds: other people's variables, the reviewer's own objects,
+    modules that were never imported by this code.
+
+    ## Example
+    ```python
+    for o in gc.get_objects():
+        ...
+    ```
+
+    ## What to do instead
+    Pass objects as arguments. To ask whether a module is there, use `importlib.util.find_spec`.
+    """
+
+    code = "TJ403"
+    name = "inspects-process"
+    category = "reflection"
+    level = HIGH
+    effect = "gives access to everything the process holds"
+    remedy = "Pass the objects as arguments."
+    symbols: ClassVar = {
+        **levels(HIGH, "get_objects get_referrers get_referents", "gc."),
+        **levels(HIGH, "stack currentframe trace getouterframes getinnerframes getclosurevars", "inspect."),
+        **levels(HIGH, "_getframe _current_frames modules call_tracing", "sys."),
+        **levels(HIGH, "traceback.walk_stack traceback.walk_tb"),
+        **levels(MEDIUM, "sys.exc_info sys.last_traceback sys.addaudithook"),
+        **levels(MEDIUM, "sys.__stdout__ sys.__stderr__ sys.__stdin__"),
+        **levels(HIGH, "IPython.shell.user_ns IPython.shell.user_global_ns"),
+        **levels(MEDIUM, [f"{name}.__dict__" for name in _MODULES]),
+    }
+
+
+_PRIVATE_FIELD = re.compile(r"\{[^{}]*\._[^{}]*\}|\{[^{}]*\[__\w+__\][^{}]*\}")
+
+
+@register
+class ComputesAttribute(Rule):
+    """Reaches an attribute by a computed name.
+
+    ## What it does
+    Reports `getattr` with a name that is not known (high on a module), `getattr` handed to another function,
+    `operator.attrgetter`, and format strings that read private attributes.
+
+    ## Why it matters
+    Which function is meant is decided when the code runs, so a review cannot see it.
+
+    ## Example
+    ```python
+    getattr(tools, name)(path=".")
+    ```
+
+    ## What to do instead
+    Name the attribute, or choose from a dict of the few functions that are meant.
+    """
+
+    code = "TJ404"
+    name = "computes-attribute"
+    category = "reflection"
+    level = HIGH
+    effect = "reaches an attribute that is chosen when the code runs"
+    remedy = "Name the attribute, or choose from a dict of the functions meant."
+    symbols: ClassVar = {
+        **levels(HIGH, "builtins.getattr"),
+        **levels(MEDIUM, "operator.attrgetter operator.methodcaller"),
+    }
+
+    def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
+        """A literal name is an ordinary attribute access; what it leads to has its own rule."""
+        call = view.call_of(reference.node)
+        level: RiskLevel | None = reference.level
+        if call is not None:
+            level = _computed_level(call, reference, view)
+        elif isinstance(reference.node, ast.alias):
+            level = None
+        if level is not None:
+            reason = f"{reference.symbol} {self.effect}."
+            yield self.finding(view, reference.node, reason, level, min(reference.confidence, LIKELY))
+
+    def check(self, view: View) -> Iterator[Finding]:
+        """Find format strings such as ``"{0._os}"``."""
+        for node in view.nodes:
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and node.func.attr in _FORMATS
+            ):
+                texts = view.resolver.value(node.func.value).texts
+                if any(_PRIVATE_FIELD.search(text) for text in texts):
+                    reason = "The format string reads private attributes of its arguments."
+                    yield self.finding(view, node, reason, confidence=LIKELY)
+
+
+_FORMATS = frozenset({"format", "format_map"})
+
+
+def _computed_level(call: ast.Call, reference: Reference, view: View) -> RiskLevel | None:
+    if reference.symbol.startswith("operator."):
+        known = all(
+            isinstance(argument, ast.Constant) and "__" not in str(argument.value) for argument in call.args
+        )
+        return None if known else reference.level
+    if len(call.args) < 2:  # noqa: PLR2004 - object and name
+        return MEDIUM
+    owner, name = (view.resolver.value(argument) for argument in call.args[:2])
+    if name.texts:
+        return None
+    if owner.names or view.call_of(call) is not None:
+        # The result is called at once, or comes from a module: which function that is, nobody can say.
+        return HIGH
+    return LOW if reference.confidence >= GUESS else None

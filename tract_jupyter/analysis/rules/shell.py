@@ -1,0 +1,162 @@
+"""IPython syntax: shell escapes (TJ103) and magics that run, install, load or write (TJ104)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from tract_jupyter.analysis.ipython_syntax import PYTHON_CELL_MAGICS, PYTHON_LINE_MAGICS, Escape
+from tract_jupyter.analysis.paths import Place
+from tract_jupyter.analysis.rules.base import CRITICAL, HIGH, LOW, MEDIUM, Rule, View, levels, register
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tract_jupyter.analysis.findings import Finding, RiskLevel
+    from tract_jupyter.analysis.rules.base import Reference
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_SHELL_LINE = frozenset({"system", "sx", "sc", "bash", "sh"})
+_SHELL_CELL = _words("""
+    bash sh script system sx ! cmd powershell pwsh zsh perl ruby python python2 python3 pypy
+""")
+_LINE: dict[str, RiskLevel] = {
+    **levels(
+        HIGH,
+        "run load_ext reload_ext alias pip conda mamba micromamba uv rm mv cp cat ls ll lx lk lf ldir less",
+    ),
+    **levels(HIGH, "more man mkdir rmdir cython javascript js autocall profile_run loadpy kernel"),
+    **levels(
+        MEDIUM, "load rerun recall macro edit ed store env set_env unalias rehashx gui save logstart notebook"
+    ),
+    **levels(MEDIUM, "cd pushd popd killbgscripts reset history hist"),
+}
+_CELL: dict[str, RiskLevel] = {
+    **levels(HIGH, "javascript js cython writefile file sql bigquery R"),
+    **levels(LOW, "html HTML svg SVG latex markdown mermaid"),
+}
+_HARMLESS_LINE = PYTHON_LINE_MAGICS | _words("""
+    matplotlib pylab config precision who whos who_ls pinfo pinfo2 pdoc pdef psource pfile psearch lsmagic
+    magic quickref pwd pprint xmode colors autoreload aimport debug pdb tb dhist dirs bookmark page
+    doctest_mode autosave connect_info qtconsole load_profile watermark automagic logstate logoff logon
+    logstop reset_selective subplots
+""")
+_HARMLESS_EXTENSIONS = frozenset(
+    {"autoreload", "tract_jupyter", "line_profiler", "memory_profiler", "cython"}
+)
+
+
+@register
+class EscapesToShell(Rule):
+    """Runs a command of the system's shell.
+
+    ## What it does
+    Reports `!command`, `!!command`, `x = !command`, `%system`, `%sx`, and cells such as `%%bash` and
+    `%%script`.
+
+    ## Why it matters
+    The shell does whatever the person at the notebook may do, and no analysis of Python says what that is.
+
+    ## Example
+    ```python
+    !rm -rf results
+    ```
+
+    ## What to do instead
+    Use a tool made for this one purpose, or do it in Python.
+    """
+
+    code = "TJ103"
+    name = "escapes-to-shell"
+    category = "process"
+    level = CRITICAL
+    effect = "runs a command of the system's shell"
+    remedy = "Use a tool made for this one purpose, or do it in Python."
+
+    def check(self, view: View) -> Iterator[Finding]:
+        """Look at what the line scanner recognised."""
+        for escape in view.escapes:
+            if is_shell(escape):
+                name = "%%" + escape.name if escape.kind == "cell_magic" else escape.name
+                yield self.finding(view, escape.span, f"{name} {self.effect}.")
+
+
+def is_shell(escape: Escape) -> bool:
+    """Whether the escape hands its text to a shell or another interpreter."""
+    if escape.kind == "cell_magic":
+        return escape.name in _SHELL_CELL
+    return escape.kind == "shell" or (escape.kind == "line_magic" and escape.name in _SHELL_LINE)
+
+
+@register
+class UsesMagic(Rule):
+    """Uses a magic that runs other code, installs, loads or writes.
+
+    ## What it does
+    Reports line and cell magics by what they do, at a low level those that are not known. `%timeit`,
+    `%time` and `%%capture` are looked through: the Python in them is analysed.
+
+    ## Why it matters
+    A magic is a function call that does not look like one; `%run` and `%load_ext` run a whole file.
+
+    ## Example
+    ```python
+    %pip install something
+    ```
+
+    ## What to do instead
+    Call the function itself, or leave installing and loading to the person at the notebook.
+    """
+
+    code = "TJ104"
+    name = "uses-magic"
+    category = "ipython"
+    level = HIGH
+    effect = "runs, installs, loads or writes"
+    remedy = "Call the function itself, or leave this to the person at the notebook."
+    symbols: ClassVar = levels(HIGH, "IPython.shell.run_line_magic IPython.shell.magic")
+
+    def check(self, view: View) -> Iterator[Finding]:
+        """Look at what the line scanner recognised."""
+        for escape in view.escapes:
+            level = None if is_shell(escape) else _level(escape, view)
+            if level is not None:
+                sign = "%%" if escape.kind == "cell_magic" else "%"
+                yield self.finding(view, escape.span, f"{sign}{escape.name} {_effect(escape, level)}.", level)
+
+    def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
+        """``run_line_magic`` is as harmless as the magic that it names."""
+        value = view.value(view.argument(view.call_of(reference.node), 0, "magic_name"))
+        names = [text.split()[0].lstrip("%") for text in (value.texts if value else ()) if text.split()]
+        if names and all(name in _HARMLESS_LINE for name in names):
+            return
+        level = CRITICAL if any(name in _SHELL_LINE for name in names) else HIGH
+        yield self.finding(
+            view, reference.node, f"{reference.symbol} runs a magic.", level, reference.confidence
+        )
+
+
+def _level(escape: Escape, view: View) -> RiskLevel | None:
+    name, rest = escape.name, escape.rest.strip()
+    if escape.kind == "help" or name.startswith("tract"):
+        return None
+    if escape.kind == "cell_magic":
+        if name in {"writefile", "file"}:
+            target = (rest.split() or [""])[-1]
+            return LOW if view.workspace.place(target) in {Place.INSIDE, Place.TEMPORARY} else HIGH
+        return None if name in PYTHON_CELL_MAGICS else _CELL.get(name, MEDIUM)
+    if name in _HARMLESS_LINE:
+        return None
+    if name in {"load_ext", "reload_ext"} and rest in _HARMLESS_EXTENSIONS:
+        return None
+    return _LINE.get(name, LOW)
+
+
+def _effect(escape: Escape, level: RiskLevel) -> str:
+    known = escape.name in (_CELL if escape.kind == "cell_magic" else _LINE)
+    if not known:
+        return "is not known here; look up what it does"
+    return UsesMagic.effect if level > LOW else "shows or writes content"

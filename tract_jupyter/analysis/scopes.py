@@ -1,0 +1,281 @@
+"""Scopes and bindings: which names a piece of code binds where, and to what.
+
+One iterative pass over the tree (code may be nested deeper than Python's stack allows) records for every
+scope what its names are bound to. A binding is a *note* such as "the second member of this expression"; the
+resolver evaluates it only when somebody asks.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+BindingKind = Literal["import", "value", "element", "function", "param", "opaque"]
+ScopeKind = Literal["module", "function", "class", "comprehension"]
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+_Child = tuple[ast.AST, "Scope"]
+
+_SKIPPED_FIELDS = frozenset({"ctx", "op", "ops"})
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """One note of what a name is bound to.
+
+    Attributes:
+        kind: How: by import, to an expression's value, to one element of it, as parameter, or unknown.
+        node: The expression or function.
+        path: Which member, for unpacked targets: ``(1,)`` is the second.
+        name: The dotted name of an import, or the parameter's own name.
+    """
+
+    kind: BindingKind
+    node: ast.expr | FunctionNode | None = None
+    path: tuple[int, ...] = ()
+    name: str = ""
+
+
+_OPAQUE = Binding("opaque")
+
+
+@dataclass(eq=False, slots=True)
+class Scope:
+    """One scope; ``stars`` are the modules imported with ``*``, ``returns`` what a function may return."""
+
+    kind: ScopeKind
+    parent: Scope | None = None
+    bindings: dict[str, list[Binding]] = field(default_factory=dict)
+    stars: list[str] = field(default_factory=list)
+    returns: list[ast.expr] = field(default_factory=list)
+    redirected: dict[str, Scope] = field(default_factory=dict)
+
+    def bind(self, name: str, binding: Binding = _OPAQUE) -> None:
+        """Add a possibility to a name, in the scope that ``global`` or ``nonlocal`` chose."""
+        self.redirected.get(name, self).bindings.setdefault(name, []).append(binding)
+
+    def visible(self) -> Iterator[Scope]:
+        """The scopes that a name used here is looked up in; a class body is visible only from itself."""
+        yield self
+        scope = self.parent
+        while scope is not None:
+            if scope.kind != "class":
+                yield scope
+            scope = scope.parent
+
+    def find(self, name: str) -> tuple[Scope, list[Binding]] | None:
+        """The scope that binds the name, and to what; None when nobody bound it."""
+        for scope in self.visible():
+            owner = scope.redirected.get(name, scope)
+            found = owner.bindings.get(name)
+            if found is not None:
+                return owner, found
+        return None
+
+
+class Program:
+    """Scopes, parents and call sites of one or several cells that share the module scope."""
+
+    def __init__(self) -> None:
+        self.module = Scope("module")
+        self.parent_of: dict[ast.AST, ast.AST] = {}
+        self.scope_of: dict[ast.AST, Scope] = {}
+        self.calls: dict[str, list[ast.Call]] = {}
+
+    def add(self, tree: ast.Module) -> list[ast.AST]:
+        """Read a tree, iteratively, and return its nodes in the order of the source."""
+        order: list[ast.AST] = []
+        stack: list[_Child] = [(tree, self.module)]
+        while stack:
+            node, scope = stack.pop()
+            order.append(node)
+            handler = _HANDLERS.get(type(node))
+            children = handler(self, node, scope) if handler else _children(node, scope)
+            for child, _ in children:
+                self.parent_of[child] = node
+            stack.extend(reversed(children))
+        return order
+
+    def bind_target(
+        self,
+        scope: Scope,
+        target: ast.expr,
+        value: ast.expr,
+        kind: BindingKind = "value",
+        path: tuple[int, ...] = (),
+    ) -> None:
+        """Note what an assignment target is bound to; members of a tuple target become paths."""
+        stack = [(target, path)]
+        while stack:
+            current, where = stack.pop()
+            if isinstance(current, ast.Name):
+                scope.bind(current.id, Binding(kind, value, where))
+            elif isinstance(current, ast.Starred):
+                stack.append((current.value, where))
+            elif isinstance(current, (ast.Tuple, ast.List)):
+                stack.extend((member, (*where, index)) for index, member in enumerate(current.elts))
+
+
+def _children(node: ast.AST, scope: Scope, *leave_out: str) -> list[_Child]:
+    found: list[_Child] = []
+    for name in node._fields:
+        if name in _SKIPPED_FIELDS or name in leave_out:
+            continue
+        value = getattr(node, name, None)
+        if isinstance(value, list):
+            found.extend((item, scope) for item in value if isinstance(item, ast.AST))
+        elif isinstance(value, ast.AST):
+            found.append((value, scope))
+    return found
+
+
+def _name(program: Program, node: ast.Name, scope: Scope) -> list[_Child]:
+    program.scope_of[node] = scope
+    if isinstance(node.ctx, ast.Store) and node.id not in scope.redirected.get(node.id, scope).bindings:
+        scope.bind(node.id)  # bound by syntax that no handler below knows, such as a type alias
+    return []
+
+
+def _assign(program: Program, node: ast.Assign, scope: Scope) -> list[_Child]:
+    for target in node.targets:
+        program.bind_target(scope, target, node.value)
+    return _children(node, scope)
+
+
+def _annotated(program: Program, node: ast.AnnAssign | ast.AugAssign, scope: Scope) -> list[_Child]:
+    if node.value is not None:
+        program.bind_target(scope, node.target, node.value)
+    return _children(node, scope)
+
+
+def _walrus(program: Program, node: ast.NamedExpr, scope: Scope) -> list[_Child]:
+    owner = scope
+    while owner.kind == "comprehension" and owner.parent is not None:
+        owner = owner.parent
+    program.bind_target(owner, node.target, node.value)
+    return _children(node, scope)
+
+
+def _for(program: Program, node: ast.For | ast.AsyncFor, scope: Scope) -> list[_Child]:
+    program.bind_target(scope, node.target, node.iter, "element")
+    return _children(node, scope)
+
+
+def _with_item(program: Program, node: ast.withitem, scope: Scope) -> list[_Child]:
+    if node.optional_vars is not None:
+        program.bind_target(scope, node.optional_vars, node.context_expr)
+    return _children(node, scope)
+
+
+def _comprehension(
+    program: Program, node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp, scope: Scope
+) -> list[_Child]:
+    inner = Scope("comprehension", scope)
+    children: list[_Child] = []
+    for index, generator in enumerate(node.generators):
+        program.bind_target(inner, generator.target, generator.iter, "element")
+        # The first iterable is evaluated outside: [os for os in [os]] means the outer os.
+        children.append((generator.iter, inner if index else scope))
+        children.append((generator.target, inner))
+        children.extend((test, inner) for test in generator.ifs)
+    return children + _children(node, inner, "generators")
+
+
+def _function(program: Program, node: FunctionNode, scope: Scope) -> list[_Child]:
+    inner = Scope("function", scope)
+    program.scope_of[node] = inner
+    arguments = node.args
+    for arg in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]:
+        inner.bind(arg.arg, Binding("param", node, name=arg.arg))
+    for extra in (arguments.vararg, arguments.kwarg):
+        if extra is not None:
+            inner.bind(extra.arg)
+    if isinstance(node, ast.Lambda):
+        inner.returns.append(node.body)
+        return [*_children(arguments, scope), (node.body, inner)]
+    scope.bind(node.name, Binding("function", node))
+    outside = [*_children(node, scope, "args", "body"), *_children(arguments, scope)]
+    return [*outside, *((statement, inner) for statement in node.body)]
+
+
+def _class(_program: Program, node: ast.ClassDef, scope: Scope) -> list[_Child]:
+    scope.bind(node.name)
+    inner = Scope("class", scope)
+    return [*_children(node, scope, "body"), *((statement, inner) for statement in node.body)]
+
+
+def _import(_program: Program, node: ast.Import, scope: Scope) -> list[_Child]:
+    for alias in node.names:
+        first = alias.name.split(".")[0]
+        scope.bind(alias.asname or first, Binding("import", name=alias.name if alias.asname else first))
+    return _children(node, scope)
+
+
+def _import_from(_program: Program, node: ast.ImportFrom, scope: Scope) -> list[_Child]:
+    for alias in node.names:
+        if node.level:  # a module of the user's own, whatever its name
+            scope.bind(alias.asname or alias.name)
+        elif alias.name == "*":
+            scope.stars.append(node.module or "")
+        else:
+            scope.bind(alias.asname or alias.name, Binding("import", name=f"{node.module}.{alias.name}"))
+    return _children(node, scope)
+
+
+def _global(program: Program, node: ast.Global, scope: Scope) -> list[_Child]:
+    scope.redirected.update(dict.fromkeys(node.names, program.module))
+    return []
+
+
+def _nonlocal(_program: Program, node: ast.Nonlocal, scope: Scope) -> list[_Child]:
+    for name in node.names:
+        owner = next(
+            (outer for outer in scope.visible() if outer is not scope and name in outer.bindings), None
+        )
+        if owner is not None:
+            scope.redirected[name] = owner
+    return []
+
+
+def _return(_program: Program, node: ast.Return | ast.Yield, scope: Scope) -> list[_Child]:
+    if node.value is not None:
+        scope.returns.append(node.value)
+    return _children(node, scope)
+
+
+def _captures(
+    _program: Program, node: ast.ExceptHandler | ast.MatchAs | ast.MatchStar | ast.MatchMapping, scope: Scope
+) -> list[_Child]:
+    name = node.rest if isinstance(node, ast.MatchMapping) else node.name
+    if name is not None:
+        scope.bind(name)
+    return _children(node, scope)
+
+
+def _call(program: Program, node: ast.Call, scope: Scope) -> list[_Child]:
+    if isinstance(node.func, ast.Name):
+        program.calls.setdefault(node.func.id, []).append(node)
+    return _children(node, scope)
+
+
+_HANDLERS: dict[type[ast.AST], Callable[..., list[_Child]]] = {
+    ast.Name: _name,
+    ast.Assign: _assign,
+    **dict.fromkeys((ast.AnnAssign, ast.AugAssign), _annotated),
+    ast.NamedExpr: _walrus,
+    **dict.fromkeys((ast.For, ast.AsyncFor), _for),
+    ast.withitem: _with_item,
+    **dict.fromkeys((ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp), _comprehension),
+    **dict.fromkeys((ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda), _function),
+    ast.ClassDef: _class,
+    ast.Import: _import,
+    ast.ImportFrom: _import_from,
+    ast.Global: _global,
+    ast.Nonlocal: _nonlocal,
+    **dict.fromkeys((ast.Return, ast.Yield), _return),
+    **dict.fromkeys((ast.ExceptHandler, ast.MatchAs, ast.MatchStar, ast.MatchMapping), _captures),
+    ast.Call: _call,
+}

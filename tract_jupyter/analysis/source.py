@@ -1,0 +1,78 @@
+"""Source text as lines, and the way from a syntax node to a span and its text."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from typing import TYPE_CHECKING
+
+from tract_jupyter.analysis.findings import Span
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_NEWLINE = re.compile(r"\r\n|\r|\n")
+"""What Python's tokenizer ends a line at; ``str.splitlines`` knows more and would shift the line numbers."""
+
+MAX_TEXT = 200
+"""Longest source text that a finding quotes, in characters."""
+
+Positioned = ast.expr | ast.stmt | ast.alias | ast.pattern | ast.keyword | ast.arg | ast.excepthandler
+
+
+def split_lines(text: str) -> list[str]:
+    """Split as Python's tokenizer does, without the line ends."""
+    return _NEWLINE.split(text)
+
+
+def parse(text: str) -> ast.Module:
+    """Parse a cell or a function body (``return`` and ``await`` may stand at the top level)."""
+    with warnings.catch_warnings():
+        # An invalid escape such as "\d" warns, and under "error" filters it would not even parse.
+        warnings.simplefilter("ignore")
+        return ast.parse(text)
+
+
+class Source:
+    """The author's text; ``shifts`` tells how many columns were cut off a line before parsing."""
+
+    def __init__(self, text: str, parsed: str | None = None, shifts: Mapping[int, int] | None = None) -> None:
+        self.lines = split_lines(text)
+        # Columns of nodes refer to what was parsed; the quoted text is always the author's.
+        self._parsed = self.lines if parsed is None else split_lines(parsed)
+        self._shifts = shifts or {}
+
+    def span(self, node: Positioned) -> Span:
+        """The place of a node, in characters of the author's text."""
+        end_line = node.end_lineno or node.lineno
+        end_column = node.col_offset if node.end_col_offset is None else node.end_col_offset
+        return Span(
+            node.lineno,
+            self._column(node.lineno, node.col_offset),
+            end_line,
+            self._column(end_line, end_column),
+        )
+
+    def _column(self, line: int, offset: int) -> int:
+        text = self._parsed[line - 1] if line <= len(self._parsed) else ""
+        shift = self._shifts.get(line, 0)
+        if text.isascii():
+            return offset + shift
+        return len(text.encode("utf-8", "replace")[:offset].decode("utf-8", "ignore")) + shift
+
+    def line_span(self, line: int, end_line: int | None = None) -> Span:
+        """The place of whole lines, without their indentation."""
+        end = end_line or line
+        text = self.lines[line - 1]
+        return Span(line, len(text) - len(text.lstrip()), end, len(self.lines[end - 1]))
+
+    def text(self, span: Span) -> str:
+        """The source text of a span, shortened when long."""
+        lines = self.lines[span.line - 1 : span.end_line]
+        if not lines:
+            return ""
+        lines[-1] = lines[-1][: span.end_column]
+        lines[0] = lines[0][span.column :]
+        text = "\n".join(lines)
+        return text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…"

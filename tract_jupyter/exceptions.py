@@ -1,0 +1,206 @@
+"""Every error of the package, drawn as one tree.
+
+TractError
+├── ContentError              what should be committed is not valid content
+├── CommitNotFoundError       no commit has this hash or prefix
+├── AmbiguousPrefixError      several commits have it
+├── EditTargetError           an edit names no commit that can be edited
+├── BranchError
+│   ├── BranchExistsError
+│   ├── BranchNotFoundError
+│   └── InvalidBranchNameError
+├── StoreError                the database itself
+│   ├── StoreLockedError      another process holds it for too long
+│   ├── StoreReadOnlyError    it cannot be written
+│   ├── StoreCorruptError     it is damaged, or no tract store at all
+│   ├── StoreVersionError     a newer tract_jupyter wrote it
+│   └── StoreClosedError      it was closed
+├── OperationError            dynamic operations; all are `ValueError` too
+│   ├── SpecError             the definition is wrong: where, and what to do
+│   ├── OperationExistsError  the name is taken
+│   ├── UnknownOperationError nothing of that name is active
+│   └── ParameterError        fields or arguments do not fit; lists every problem
+├── PendingError
+│   ├── PendingStateError     it was decided already, or is not decided yet
+│   ├── FingerprintError      what was approved is not what would run
+│   └── NobodyToAskError      a decision is needed and no person can be reached
+├── ToolExecutionError        a tool call failed: tool, arguments, cause
+│   └── ToolDeniedError       ... because it was not allowed
+└── TrustError                the user's signing secret cannot be read or made
+
+Messages say what happened, why, and what to do.
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+
+class TractError(Exception):
+    """Base of all errors that this package raises on purpose."""
+
+
+class ContentError(TractError, ValueError):
+    """Content that cannot be committed: unknown type, missing or ill-typed parts, text that is no Unicode."""
+
+
+class CommitNotFoundError(TractError, LookupError):
+    """No commit of this tract has the given hash, prefix or branch name."""
+
+
+class AmbiguousPrefixError(TractError, LookupError):
+    """More than one commit of this tract begins with the given prefix."""
+
+
+class EditTargetError(TractError, ValueError):
+    """An edit must name an existing commit of the same tract that is not itself an edit."""
+
+
+class BranchError(TractError, ValueError):
+    """Base of what can be wrong with a branch."""
+
+
+class BranchExistsError(BranchError):
+    """A branch of that name is there already."""
+
+
+class BranchNotFoundError(BranchError, LookupError):
+    """No branch has that name."""
+
+
+class InvalidBranchNameError(BranchError):
+    """Git would refuse the name, and so do we."""
+
+
+class StoreError(TractError):
+    """The database could not do what was asked; nothing was written."""
+
+
+class StoreLockedError(StoreError):
+    """Another process has held the database for longer than we wait."""
+
+
+class StoreReadOnlyError(StoreError):
+    """The database file or its folder cannot be written."""
+
+
+class StoreCorruptError(StoreError):
+    """The file is damaged, or it is not a tract store."""
+
+
+class StoreVersionError(StoreError):
+    """A newer tract_jupyter wrote the store; this one must not touch it."""
+
+
+class StoreClosedError(StoreError):
+    """The tract was closed; open it again."""
+
+
+class OperationError(TractError, ValueError):
+    """Base of what can be wrong with a dynamic operation."""
+
+
+class SpecError(OperationError):
+    """An operation's definition is wrong.
+
+    Attributes:
+        line: 1-based line in the text the author wrote, where one is known: of the action's code if `action` is
+            given, else of the whole definition.
+        action: the action that is wrong, where it is one.
+    """
+
+    def __init__(self, message: str, *, line: int | None = None, action: str | None = None) -> None:
+        place = "" if action is None else f"action {action!r}"
+        if line is not None:
+            place = f"{place}, line {line}" if place else f"line {line}"
+        super().__init__(f"{place}: {message}" if place else message)
+        self.message = message
+        self.line = line
+        self.action = action
+
+
+class OperationExistsError(OperationError):
+    """The operation's name is built in, or an active operation has it."""
+
+
+class UnknownOperationError(OperationError, LookupError):
+    """No active operation has that name."""
+
+
+class ParameterError(OperationError, TypeError):
+    """Values do not fit the declared parameters.
+
+    Attributes:
+        problems: one sentence for each thing wrong, all of them at once.
+    """
+
+    def __init__(self, subject: str, problems: Sequence[str]) -> None:
+        self.subject = subject
+        self.problems = tuple(problems)
+        listed = problems[0] if len(problems) == 1 else "".join(f"\n  - {p}" for p in problems)
+        super().__init__(f"{subject}: {listed}")
+
+
+class PendingError(TractError):
+    """Base of what can be wrong with something that awaits a decision."""
+
+
+class PendingStateError(PendingError, RuntimeError):
+    """The pending is not in a state that allows this; the first decision counts."""
+
+
+class FingerprintError(PendingError):
+    """What would run is no longer what was approved, so it does not run."""
+
+
+class NobodyToAskError(PendingError):
+    """A decision is needed, and neither a panel nor a prompt reaches a person."""
+
+
+class ToolExecutionError(TractError):
+    """A tool call failed.
+
+    Attributes:
+        tool: the tool's name.
+        arguments: what it was called with.
+        reason: what went wrong, in words.
+
+    The exception that caused it, if any, is `__cause__`.
+    """
+
+    def __init__(self, tool: str, arguments: Mapping[str, Any], reason: str) -> None:
+        self.tool = tool
+        self.arguments = dict(arguments)
+        self.reason = reason
+        super().__init__(f"{tool}({_shorten(self.arguments)}) failed: {reason}")
+
+
+class ToolDeniedError(ToolExecutionError):
+    """The call was not allowed: by a policy, or by a person who gave `reason`."""
+
+
+class TrustError(TractError):
+    """The secret that signs approvals is unreadable; nothing can be trusted or signed."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """` Did you mean 'x'?` for the known name that is closest to `name`, else an empty string."""
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return f" Did you mean {close[0]!r}?" if close else ""
+
+
+def _shorten(arguments: Mapping[str, Any], limit: int = 120) -> str:
+    text = ", ".join(f"{key}={_clip(value)}" for key, value in arguments.items())
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _clip(value: Any, limit: int = 60) -> str:
+    # a slice first: the repr of a huge string is as huge
+    if isinstance(value, str | bytes):
+        value = value[: limit + 1]
+    text = repr(value)
+    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -1,0 +1,11 @@
+"""Hooks: operations that can be decided about before they happen."""
+
+from __future__ import annotations
+
+from tract_jupyter.hooks.bus import HookBus, HookEvent
+from tract_jupyter.hooks.dynamic.spec import ActionDef, OperationSpec
+from tract_jupyter.hooks.pending import Pending
+from tract_jupyter.hooks.registry import OperationRegistry
+from tract_jupyter.models.pending import PendingStatus
+
+__all__ = ["ActionDef", "HookBus", "HookEvent", "OperationRegistry", "OperationSpec", "Pending", "PendingStatus"]

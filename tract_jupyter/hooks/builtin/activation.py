@@ -1,0 +1,124 @@
+"""A spec that awaits activation: the gate between model-written text and code that can run."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from tract_jupyter.hooks.dynamic.pending import action_block
+from tract_jupyter.hooks.dynamic.spec import spec_from_dict, spec_to_dict
+from tract_jupyter.hooks.pending import Pending
+from tract_jupyter.models.parameters import type_text
+from tract_jupyter.review.fingerprint import fingerprint
+from tract_jupyter.review.request import CodeBlock, ValueRow, ValueTable, show_value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tract_jupyter.hooks.dynamic.spec import ActionDef, OperationSpec
+    from tract_jupyter.models.parameters import Parameter
+
+ACTIVATE = "activate_operation"
+
+
+class PendingActivation(Pending):
+    """A proposed operation. Nothing of it is compiled or run before it is approved.
+
+    Args:
+        spec: the checked proposal.
+        active: the version that is active now, if any; the panel shows the difference.
+        activate: makes the spec active.
+    """
+
+    labels: ClassVar[Mapping[str, str]] = {"approve": "Activate", "reject": "Reject"}
+
+    def __init__(
+        self,
+        spec: OperationSpec,
+        *,
+        tract: Any,
+        activate: Callable[[OperationSpec], object],
+        active: OperationSpec | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(
+            ACTIVATE,
+            tract=tract,
+            fields={"spec": spec_to_dict(spec)},
+            execute_fn=lambda pending: activate(pending.spec),
+            **options,
+        )
+        self._active = active
+
+    @property
+    def spec(self) -> OperationSpec:
+        """What would be activated: read from the fields, which the fingerprint binds."""
+        return spec_from_dict(self.fields["spec"])
+
+    @property
+    def title(self) -> str:
+        """Says whether it is new or a change."""
+        verb = "Activate" if self._active is None else "Replace"
+        return f"{verb} operation {self.fields['spec']['name']}"
+
+    @property
+    def fingerprint(self) -> str:
+        """Binds the whole spec."""
+        return fingerprint("activation", self.fields["spec"]["name"], self.spec.spec_hash, {})
+
+    @property
+    def resumable(self) -> bool:
+        """Any process can activate it: all that is needed is stored."""
+        return True
+
+    def summary(self) -> str:
+        """The operation's own description."""
+        return str(self.fields["spec"]["description"])
+
+    def why(self) -> str:
+        """Why a person is asked."""
+        source = f" (from {self.triggered_by})" if self.triggered_by else ""
+        return f"Code that was written for you runs only after you approved it{source}."
+
+    def code_blocks(self) -> tuple[CodeBlock, ...]:
+        """The change since the active version, if there is one, and the code of each action."""
+        spec = self.spec
+        blocks = [action_block(action) for action in spec.actions.values()]
+        if self._active is not None:
+            blocks.insert(0, CodeBlock("Changes since the active version", spec_diff(self._active, spec), language="diff"))
+        return tuple(blocks)
+
+    def tables(self) -> tuple[ValueTable, ...]:
+        """The fields, and what each action is for."""
+        spec = self.spec
+        fields = tuple(_parameter_row(p) for p in spec.parameters())
+        actions = tuple(
+            ValueRow(a.name, str(a.parameters().signature()), "", a.description) for a in spec.actions.values()
+        )
+        tables = (ValueTable("Fields", fields), ValueTable("Actions", actions))
+        return tuple(table for table in tables if table.rows)
+
+
+def spec_diff(old: OperationSpec, new: OperationSpec) -> str:
+    """A unified diff of two versions, in the form a person writes operations in; empty if they are the same."""
+    before, after = _readable(old), _readable(new)
+    return "\n".join(difflib.unified_diff(before, after, "active", "proposed", lineterm="", n=2))
+
+
+def _readable(spec: OperationSpec) -> list[str]:
+    lines = [f"operation {spec.name}  version {spec.version}  unhandled={spec.unhandled}", spec.description]
+    for p in spec.parameters():
+        default = "" if p.required else f" = {p.default!r}"
+        lines.append(f"{p.name}: {type_text(p.annotation)}{default}{f'  # {p.description}' if p.description else ''}")
+    for action in spec.actions.values():
+        lines += ["", *_readable_action(action)]
+    return lines
+
+
+def _readable_action(action: ActionDef) -> list[str]:
+    body = [f"    {line}" for line in action.code.splitlines()]
+    return [f"def {action.name}{action.parameters().signature('pending')}:", f'    """{action.description}"""', *body]
+
+
+def _parameter_row(p: Parameter) -> ValueRow:
+    return ValueRow(p.name, type_text(p.annotation), "required" if p.required else show_value(p.default), p.description)

@@ -1,0 +1,79 @@
+"""The base of the classes that are made from specs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from tract_jupyter.analysis import CodeAnalyzer
+from tract_jupyter.exceptions import PendingStateError
+from tract_jupyter.hooks.pending import Pending
+from tract_jupyter.models.pending import PendingStatus
+from tract_jupyter.review.fingerprint import fingerprint
+from tract_jupyter.review.request import CodeBlock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tract_jupyter.hooks.dynamic.spec import ActionDef, OperationSpec
+    from tract_jupyter.models.parameters import Parameters
+
+
+class DynamicPending(Pending):
+    """A fired dynamic operation.
+
+    Args:
+        tract: the tract that fired it.
+        fields: values of the fields; validated, defaults filled in. Actions may change them.
+        options: `execute_fn`, `triggered_by`, `actor`: see `Pending`.
+
+    Raises:
+        ParameterError: a field is missing, unknown or ill-typed.
+    """
+
+    spec: ClassVar[OperationSpec]
+    spec_hash: ClassVar[str]
+    field_parameters: ClassVar[Parameters]
+
+    def __init__(self, *, tract: Any, fields: dict[str, Any] | None = None, **options: Any) -> None:
+        values = self.field_parameters.validate(fields if fields is not None else {})
+        super().__init__(self.spec.name, tract=tract, fields=values, **options)
+
+    @property
+    def fingerprint(self) -> str:
+        """Binds the operation's code and the fields as they are now."""
+        return fingerprint("operation", self.operation, self.spec_hash, self.fields)
+
+    @property
+    def resumable(self) -> bool:
+        """Whether another process could carry it out: everything it runs is in its spec."""
+        return self._execute_fn is None
+
+    def code_blocks(self) -> tuple[CodeBlock, ...]:
+        """The code of each action, with findings."""
+        return tuple(action_block(action) for action in self.spec.actions.values())
+
+    def _run_action(self, action: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        __tracebackhide__ = True
+        if not self.status.is_open:
+            raise PendingStateError(f"{self!r} is decided; {action.__name__!r} can no longer run. Fire it again.")
+        parameters: Parameters = action.parameters  # type: ignore[attr-defined]
+        arguments = parameters.validate(parameters.bind(args, kwargs))
+        self.status = PendingStatus.PENDING  # a failed one is tried again
+        try:
+            returned = action.body(self, **arguments)  # type: ignore[attr-defined]
+        except Exception as error:
+            self._fail(error)
+            raise
+        if returned is not None:
+            self.result = returned
+        return returned
+
+
+def action_block(action: ActionDef) -> CodeBlock:
+    """An action's code as a reviewer sees it: the `def` line, then the body with its own line numbers."""
+    parameters = action.parameters()
+    signature = str(parameters.signature("pending"))
+    findings = CodeAnalyzer().analyze(action.code).findings
+    return CodeBlock(action.name, action.code, tuple(findings), header=f"def {action.name}{signature}:")
+
+

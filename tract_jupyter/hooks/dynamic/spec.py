@@ -1,0 +1,180 @@
+"""A dynamic operation as data: what a person writes in a cell, or a model emits as JSON."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from tract_jupyter.exceptions import ContentError, SpecError, nearest
+from tract_jupyter.models.canonical import canonical_json, digest
+from tract_jupyter.models.parameters import REQUIRED, Parameter, Parameters
+from tract_jupyter.models.type_names import parse_type
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MAX_SPEC_BYTES = 1_000_000
+
+
+@dataclass(frozen=True)
+class ActionDef:
+    """One action of an operation.
+
+    Attributes:
+        name: becomes a method.
+        description: one line, for panels and tool schemas.
+        params: type name of each parameter, `{"strict": "bool"}`.
+        code: the body of `def name(pending, ...)`, kept to the letter.
+        required: parameters without a default; the others default to None, or to what `defaults` says.
+        defaults: default values by parameter name.
+    """
+
+    name: str
+    description: str
+    params: dict[str, str]
+    code: str
+    required: list[str] = field(default_factory=list)
+    defaults: dict[str, Any] = field(default_factory=dict)
+
+    def parameters(self) -> Parameters:
+        """The parameters with their types parsed.
+
+        Raises:
+            SpecError: a type name is unknown, a default does not fit, `required` names no parameter.
+        """
+        for name in (*self.required, *self.defaults):
+            if name not in self.params:
+                raise SpecError(
+                    f"{name!r} is no parameter.{nearest(name, self.params)} Name it in params too", action=self.name
+                )
+        return Parameters(self.name, [self._parameter(name, kind) for name, kind in self.params.items()])
+
+    def _parameter(self, name: str, kind: str) -> Parameter:
+        default = REQUIRED if name in self.required else copy.deepcopy(self.defaults.get(name))
+        try:
+            return Parameter(name, parse_type(kind), default)
+        except SpecError as error:
+            raise SpecError(f"parameter {name!r}: {error.message}", action=self.name) from None
+
+
+@dataclass(frozen=True)
+class OperationSpec:
+    """An operation: typed fields, and actions that decide about them.
+
+    Attributes:
+        name: the operation's, and the hook event's; the tool is called `fire_<name>`.
+        description: what it is for.
+        fields: `{"urls": {"type": "list[str]", "description": "...", "default": None}}`. A field without a default
+            must be given; a None default lets it be left out.
+        actions: by name.
+        version: the author's, for people.
+        unhandled: what a firing without a handler means: `approve`, or `ask` a person.
+    """
+
+    name: str
+    description: str
+    fields: dict[str, dict[str, Any]]
+    actions: dict[str, ActionDef]
+    version: str = "1"
+    unhandled: Literal["approve", "ask"] = "approve"
+
+    def parameters(self) -> Parameters:
+        """The fields with their types parsed.
+
+        Raises:
+            SpecError: a type name is unknown or a default does not fit.
+        """
+        return Parameters(self.name, [_field(name, definition) for name, definition in self.fields.items()])
+
+    @property
+    def spec_hash(self) -> str:
+        """sha256 of the canonical form: two specs that mean the same have the same."""
+        return digest(spec_to_dict(self))
+
+
+def _field(name: str, definition: dict[str, Any]) -> Parameter:
+    default = copy.deepcopy(definition["default"]) if "default" in definition else REQUIRED
+    try:
+        return Parameter(name, parse_type(definition.get("type", "Any")), default, definition.get("description", ""))
+    except SpecError as error:
+        raise SpecError(f"field {name!r}: {error.message}") from None
+
+
+def spec_to_dict(spec: OperationSpec) -> dict[str, Any]:
+    """The spec as a dict that JSON can hold; `spec_from_dict` reads it back. Nothing is shared with the spec."""
+    return asdict(spec)
+
+
+def spec_to_json(spec: OperationSpec) -> str:
+    """The canonical text of a spec: what is hashed, signed and stored.
+
+    Raises:
+        SpecError: it has no JSON form, or is too large.
+    """
+    try:
+        text = canonical_json(spec_to_dict(spec))
+    except ContentError as error:
+        raise SpecError(f"{spec.name!r} cannot be stored: {error}") from None
+    if len(text.encode()) > MAX_SPEC_BYTES:
+        raise SpecError(
+            f"{spec.name!r} is {len(text):,} bytes long; {MAX_SPEC_BYTES:,} is the most. Pass large data as fields"
+        )
+    return text
+
+
+def spec_from_dict(data: Mapping[str, Any]) -> OperationSpec:
+    """Read the dict form, as stored or as a model emits it.
+
+    An action's `name` may be left out; its key is its name.
+
+    Raises:
+        SpecError: parts are missing, unknown or of the wrong shape.
+    """
+    _check_keys("the operation", data, required=("name",), known=_SPEC_KEYS)
+    fields, actions = data.get("fields") or {}, data.get("actions") or {}
+    _expect(fields, dict, "fields")
+    _expect(actions, dict, "actions")
+    for name, definition in fields.items():
+        _check_keys(f"field {name!r}", definition, required=(), known=("type", "description", "default"))
+    return OperationSpec(
+        name=_expect(data["name"], str, "name"),
+        description=_expect(data.get("description", ""), str, "description"),
+        fields=copy.deepcopy(fields),
+        actions={name: _action(name, definition) for name, definition in actions.items()},
+        version=str(data.get("version", "1")),
+        unhandled=data.get("unhandled", "approve"),
+    )
+
+
+_SPEC_KEYS = ("name", "description", "fields", "actions", "version", "unhandled")
+_ACTION_KEYS = ("name", "description", "params", "code", "required", "defaults")
+
+
+def _action(name: str, data: Any) -> ActionDef:
+    place = f"action {name!r}"
+    _check_keys(place, data, required=("code",), known=_ACTION_KEYS)
+    return ActionDef(
+        name=_expect(data.get("name", name), str, f"{place}: name"),
+        description=_expect(data.get("description", ""), str, f"{place}: description"),
+        params=dict(_expect(data.get("params") or {}, dict, f"{place}: params")),
+        code=_expect(data["code"], str, f"{place}: code"),
+        required=list(_expect(data.get("required") or [], list, f"{place}: required")),
+        defaults=copy.deepcopy(_expect(data.get("defaults") or {}, dict, f"{place}: defaults")),
+    )
+
+
+def _check_keys(place: str, data: Any, *, required: tuple[str, ...], known: tuple[str, ...]) -> None:
+    _expect(data, dict, place)
+    for key in required:
+        if key not in data:
+            raise SpecError(f"{place} has no {key!r}; it takes {', '.join(known)}")
+    for key in data:
+        if key not in known:
+            raise SpecError(f"{place} has an unknown part {key!r}.{nearest(str(key), known)} It takes {', '.join(known)}")
+
+
+def _expect(value: Any, kind: type, place: str) -> Any:
+    if not isinstance(value, kind):
+        raise SpecError(f"{place} should be a {kind.__name__}, got {type(value).__name__}")
+    return value

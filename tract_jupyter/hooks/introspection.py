@@ -1,0 +1,152 @@
+"""A pending described: for a model, for a form, for a person."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from tract_jupyter.models.parameters import Parameters, type_text
+from tract_jupyter.review.request import ReviewAction, ValueRow, ValueTable, show_value
+
+if TYPE_CHECKING:
+    from tract_jupyter.hooks.pending import Pending
+
+_MAX_TEXT = 500
+_MAX_LIST = 5
+_MAX_DICT = 10
+
+
+@cache
+def action_parameters(cls: type[Pending], name: str) -> Parameters:
+    """The parameters of an action of a class of pendings."""
+    return Parameters.of(getattr(cls, name), skip=1)
+
+
+def state(pending: Pending) -> dict[str, Any]:
+    """Identity, status, fields and outcome, nothing cut."""
+    return {
+        "operation": pending.operation,
+        "pending_id": pending.pending_id,
+        "status": pending.status.value,
+        "fields": dict(pending.fields),
+        "triggered_by": pending.triggered_by,
+        "actor": pending.actor,
+        "rejection_reason": pending.rejection_reason,
+        "error": pending.error,
+        "result": pending.result,
+        "created_at": pending.created_at.isoformat(),
+        "executed_at": pending.executed_at.isoformat() if pending.executed_at else None,
+        "available_actions": _offered(pending),
+    }
+
+
+def to_dict(pending: Pending) -> dict[str, Any]:
+    """What a model needs to decide: long texts, lists and dicts are cut, and say so."""
+    return {
+        "operation": pending.operation,
+        "pending_id": pending.pending_id,
+        "status": pending.status.value,
+        "fields": {name: _cut(value) for name, value in pending.fields.items()},
+        "available_actions": _offered(pending),
+    }
+
+
+def to_tools(pending: Pending) -> list[dict[str, Any]]:
+    """One function schema for each offered action, in OpenAI's shape."""
+    return [
+        {
+            "type": "function",
+            "function": {
+                "name": name,
+                "description": _summary(type(pending), name),
+                "parameters": action_parameters(type(pending), name).json_schema,
+            },
+        }
+        for name in _offered(pending)
+    ]
+
+
+def describe_api(pending: Pending) -> str:
+    """Fields with types and meaning, actions with signatures, in Markdown."""
+    lines = [f"# {pending.operation}", "", (type(pending).__doc__ or "").strip(), "", "## Fields", ""]
+    lines += [
+        f"- `{row.name}: {row.type}` = `{row.value}`{f': {row.description}' if row.description else ''}"
+        for table in field_tables(pending)
+        for row in table.rows
+    ]
+    lines += ["", "## Actions", ""]
+    for name in _offered(pending):
+        signature = action_parameters(type(pending), name).signature()
+        lines.append(f"- `{name}{signature}`: {_summary(type(pending), name)}")
+    return "\n".join(lines)
+
+
+def to_text(pending: Pending) -> str:
+    """The pending for a terminal."""
+    lines = [f"{pending.operation}  [{pending.status}]  {pending.pending_id}", (type(pending).__doc__ or "").strip()]
+    lines += [f"  {row.name}: {row.value}" for table in field_tables(pending) for row in table.rows]
+    if pending.rejection_reason:
+        lines.append(f"  rejected because: {pending.rejection_reason}")
+    if pending.error:
+        lines.append(f"  failed with: {pending.error}")
+    lines.append(f"  actions: {', '.join(_offered(pending))}")
+    return "\n".join(line for line in lines if line)
+
+
+def field_tables(pending: Pending) -> tuple[ValueTable, ...]:
+    """The fields as one table; declared types and meanings where there are some."""
+    declared: dict[str, Any] = {p.name: p for p in getattr(pending, "field_parameters", ())}
+    rows = tuple(
+        ValueRow(
+            name,
+            type_text(declared[name].annotation) if name in declared else type(value).__name__,
+            show_value(value),
+            declared[name].description if name in declared else "",
+        )
+        for name, value in pending.fields.items()
+    )
+    return (ValueTable("Fields", rows),) if rows else ()
+
+
+def review_actions(pending: Pending) -> tuple[ReviewAction, ...]:
+    """The buttons: the operation's own actions first, then approve and reject."""
+    own = [name for name in _offered(pending) if name not in _BASIC]
+    actions = [
+        ReviewAction(
+            name,
+            name.replace("_", " ").capitalize(),
+            action_parameters(type(pending), name),
+            description=_summary(type(pending), name),
+        )
+        for name in own
+    ]
+    for name in ("approve", "reject"):
+        if pending.status.is_open:
+            parameters = action_parameters(type(pending), name)
+            style: Any = name
+            actions.append(ReviewAction(name, pending.labels[name], parameters, style=style))
+    return tuple(actions)
+
+
+_BASIC = frozenset({"approve", "reject", "pass_through", "get_state"})
+
+
+def _offered(pending: Pending) -> list[str]:
+    return sorted(type(pending)._public_actions)  # noqa: SLF001 # this module is the other half of that class
+
+
+def _summary(cls: type[Pending], name: str) -> str:
+    return ((getattr(cls, name).__doc__ or "").strip().splitlines() or [""])[0]
+
+
+def _cut(value: Any) -> Any:
+    if isinstance(value, str) and len(value) > _MAX_TEXT:
+        return f"{value[:_MAX_TEXT]}… ({len(value):,} characters)"
+    if isinstance(value, list) and len(value) > _MAX_LIST:
+        return {"_truncated": True, "_total": len(value), "items": [_cut(item) for item in value[:3]]}
+    if isinstance(value, list):
+        return [_cut(item) for item in value]
+    if isinstance(value, dict):
+        kept = {key: _cut(item) for key, item in list(value.items())[:_MAX_DICT]}
+        return kept if len(value) <= _MAX_DICT else {**kept, "_truncated": True, "_total": len(value)}
+    return value

@@ -1,0 +1,213 @@
+"""The life of dynamic operations in a tract: proposed, activated, fired, removed, kept across restarts."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from tract_jupyter.exceptions import FingerprintError, PendingError, SpecError, TractError
+from tract_jupyter.hooks.builtin.activation import ACTIVATE, PendingActivation
+from tract_jupyter.hooks.dynamic.action import parse_code
+from tract_jupyter.hooks.dynamic.check import BUILTIN_OPERATIONS, check_spec
+from tract_jupyter.hooks.dynamic.spec import spec_from_dict, spec_to_dict, spec_to_json
+from tract_jupyter.hooks.registry import OperationRegistry
+from tract_jupyter.models.canonical import canonical_json
+from tract_jupyter.models.pending import PendingStatus
+from tract_jupyter.storage.specs import StoredSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tract_jupyter.hooks.bus import HookBus
+    from tract_jupyter.hooks.dynamic.pending import DynamicPending
+    from tract_jupyter.hooks.dynamic.spec import OperationSpec
+    from tract_jupyter.hooks.pending import Pending
+    from tract_jupyter.review.reviewer import Reviewer
+    from tract_jupyter.review.trust import Trust
+    from tract_jupyter.storage.database import Database
+    from tract_jupyter.storage.events import EventRows
+    from tract_jupyter.storage.pendings import StoredPending
+    from tract_jupyter.storage.specs import SpecRows
+
+_TRUST_KIND = "operation-spec"
+
+
+class Operations:
+    """The dynamic operations of one tract."""
+
+    def __init__(
+        self, tract: Any, database: Database, specs: SpecRows, events: EventRows,
+        bus: HookBus, reviewer: Reviewer, trust: Trust,
+    ) -> None:  # fmt: skip
+        self.registry = OperationRegistry()
+        self.quarantined: dict[str, str] = {}
+        """Stored operations that are not active: their name and why."""
+        self._tract = tract
+        self._database = database
+        self._specs = specs
+        self._events = events
+        self._bus = bus
+        self._reviewer = reviewer
+        self._trust = trust
+
+    @property
+    def hookable(self) -> set[str]:
+        """The names that handlers can be registered for."""
+        return BUILTIN_OPERATIONS | self.registry.operation_names
+
+    # --- activation
+
+    def activate(self, spec: OperationSpec, *, replace: bool = False, actor: str = "user") -> type[DynamicPending]:
+        """Compile a spec that a person approved, sign and store it, and make it active: all of it, or nothing."""
+        cls = self.registry.compile(spec, replace=replace)
+        text = spec_to_json(cls.spec)
+        stored = StoredSpec(spec.name, text, cls.spec_hash, self._trust.sign(_TRUST_KIND, text))
+        with self._database.write() as connection:
+            self._specs.replace(connection, stored)
+            self._events.append(connection, "operation.activated", actor, {"spec": spec_to_dict(cls.spec)})
+        self.registry.activate(cls)
+        self.quarantined.pop(spec.name, None)
+        return cls
+
+    def propose(self, spec: OperationSpec, *, triggered_by: str | None = None, actor: str = "user") -> PendingActivation:
+        """Check a spec without compiling it, and return the pending whose approval activates it.
+
+        Raises:
+            SpecError: the spec is wrong, or is active already, unchanged.
+        """
+        check_spec(spec)
+        for action in spec.actions.values():
+            parse_code(action)
+        active = self.registry.get_spec(spec.name)
+        if active is not None and active.spec_hash == spec.spec_hash:
+            raise SpecError(f"operation {spec.name!r} is active already in this very version; there is nothing to review")
+        return self._activation(spec, triggered_by=triggered_by, actor=actor)
+
+    def _activation(self, spec: OperationSpec, **options: Any) -> PendingActivation:
+        return PendingActivation(
+            spec,
+            tract=self._tract,
+            activate=lambda approved: self.activate(approved, replace=True),
+            active=self.registry.get_spec(spec.name),
+            **options,
+        )
+
+    def remove(self, name: str) -> None:
+        """Deactivate an operation, forget its stored spec and its handlers."""
+        if name in self.quarantined:
+            del self.quarantined[name]
+        else:
+            self.registry.unregister(name)
+        with self._database.write() as connection:
+            self._specs.delete(connection, name)
+            self._events.append(connection, "operation.removed", "user", {"name": name})
+        self._bus.off(name)
+
+    # --- across restarts
+
+    def load(self) -> None:
+        """Read the stored specs. Those this user approved become active; nothing is compiled or run here."""
+        with self._database.read() as connection:
+            stored = self._specs.all(connection)
+        for row in stored:
+            reason = self._load(row)
+            if reason:
+                self.quarantined[row.name] = reason
+
+    def _load(self, row: StoredSpec) -> str:
+        try:
+            if not self._trust.verify(_TRUST_KIND, row.spec_json, row.signature):
+                return "nobody here has approved it: it comes from another user, or it was changed"
+            spec = spec_from_dict(json.loads(row.spec_json))
+        except (TractError, ValueError) as error:
+            return str(error)
+        if spec.name != row.name:
+            return f"it is stored as {row.name!r} but calls itself {spec.name!r}"
+        self.registry.trust(spec)
+        return ""
+
+    def review_quarantined(self, name: str) -> PendingActivation:
+        """Return the pending that would activate a stored operation.
+
+        Raises:
+            SpecError: there is none of that name, or it cannot be read.
+        """
+        with self._database.read() as connection:
+            rows = {row.name: row for row in self._specs.all(connection)}
+        if name not in self.quarantined or name not in rows:
+            raise SpecError(f"no stored operation {name!r} waits for review; '%tract ops' lists them")
+        try:
+            spec = spec_from_dict(json.loads(rows[name].spec_json))
+        except ValueError as error:
+            raise SpecError(f"the stored operation {name!r} cannot be read: {error}") from None
+        return self.propose(spec, triggered_by="the store")
+
+    def rebuild(self, stored: StoredPending) -> Pending:
+        """Make the pending again that another process asked about.
+
+        Raises:
+            PendingError: what it would run lived only in that process.
+        """
+        if not stored.resumable:
+            raise PendingError(f"{stored.title!r} can only be decided by the kernel that asked; run its cell again")
+        pending: Pending
+        if stored.operation == ACTIVATE:
+            pending = self._activation(spec_from_dict(stored.fields["spec"]), triggered_by=stored.triggered_by)
+        else:
+            cls = self.registry.require_class(stored.operation)
+            pending = cls(tract=self._tract, fields=stored.fields, triggered_by=stored.triggered_by)
+        pending.actor, pending.pending_id, pending.created_at = stored.actor, stored.pending_id, stored.created_at
+        pending.status, pending.error = PendingStatus(stored.status), stored.error
+        return pending
+
+    # --- firing
+
+    def fire(
+        self,
+        operation: str,
+        fields: dict[str, Any] | None = None,
+        *,
+        execute_fn: Callable[[Any], Any] | None = None,
+        review: bool = False,
+        triggered_by: str | None = None,
+        actor: str = "user",
+    ) -> Any:
+        """Fire an operation: see `Tract.fire`."""
+        cls = self.registry.require_class(operation)
+        recorded = None if execute_fn is None else self._with_event(execute_fn)
+        pending = cls(tract=self._tract, fields=fields, execute_fn=recorded, triggered_by=triggered_by, actor=actor)
+        if review:
+            return pending
+        if not self._bus.route(pending):
+            if cls.spec.unhandled == "ask":
+                self._reviewer.show(pending)
+            else:
+                pending.approve()
+        if execute_fn is not None and pending.status is PendingStatus.APPROVED:
+            return pending.result
+        return pending
+
+    def _with_event(self, execute_fn: Callable[[Any], Any]) -> Callable[[DynamicPending], Any]:
+        def execute(pending: DynamicPending) -> Any:
+            canonical_json(pending.fields)  # what cannot be recorded must not run
+            result = execute_fn(pending)
+            data = {"fields": pending.fields, "pending_id": pending.pending_id, "triggered_by": pending.triggered_by}
+            with self._database.write() as connection:
+                self._events.append(connection, f"custom:{pending.operation}", pending.actor, data)
+            return result
+
+        return execute
+
+    def check_current(self, pending: Pending) -> None:
+        """Check that the version a pending was fired with is still the active one.
+
+        Raises:
+            FingerprintError: the operation was replaced or removed since.
+        """
+        wanted = getattr(pending, "spec_hash", None)
+        if wanted is None:
+            return
+        active = self.registry.get_spec(pending.operation)
+        if active is None or active.spec_hash != wanted:
+            change = "removed" if active is None else "replaced by another version"
+            raise FingerprintError(f"operation {pending.operation!r} was {change} since this was fired; fire it again")

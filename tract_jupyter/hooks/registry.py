@@ -1,0 +1,117 @@
+"""The active dynamic operations of a tract."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+from tract_jupyter.exceptions import OperationExistsError, UnknownOperationError, nearest
+from tract_jupyter.hooks.dynamic.factory import make_dynamic_pending_class
+from tract_jupyter.hooks.dynamic.spec import spec_from_dict, spec_to_dict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tract_jupyter.hooks.dynamic.pending import DynamicPending
+    from tract_jupyter.hooks.dynamic.spec import OperationSpec
+
+
+class OperationRegistry:
+    """Specs by name, and the class made of each.
+
+    What goes in is copied, so changing a spec's dicts afterwards changes nothing here.
+    """
+
+    def __init__(self) -> None:
+        self._specs: dict[str, OperationSpec] = {}
+        self._classes: dict[str, type[DynamicPending]] = {}
+        self.revision = 0
+        """Grows with every change, so that what is derived from the active operations can tell when it is stale."""
+
+    def register(self, spec: OperationSpec, *, replace: bool = False) -> type[DynamicPending]:
+        """Check and compile a spec, activate it, and return its class.
+
+        Raises:
+            OperationExistsError: the name is built in or, without `replace`, active.
+            SpecError: the spec is wrong; nothing changed.
+        """
+        cls = self.compile(spec, replace=replace)
+        self.activate(cls)
+        return cls
+
+    def compile(self, spec: OperationSpec, *, replace: bool = False) -> type[DynamicPending]:
+        """Do what `register` does, without activating."""
+        if spec.name in self._specs and not replace:
+            raise OperationExistsError(
+                f"operation {spec.name!r} is active already; unregister it first, or propose the new version for review"
+            )
+        return make_dynamic_pending_class(copy.deepcopy(spec))
+
+    def activate(self, cls: type[DynamicPending]) -> None:
+        """Make a compiled class the active one of its name."""
+        self._specs[cls.spec.name] = cls.spec
+        self._classes[cls.spec.name] = cls
+        self.revision += 1
+
+    def trust(self, spec: OperationSpec) -> None:
+        """Activate a spec that was checked and approved before; it is compiled when it is first needed."""
+        self._specs[spec.name] = spec
+        self._classes.pop(spec.name, None)
+        self.revision += 1
+
+    def unregister(self, name: str) -> None:
+        """Deactivate an operation.
+
+        Raises:
+            UnknownOperationError: it is not active.
+        """
+        self._require(name)
+        self._classes.pop(name, None)
+        del self._specs[name]
+        self.revision += 1
+
+    def get_class(self, name: str) -> type[DynamicPending] | None:
+        """The class of an active operation's pendings, None if it is not active."""
+        cls = self._classes.get(name)
+        if cls is None and name in self._specs:
+            cls = self._classes[name] = make_dynamic_pending_class(self._specs[name])
+        return cls
+
+    def get_spec(self, name: str) -> OperationSpec | None:
+        """The spec of an active operation, None if it is not active."""
+        return self._specs.get(name)
+
+    def require_class(self, name: str) -> type[DynamicPending]:
+        """The class of an active operation's pendings.
+
+        Raises:
+            UnknownOperationError: it is not active; the message has the nearest name.
+        """
+        cls = self._classes.get(name) or self.get_class(name)
+        return cls or self._require(name)
+
+    def is_registered(self, name: str) -> bool:
+        """Whether an operation is active."""
+        return name in self._specs
+
+    @property
+    def operation_names(self) -> set[str]:
+        """The names of the active operations."""
+        return set(self._specs)
+
+    def to_config(self) -> list[dict[str, Any]]:
+        """All specs as dicts, by name."""
+        return [spec_to_dict(self._specs[name]) for name in sorted(self._specs)]
+
+    def from_config(self, configs: Iterable[dict[str, Any]]) -> None:
+        """Register specs from dicts; names that are active keep their spec."""
+        for config in configs:
+            spec = spec_from_dict(config)
+            if not self.is_registered(spec.name):
+                self.register(spec)
+
+    def _require(self, name: str) -> Any:
+        if name not in self._specs:
+            known = f" Active are: {', '.join(sorted(self._specs))}." if self._specs else " None is active yet."
+            raise UnknownOperationError(f"no active operation {name!r}.{nearest(name, self._specs)}{known}")
+        return self._specs[name]

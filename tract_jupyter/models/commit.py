@@ -1,0 +1,88 @@
+"""What can be known about a commit and about the place one works at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from tract_jupyter.models.priority import Priority
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+
+class CommitOperation(StrEnum):
+    """What a commit does to the context."""
+
+    APPEND = "append"
+    EDIT = "edit"
+
+
+@dataclass(frozen=True, slots=True)
+class CommitInfo:
+    """One commit. `token_count` is that of its text alone; `≈` marks an estimate where it is shown."""
+
+    commit_hash: str
+    tract_id: str
+    parent_hash: str | None
+    content_hash: str
+    content_type: str
+    operation: CommitOperation
+    edit_target: str | None
+    message: str
+    token_count: int
+    token_counter: str
+    generation: int
+    """How many commits come before it."""
+    created_at: datetime
+    metadata: dict[str, Any] = field(default_factory=dict)
+    generation_config: dict[str, Any] = field(default_factory=dict)
+    tags: tuple[str, ...] = ()
+    priority: Priority = Priority.NORMAL
+
+    @property
+    def short_hash(self) -> str:
+        """The first eight digits, which people read."""
+        return self.commit_hash[:8]
+
+
+@dataclass(frozen=True, slots=True)
+class BranchInfo:
+    """A branch and the commit it points at (None before its first commit)."""
+
+    name: str
+    commit_hash: str | None
+    is_current: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StatusInfo:
+    """Where a tract stands."""
+
+    tract_id: str
+    location: str
+    branch: str
+    head: str | None
+    commit_count: int
+    message_count: int
+    token_count: int
+    token_source: str
+    operations: tuple[str, ...]
+    waiting: int
+    """How many pendings await a decision."""
+    quarantined: tuple[str, ...]
+    """Stored operations that are not active, because no approval of this user covers them."""
+
+    @property
+    def tokens(self) -> str:
+        """The token count as it is shown: with `≈` where it is an estimate."""
+        return show_tokens(self.token_count, self.token_source)
+
+
+APPROXIMATE = "approximate"
+
+
+def show_tokens(count: int, source: str) -> str:
+    """The number with thousands separators, and `≈` before an estimate."""
+    return f"{'≈' if source == APPROXIMATE else ''}{count:,}"

@@ -1,0 +1,228 @@
+"""Named, typed, described values: an operation's fields, an action's parameters, a tool's arguments.
+
+One class serves all three, so that what a panel's form offers, what a model's JSON Schema promises and what the
+validator accepts cannot drift apart. Validation is strict: `True` is no `int`, `"7"` is no number, every element of
+a list is looked at, and all problems are reported at once.
+"""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
+from pydantic.json_schema import GenerateJsonSchema
+from typing_extensions import NotRequired, TypedDict
+
+from tract_jupyter.exceptions import ParameterError, SpecError, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+REQUIRED: Final = inspect.Parameter.empty
+"""Default of a parameter that must be given."""
+
+_MAX_PROBLEMS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One named value: its type, default (or `REQUIRED`) and what it is for."""
+
+    name: str
+    annotation: Any = Any
+    default: Any = REQUIRED
+    description: str = ""
+
+    @property
+    def required(self) -> bool:
+        """Whether a value must be given."""
+        return self.default is REQUIRED
+
+    @property
+    def optional(self) -> bool:
+        """Whether it may be left out without a value of its own taking its place: the default is None."""
+        return self.default is None
+
+    @property
+    def accepted(self) -> Any:
+        """The annotation, widened by None where None is the default."""
+        return self.annotation | None if self.optional and self.annotation is not Any else self.annotation
+
+
+class Parameters:
+    """An ordered set of parameters that validates values and describes itself.
+
+    Args:
+        subject: what the parameters belong to; errors begin with it.
+        parameters: in the order of the author. Required ones come first in the signature, as Python asks.
+
+    Raises:
+        SpecError: a default does not fit its own type.
+    """
+
+    def __init__(self, subject: str, parameters: Iterable[Parameter]) -> None:
+        self.subject = subject
+        self._items = {p.name: p for p in sorted(parameters, key=lambda p: not p.required)}
+        self._validate = _adapter({p.name: _validated(p) for p in self}).validator.validate_python
+        self._check_defaults()
+
+    @classmethod
+    def of(cls, function: Callable[..., Any], *, skip: int = 0) -> Parameters:
+        """The parameters of a Python function, from its type hints; `Annotated[T, "text"]` describes one.
+
+        Args:
+            function: its parameters have names; `*args` and `**kwargs` are refused.
+            skip: how many leading parameters are not the caller's, such as `self`.
+
+        Raises:
+            SpecError: the signature has something that cannot be named.
+        """
+        made = getattr(function, "parameters", None)
+        if isinstance(made, Parameters):
+            return made
+        hints = typing.get_type_hints(function, include_extras=True)
+        given = list(inspect.signature(function).parameters.values())[skip:]
+        if any(p.kind in {p.VAR_POSITIONAL, p.VAR_KEYWORD, p.POSITIONAL_ONLY} for p in given):
+            raise SpecError(f"{function.__name__}: every parameter needs a name; '*args' and '**kwargs' have none")
+        return cls(function.__name__, [_described(p.name, hints.get(p.name, Any), p.default) for p in given])
+
+    def __iter__(self) -> Iterator[Parameter]:
+        return iter(self._items.values())
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names, in the order of the signature."""
+        return tuple(self._items)
+
+    def validate(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a new dict of `values` with defaults filled in (fresh copies of mutable ones).
+
+        Raises:
+            ParameterError: values are missing, unknown or ill-typed; every problem is listed.
+        """
+        try:
+            return self._validate(values)  # type: ignore[no-any-return]
+        except ValidationError as error:
+            raise ParameterError(self.subject, self._problems(error)) from None
+
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Give positional arguments their names, as a Python call would.
+
+        Raises:
+            ParameterError: too many, or one given twice.
+        """
+        if not args:
+            return kwargs
+        if len(args) > len(self.names):
+            raise ParameterError(
+                self.subject, [f"takes {len(self.names)} arguments ({', '.join(self.names)}), got {len(args)}"]
+            )
+        twice = [name for name in self.names[: len(args)] if name in kwargs]
+        if twice:
+            raise ParameterError(self.subject, [f"got {name!r} twice, by position and by name" for name in twice])
+        return {**dict(zip(self.names, args, strict=False)), **kwargs}
+
+    @cached_property
+    def json_schema(self) -> dict[str, Any]:
+        """JSON Schema (draft 2020-12) of an object with these properties."""
+        schema = _adapter({p.name: _documented(p) for p in self}).json_schema(schema_generator=_PlainSchema)
+        return {"type": "object", "properties": schema.get("properties", {}),
+                "required": schema.get("required", []), "additionalProperties": False,
+                **({"$defs": schema["$defs"]} if "$defs" in schema else {})}  # fmt: skip
+
+    def signature(self, *leading: str) -> inspect.Signature:
+        """Return the signature that a Python function with these parameters has, after the `leading` names."""
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        items = [inspect.Parameter(name, kind) for name in leading]
+        items += [inspect.Parameter(p.name, kind, default=p.default, annotation=p.annotation) for p in self]
+        return inspect.Signature(items)
+
+    def _check_defaults(self) -> None:
+        for p in self:
+            if p.required:
+                continue
+            try:
+                TypeAdapter(p.accepted, config=None).validate_python(p.default, strict=True)
+            except ValidationError:
+                raise SpecError(
+                    f"{self.subject}: the default {p.default!r} of {p.name!r} is no {type_text(p.annotation)}"
+                ) from None
+
+    def _problems(self, error: ValidationError) -> list[str]:
+        details = error.errors(include_url=False, include_context=False)
+        problems = [self._problem(d["type"], d["loc"], d["msg"], d["input"]) for d in details[:_MAX_PROBLEMS]]
+        if len(details) > _MAX_PROBLEMS:
+            problems.append(f"and {len(details) - _MAX_PROBLEMS} more")
+        return problems
+
+    def _problem(self, kind: str, loc: tuple[int | str, ...], message: str, value: Any) -> str:
+        name = str(loc[0]) if loc else ""
+        if kind == "missing" and len(loc) == 1:
+            return f"{name!r} is missing ({type_text(self._items[name].annotation)})"
+        if kind == "extra_forbidden" and len(loc) == 1:
+            known = f" It takes {', '.join(self.names)}." if self.names else " It takes none."
+            return f"{name!r} is unknown.{nearest(name, self.names)}{known}"
+        if not loc:
+            return f"a dict of values is needed, got {type(value).__name__}"
+        place = repr(name) + "".join(f"[{part!r}]" for part in loc[1:] if _is_data(part))
+        wanted = message.removeprefix("Input should be ").replace("Input should", "should")
+        return f"{place} should be {wanted}, got {_brief(value)}"
+
+
+def _validated(p: Parameter) -> Any:
+    return p.accepted if p.required else NotRequired[Annotated[p.accepted, Field(default=p.default)]]
+
+
+def _documented(p: Parameter) -> Any:
+    details: dict[str, Any] = {"description": p.description} if p.description else {}
+    if not p.required and not p.optional:  # a None default only means "may be left out": the plain type says more
+        details["default"] = p.default
+    annotation = Annotated[p.annotation, Field(**details)]
+    return annotation if p.required else NotRequired[annotation]
+
+
+def _adapter(entries: dict[str, Any]) -> TypeAdapter[dict[str, Any]]:
+    """An adapter for a TypedDict class: pydantic's public way to validate a dict with any keys."""
+    typed: Any = TypedDict("Parameters", entries)  # type: ignore[operator, misc] # the keys are data
+    return TypeAdapter(with_config(ConfigDict(strict=True, extra="forbid"))(typed))
+
+
+def _described(name: str, hint: Any, default: Any) -> Parameter:
+    if typing.get_origin(hint) is Annotated:
+        text = next((extra for extra in hint.__metadata__ if isinstance(extra, str)), "")
+        return Parameter(name, hint.__origin__, default, text)
+    return Parameter(name, hint, default)
+
+
+class _PlainSchema(GenerateJsonSchema):
+    """Leaves out titles: they only repeat the names, and cost a model tokens."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
+        return False
+
+
+def type_text(annotation: Any) -> str:
+    """The way a person writes the type: `list[str]`, not `<class 'list'>`."""
+    if annotation is None or annotation is type(None):
+        return "None"
+    if isinstance(annotation, type) and not getattr(annotation, "__args__", ()):
+        return annotation.__name__
+    text = inspect.formatannotation(annotation).replace("typing.", "").replace("NoneType", "None")
+    return text[len("Optional[") : -1] + " | None" if text.startswith("Optional[") else text
+
+
+def _is_data(part: int | str) -> bool:
+    # pydantic puts the branch of a union into the location, as 'list[str]' or 'int'
+    return isinstance(part, int) or not any(mark in part for mark in "[]()") and part not in {"str", "int", "none"}
+
+
+def _brief(value: Any) -> str:
+    text = repr(value[:60]) if isinstance(value, str | bytes | list) else repr(value)
+    return f"{text[:60]}{'…' if len(text) > 60 else ''} ({type(value).__name__})"  # noqa: PLR2004

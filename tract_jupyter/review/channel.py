@@ -1,0 +1,94 @@
+"""A channel: a way to reach a person.
+
+The ladder, climbed down by what is observed and never by versions: a panel whose front end says `ready`; a prompt
+where the front end takes input; else nobody can be asked, which is said at once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from tract_jupyter.models.pending import PendingStatus
+    from tract_jupyter.review.decision import Answer
+    from tract_jupyter.review.request import ReviewRequest
+    from tract_jupyter.review.ticket import Ticket
+
+
+class Reviewable(Protocol):
+    """What can be decided: every `Pending`."""
+
+    pending_id: str
+    operation: str
+    title: str
+    actor: str
+    triggered_by: str | None
+    fields: dict[str, Any]
+    error: str | None
+    created_at: datetime
+    executed_at: datetime | None
+    result: Any
+
+    @property
+    def status(self) -> PendingStatus: ...
+    @property
+    def fingerprint(self) -> str: ...
+    @property
+    def resumable(self) -> bool: ...
+    def review_request(self, note: str = "") -> ReviewRequest: ...
+    def execute_tool(self, name: str, arguments: dict[str, Any]) -> Any: ...
+    def adopt(self, status: PendingStatus) -> None: ...
+
+
+class Channel(Protocol):
+    """How requests reach a person and answers come back. `notebook.channels` has the real one."""
+
+    name: str
+
+    def can_reach(self) -> bool:
+        """Whether anything but a refusal makes sense: a panel that may be live, or a prompt."""
+        ...
+
+    def show(self, ticket: Ticket) -> None:
+        """Show the request, or show it anew: a new round, or decided."""
+        ...
+
+    def is_ready(self, ticket: Ticket) -> bool:
+        """Whether a front end has said that it can answer this request."""
+        ...
+
+    def prompt(self, ticket: Ticket) -> Answer | None:
+        """Ask by `input()`; None where the front end takes no input."""
+        ...
+
+    def later(self, run: Callable[[], None]) -> None:
+        """Run something soon, in a fresh task of the main thread."""
+        ...
+
+
+class NoChannel:
+    """Nobody can be asked: a script, a worker, a test."""
+
+    name = "none"
+
+    def can_reach(self) -> bool:
+        """No."""
+        return False
+
+    def show(self, ticket: Ticket) -> None:
+        """Nothing to show it on."""
+
+    def is_ready(self, ticket: Ticket) -> bool:  # noqa: ARG002
+        """Never."""
+        return False
+
+    def prompt(self, ticket: Ticket) -> Answer | None:  # noqa: ARG002
+        """No input."""
+        return None
+
+    def later(self, run: Callable[[], None]) -> None:
+        """There is no other task: now."""
+        run()

@@ -1,0 +1,23 @@
+"""The fingerprint: what an approval binds to.
+
+sha256 over the canonical form of what would run: the kind of thing, its name, the hash of its definition and the
+validated values with defaults filled in. One changed character gives another one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tract_jupyter.models.canonical import digest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def fingerprint(kind: str, name: str, definition_hash: str, values: Mapping[str, Any]) -> str:
+    """Return 64 hex digits.
+
+    Raises:
+        ContentError: a value has no JSON form, so what is approved could not be pinned down.
+    """
+    return digest({"kind": kind, "name": name, "definition": definition_hash, "values": dict(values)})

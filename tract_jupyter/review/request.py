@@ -1,0 +1,83 @@
+"""What a person is shown when asked: pure data, the same for a panel, a prompt and a saved notebook."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from tract_jupyter.analysis.findings import Finding
+    from tract_jupyter.models.parameters import Parameters
+
+
+@dataclass(frozen=True, slots=True)
+class CodeBlock:
+    """Code with what the analysis says about its lines. `header` is the line before line 1, if any."""
+
+    title: str
+    code: str
+    findings: tuple[Finding, ...] = ()
+    header: str = ""
+    language: Literal["python", "diff"] = "python"
+
+
+@dataclass(frozen=True, slots=True)
+class ValueRow:
+    """A named value with its type and meaning."""
+
+    name: str
+    type: str
+    value: str
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ValueTable:
+    """Rows under a heading."""
+
+    title: str
+    rows: tuple[ValueRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewAction:
+    """A button with the inputs that go with it."""
+
+    name: str
+    label: str
+    parameters: Parameters
+    style: Literal["approve", "reject", "neutral"] = "neutral"
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewRequest:
+    """One showing of a pending.
+
+    `fingerprint` is that of what would run if it were approved now, and `why` says why a person is asked.
+    """
+
+    pending_id: str
+    title: str
+    summary: str
+    why: str
+    fingerprint: str
+    actions: tuple[ReviewAction, ...]
+    code: tuple[CodeBlock, ...] = ()
+    tables: tuple[ValueTable, ...] = ()
+    note: str = ""
+
+    def action(self, name: str) -> ReviewAction | None:
+        """The offered action of that name."""
+        return next((action for action in self.actions if action.name == name), None)
+
+
+def show_value(value: Any, limit: int = 300) -> str:
+    """A value as a short text; a huge one is cut, with its size said."""
+    size = len(value) if isinstance(value, str | bytes | list | dict) else 0
+    if isinstance(value, str | bytes | list) and size > limit:
+        value = value[:limit]
+    text = repr(value)
+    if len(text) <= limit and size <= limit:
+        return text
+    return f"{text[:limit]}… ({size:,} {'characters' if isinstance(value, str | bytes) else 'entries'})"

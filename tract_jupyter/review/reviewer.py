@@ -1,0 +1,158 @@
+"""Asking a person: the one implementation of it.
+
+`show` puts a request up and returns; the answer is carried out when it comes (*click later*). `decide` awaits it, and
+`decide_now` blocks for it. All three share the ticket, whose first answer of a round counts, and the dispatcher.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from tract_jupyter.exceptions import NobodyToAskError, PendingStateError
+from tract_jupyter.review.channel import Channel, NoChannel, Reviewable
+from tract_jupyter.review.decision import Decision
+from tract_jupyter.review.ticket import Ticket
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tract_jupyter.review.dispatch import Dispatcher
+    from tract_jupyter.review.ledger import Ledger
+
+PROBE_SECONDS = 3.0
+"""How long a panel's front end has to say that it is there, before a prompt takes its place."""
+
+_HEARTBEAT_SECONDS = 0.02  # a bare await cannot be interrupted in a kernel, so waiting is many short sleeps
+_STORE_POLL_SECONDS = 0.5
+
+
+class Reviewer:
+    """Shows pendings to a person and has their answers carried out.
+
+    Attributes:
+        channel: how to reach the person; a notebook puts its own here.
+        ledger: what was asked and decided.
+    """
+
+    def __init__(self, ledger: Ledger, dispatcher: Dispatcher) -> None:
+        self.channel: Channel = NoChannel()
+        self.ledger = ledger
+        self._dispatcher = dispatcher
+        self._tickets: dict[str, Ticket] = {}
+
+    def show(self, pending: Reviewable) -> Ticket:
+        """Store the request and put it up; whoever answers first, now or later, decides.
+
+        Raises:
+            PendingStateError: it is decided already.
+        """
+        known = pending.pending_id in self._tickets
+        ticket = self._ticket(pending)
+        if not known:
+            self.channel.show(ticket)
+        return ticket
+
+    async def decide(self, pending: Reviewable) -> Decision:
+        """Ask, wait without blocking the event loop, and return the decision that settled it.
+
+        Raises:
+            NobodyToAskError: no person can be reached; the pending stays in the inbox.
+        """
+        with self._waiting(pending) as ticket:
+            for delay in self._steps(ticket):
+                await asyncio.sleep(delay)
+        return _outcome(ticket)
+
+    def decide_now(self, pending: Reviewable) -> Decision:
+        """Ask and block this thread until it is decided; otherwise like `decide`."""
+        with self._waiting(pending) as ticket:
+            for delay in self._steps(ticket):
+                time.sleep(delay)
+        return _outcome(ticket)
+
+    def carry_out(self, ticket: Ticket) -> None:
+        """Carry out the answer of a ticket, if it has one that nobody else took."""
+        taken = ticket.take()
+        if taken is None:
+            return
+        note = "Interrupted before it ended."
+        try:
+            note = self._dispatcher.dispatch(ticket, *taken)
+        finally:
+            self._finish_round(ticket, note)
+
+    def _ticket(self, pending: Reviewable) -> Ticket:
+        ticket = self._tickets.get(pending.pending_id)
+        if ticket is None:
+            if not pending.status.is_open:
+                raise PendingStateError(f"{pending!r} is decided already; there is nothing to ask")
+            ticket = Ticket(pending, self._on_answer)
+            self.ledger.ask(ticket)
+            self._tickets[pending.pending_id] = ticket
+        return ticket
+
+    def _on_answer(self, ticket: Ticket) -> None:
+        if not ticket.waiting:
+            self.channel.later(lambda: self.carry_out(ticket))
+
+    @contextmanager
+    def _waiting(self, pending: Reviewable) -> Iterator[Ticket]:
+        if not self.channel.can_reach():
+            self._ticket(pending)  # so that it stands in the inbox
+            raise NobodyToAskError(
+                f"{pending.title!r} needs a decision, and nobody can be asked here (no panel, no input). It waits in "
+                "the inbox: '%tract inbox' in a notebook on this store shows it"
+            )
+        ticket = self.show(pending)
+        ticket.waiting += 1
+        try:
+            yield ticket
+        finally:
+            ticket.waiting -= 1
+
+    def _steps(self, ticket: Ticket) -> Iterator[float]:
+        """Do what is due, and yield the seconds to sleep, until it is settled."""
+        started = polled = time.monotonic()
+        while not ticket.settled.is_set():
+            self.carry_out(ticket)
+            now = time.monotonic()
+            if now - started > PROBE_SECONDS and not ticket.settled.is_set() and not self.channel.is_ready(ticket):
+                self._prompt(ticket)
+            if now - polled > _STORE_POLL_SECONDS:
+                polled = now
+                self._look_at_store(ticket)
+            if not ticket.settled.is_set():
+                yield _HEARTBEAT_SECONDS
+
+    def _prompt(self, ticket: Ticket) -> None:
+        answer = self.channel.prompt(ticket)
+        if answer is None:
+            raise NobodyToAskError(
+                f"{ticket.request.title!r} needs a decision, but no panel answered within {PROBE_SECONDS:g} s and this "
+                "front end takes no input. Decide it in '%tract inbox' of a live notebook, then run the cell again"
+            )
+        ticket.submit(answer, "prompt")
+
+    def _look_at_store(self, ticket: Ticket) -> None:
+        """Another process may have decided."""
+        status = self.ledger.status(ticket.pending.pending_id)
+        if status is not None and not status.is_open and ticket.status.is_open:
+            ticket.pending.adopt(status)
+            self._finish_round(ticket, "Decided in another process.")
+
+    def _finish_round(self, ticket: Ticket, note: str) -> None:
+        self.ledger.renumber(ticket)
+        ticket.new_round(note)
+        if not ticket.status.is_open:
+            self._tickets.pop(ticket.pending.pending_id, None)
+            ticket.settled.set()
+        self.channel.show(ticket)
+
+
+def _outcome(ticket: Ticket) -> Decision:
+    if ticket.last_decision is not None:
+        return ticket.last_decision
+    return Decision(ticket.status.value, {}, "store", ticket.request.fingerprint)

@@ -1,0 +1,81 @@
+"""One pending in the hands of a channel.
+
+A ticket goes through rounds. Each round shows one request and takes one answer, the first. An action may leave the
+pending open (it only changed a field, or it raised); then the next round shows how things stand now.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from typing import TYPE_CHECKING
+
+from tract_jupyter.review.decision import Answer, Decision
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tract_jupyter.models.pending import PendingStatus
+    from tract_jupyter.review.channel import Reviewable
+    from tract_jupyter.review.request import ReviewRequest
+
+
+class Ticket:
+    """The state that the thread of a callback and the code that waits share.
+
+    Args:
+        pending: what is to be decided.
+        on_answer: called once a round, from any thread, right after the first answer was taken. It must only hand
+            the work on: in a widget's callback nothing may print, display or execute.
+    """
+
+    def __init__(self, pending: Reviewable, on_answer: Callable[[Ticket], None]) -> None:
+        self.pending = pending
+        self.on_answer = on_answer
+        self.waiting = 0
+        """How many pieces of code wait for the decision; without any, the answer is carried out on its own."""
+        self.settled = threading.Event()
+        self.last_decision: Decision | None = None
+        self.round_number = 0
+        """How many decisions were stored before this round; the store takes one more for it."""
+        self.output = ""
+        """What the last action printed."""
+        self._lock = threading.Lock()
+        self._answer: tuple[Answer, str] | None = None
+        self.new_round()
+
+    def new_round(self, note: str = "") -> None:
+        """Show how things stand now, and take a new answer."""
+        self.request: ReviewRequest = self.pending.review_request(note)
+        with self._lock:
+            self.round_id = secrets.token_hex(8)
+            self._answer = None
+
+    @property
+    def status(self) -> PendingStatus:
+        """The pending's."""
+        return self.pending.status
+
+    @property
+    def answered(self) -> bool:
+        """Whether this round has its answer."""
+        return self._answer is not None
+
+    def submit(self, answer: Answer, channel: str) -> bool:
+        """Take an answer from any thread. False if it came too late, or answers another showing."""
+        with self._lock:
+            if self._answer is not None or answer.round_id != self.round_id or self.settled.is_set():
+                return False
+            if self.request.action(answer.action) is None:
+                return False
+            self._answer = (answer, channel)
+        self.on_answer(self)
+        return True
+
+    def take(self) -> tuple[Answer, str] | None:
+        """Take the answer out, to carry it out; None if there is none, or somebody else has it."""
+        with self._lock:
+            taken, self._answer = self._answer, None
+            if taken is not None:
+                self.round_id = ""  # nothing more can be submitted in this round
+        return taken

@@ -1,0 +1,54 @@
+"""Rows of events: what happened, by whom, when. Append-only."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import select
+
+from tract_jupyter.models.canonical import canonical_json
+from tract_jupyter.storage.clock import from_text, now_text
+from tract_jupyter.storage.schema import events
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from sqlalchemy import Connection
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened. `event_type` is `custom:<operation>`, `operation.activated`, `decision`, ..."""
+
+    event_id: int
+    event_type: str
+    actor: str
+    data: dict[str, Any]
+    created_at: datetime
+
+
+class EventRows:
+    """The events of one tract."""
+
+    def __init__(self, tract_id: str) -> None:
+        self.tract_id = tract_id
+
+    def append(self, connection: Connection, event_type: str, actor: str, data: dict[str, Any]) -> None:
+        """Add an event, in the caller's transaction."""
+        row = {"event_type": event_type, "actor": actor, "data_json": canonical_json(data), "created_at": now_text()}
+        connection.execute(events.insert().values(tract_id=self.tract_id, **row))
+
+    def newest(self, connection: Connection, event_type: str | None, limit: int) -> list[Event]:
+        """The newest events first; with a type that ends in `*`, those whose type begins so."""
+        query = select(events).where(events.c.tract_id == self.tract_id)
+        if event_type is not None and event_type.endswith("*"):
+            query = query.where(events.c.event_type.startswith(event_type[:-1], autoescape=True))
+        elif event_type is not None:
+            query = query.where(events.c.event_type == event_type)
+        rows = connection.execute(query.order_by(events.c.id.desc()).limit(limit))
+        return [
+            Event(row.id, row.event_type, row.actor, json.loads(row.data_json), from_text(row.created_at))
+            for row in rows
+        ]

@@ -1,0 +1,149 @@
+"""The tables. Text columns ending in `_json` hold canonical JSON; times are UTC, ISO 8601 with microseconds."""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    Boolean,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+SCHEMA_VERSION = 1
+
+metadata = MetaData()
+
+meta = Table(
+    "tract_meta",
+    metadata,
+    Column("key", String(64), primary_key=True),
+    Column("value", Text, nullable=False),
+)
+
+blobs = Table(
+    "blobs",
+    metadata,
+    Column("content_hash", String(64), primary_key=True),
+    Column("payload", LargeBinary, nullable=False),  # UTF-8 JSON; bytes, as PostgreSQL's text has no NUL
+)
+
+commits = Table(
+    "commits",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=True),
+    Column("commit_hash", String(64), nullable=False, unique=True),
+    Column("tract_id", String(32), nullable=False),
+    Column("parent_hash", String(64), ForeignKey("commits.commit_hash")),
+    Column("content_hash", String(64), ForeignKey("blobs.content_hash"), nullable=False),
+    Column("content_type", String(64), nullable=False),
+    Column("operation", String(8), nullable=False),
+    Column("edit_target", String(64), ForeignKey("commits.commit_hash")),
+    Column("message", Text, nullable=False),
+    Column("token_count", Integer, nullable=False),
+    Column("token_counter", String(64), nullable=False),
+    Column("generation", Integer, nullable=False),
+    Column("metadata_json", Text, nullable=False),
+    Column("generation_config_json", Text, nullable=False),
+    Column("tags_json", Text, nullable=False),
+    Column("created_at", String(32), nullable=False),
+)
+
+commit_parents = Table(
+    "commit_parents",  # only the second and later parents of a merge
+    metadata,
+    Column("commit_hash", String(64), ForeignKey("commits.commit_hash"), primary_key=True),
+    Column("parent_hash", String(64), ForeignKey("commits.commit_hash"), primary_key=True),
+    Column("position", Integer, nullable=False),
+)
+
+refs = Table(
+    "refs",
+    metadata,
+    Column("tract_id", String(32), primary_key=True),
+    Column("name", String(255), primary_key=True),
+    Column("commit_hash", String(64), ForeignKey("commits.commit_hash")),
+    Column("symbolic_target", String(255)),
+)
+
+annotations = Table(
+    "annotations",  # the newest row of a commit counts
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=True),
+    Column("tract_id", String(32), nullable=False),
+    Column("target_hash", String(64), ForeignKey("commits.commit_hash"), nullable=False),
+    Column("priority", String(16), nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("created_at", String(32), nullable=False),
+)
+
+events = Table(
+    "events",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=True),
+    Column("tract_id", String(32), nullable=False),
+    Column("event_type", String(255), nullable=False),
+    Column("actor", String(128), nullable=False),
+    Column("data_json", Text, nullable=False),
+    Column("created_at", String(32), nullable=False),
+)
+
+operation_specs = Table(
+    "operation_specs",  # the active version of each; older ones are in the events
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=True),
+    Column("tract_id", String(32), nullable=False),
+    Column("name", String(255), nullable=False),
+    Column("spec_json", Text, nullable=False),
+    Column("spec_hash", String(64), nullable=False),
+    Column("signature", String(64), nullable=False),
+    Column("created_at", String(32), nullable=False),
+    UniqueConstraint("tract_id", "name"),
+)
+
+pendings = Table(
+    "pendings",
+    metadata,
+    Column("pending_id", String(32), primary_key=True),
+    Column("tract_id", String(32), nullable=False),
+    Column("operation", String(255), nullable=False),
+    Column("title", Text, nullable=False),
+    Column("fields_json", Text, nullable=False),
+    Column("fingerprint", String(64), nullable=False),
+    Column("status", String(16), nullable=False),
+    Column("actor", String(128), nullable=False),
+    Column("triggered_by", Text),
+    Column("resumable", Boolean, nullable=False),  # false: what it would run lives only in the process that asked
+    Column("error", Text),
+    Column("created_at", String(32), nullable=False),
+    Column("executed_at", String(32)),
+)
+
+decisions = Table(
+    "decisions",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=True),
+    Column("tract_id", String(32), nullable=False),
+    Column("pending_id", String(32), ForeignKey("pendings.pending_id"), nullable=False),
+    Column("round", Integer, nullable=False),  # a pending that an action left open is asked about again
+    Column("action", String(255), nullable=False),
+    Column("arguments_json", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("decided_by", String(128), nullable=False),
+    Column("channel", String(32), nullable=False),
+    Column("fingerprint", String(64), nullable=False),
+    Column("created_at", String(32), nullable=False),
+    UniqueConstraint("pending_id", "round"),  # the first decision wins, also between processes
+)
+
+Index("ix_commits_tract", commits.c.tract_id, commits.c.commit_hash)
+Index("ix_commits_edit_target", commits.c.edit_target)
+Index("ix_annotations_target", annotations.c.target_hash, annotations.c.id)
+Index("ix_events_tract", events.c.tract_id, events.c.id)
+Index("ix_pendings_status", pendings.c.tract_id, pendings.c.status)

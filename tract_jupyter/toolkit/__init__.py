@@ -1,0 +1,14 @@
+"""Tools: named callables with a schema, one executor for all who call them, and `tools` for code."""
+
+from __future__ import annotations
+
+from tract_jupyter.toolkit.bridge import CallRecord, ToolBridge
+from tract_jupyter.toolkit.definitions import ToolDefinition, Traits
+from tract_jupyter.toolkit.executor import ToolExecutor, ToolResult
+from tract_jupyter.toolkit.permissions import Permission
+from tract_jupyter.toolkit.stubs import ToolsModule, generate_tools_module
+
+__all__ = [
+    "CallRecord", "Permission", "ToolBridge", "ToolDefinition", "ToolExecutor", "ToolResult", "ToolsModule", "Traits",
+    "generate_tools_module",
+]  # fmt: skip

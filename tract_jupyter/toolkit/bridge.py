@@ -1,0 +1,74 @@
+"""Between a stub and the executor: raises on failure, returns the bare result, logs the call."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tract_jupyter.exceptions import ToolDeniedError, ToolExecutionError
+from tract_jupyter.toolkit.permissions import USER
+from tract_jupyter.toolkit.savings import TokenSavings, estimate_savings, rough_size
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tract_jupyter.toolkit.executor import ToolExecutor, ToolResult
+
+_LOG_LENGTH = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class CallRecord:
+    """One call. Sizes are in characters of JSON, roughly; the duration is in seconds."""
+
+    tool: str
+    arguments: Mapping[str, Any]
+    actor: str
+    success: bool
+    error: str
+    duration: float
+    argument_size: int
+    result_size: int
+
+
+class ToolBridge:
+    """Calls tools for code.
+
+    Attributes:
+        call_log: the newest 10,000 calls, oldest first.
+    """
+
+    def __init__(self, executor: ToolExecutor, *, actor: str = USER) -> None:
+        self.executor = executor
+        self.actor = actor
+        self.call_log: deque[CallRecord] = deque(maxlen=_LOG_LENGTH)
+
+    def call(self, name: str, arguments: Mapping[str, Any]) -> Any:
+        """Call a tool and return its bare result.
+
+        Raises:
+            ToolDeniedError: it was not allowed.
+            ToolExecutionError: anything else that went wrong; the cause is `__cause__`.
+        """
+        __tracebackhide__ = True
+        started = time.perf_counter()
+        result = self.executor.execute(name, arguments, actor=self.actor)
+        self._log(name, arguments, result, time.perf_counter() - started)
+        if not result.success:
+            kind = ToolDeniedError if result.denied else ToolExecutionError
+            raise kind(name, arguments, result.error) from result.cause
+        return result.output
+
+    def savings(self) -> TokenSavings:
+        """What the logged calls would have cost in tokens, had a model made them one by one."""
+        return estimate_savings(self.call_log)
+
+    def _log(self, name: str, arguments: Mapping[str, Any], result: ToolResult, duration: float) -> None:
+        self.call_log.append(
+            CallRecord(
+                name, arguments, self.actor, result.success, result.error, duration,
+                rough_size(arguments), rough_size(result.output),
+            )
+        )  # fmt: skip

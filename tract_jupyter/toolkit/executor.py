@@ -1,0 +1,123 @@
+"""The one way to run a tool.
+
+Whoever calls (a stub, a script, an agent, MCP), a call is resolved, its arguments are validated against the schema,
+its permission is checked, and only then the handler runs. Errors come back as data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tract_jupyter.exceptions import NobodyToAskError, OperationExistsError, ParameterError, nearest
+from tract_jupyter.hooks.builtin.tool_call import PendingToolCall
+from tract_jupyter.models.pending import PendingStatus
+from tract_jupyter.toolkit.permissions import USER, Permission, default_policy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from tract_jupyter.toolkit.definitions import ToolDefinition
+
+    Policy = Callable[[ToolDefinition, str], Permission]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What came of a call.
+
+    `output` is the handler's own value; `error` says what was wrong and what is allowed; `cause` is the exception,
+    if there was one; `denied` tells a refusal from a failure.
+    """
+
+    tool_name: str
+    success: bool
+    output: Any = None
+    error: str = ""
+    cause: BaseException | None = None
+    denied: bool = False
+
+    def __str__(self) -> str:
+        return str(self.output) if self.success else f"Error: {self.error}"
+
+
+class ToolExecutor:
+    """Runs tools by name.
+
+    Args:
+        tract: where pendings of gated calls belong.
+        fixed: the tools that are always there.
+        live: gives the tools that come and go, by name; asked at every call, so nothing is ever stale.
+        policy: decides about each call.
+    """
+
+    def __init__(
+        self,
+        tract: Any,
+        fixed: Iterable[ToolDefinition],
+        live: Callable[[], Mapping[str, ToolDefinition]],
+        policy: Policy = default_policy,
+    ) -> None:
+        self._tract = tract
+        self._fixed = {tool.name: tool for tool in fixed}
+        self._live = live
+        self.policy = policy
+
+    def tools(self) -> dict[str, ToolDefinition]:
+        """All tools that can be called now, by name."""
+        return {**self._fixed, **self._live()}
+
+    def add(self, tool: ToolDefinition) -> None:
+        """Make a tool of the user's own callable.
+
+        Raises:
+            OperationExistsError: a tool has that name.
+        """
+        if self.get(tool.name) is not None:
+            raise OperationExistsError(f"there is a tool {tool.name!r} already; choose another name")
+        self._fixed[tool.name] = tool
+
+    def get(self, name: str) -> ToolDefinition | None:
+        """The tool of that name, if it can be called now."""
+        return self._fixed.get(name) or self._live().get(name)
+
+    def execute(self, name: str, arguments: Mapping[str, Any], *, actor: str = USER) -> ToolResult:
+        """Call a tool. Never raises an `Exception`: what went wrong is in the result."""
+        tool = self.get(name)
+        if tool is None:
+            known = self.tools()
+            return ToolResult(
+                name, success=False, error=f"no tool {name!r}.{nearest(name, known)} Tools: {', '.join(sorted(known))}"
+            )
+        try:
+            values = tool.parameters.validate(arguments)
+            denial = self._denial(tool, values, actor)
+            if denial is not None:
+                return denial
+            output = tool.handler(**values)
+        except ParameterError as error:
+            return ToolResult(name, success=False, error="; ".join(error.problems), cause=error)
+        except Exception as error:  # noqa: BLE001 # that is the promise: errors are data
+            reason = str(error) or type(error).__name__
+            return ToolResult(name, success=False, error=f"{type(error).__name__}: {reason}", cause=error)
+        if isinstance(output, ToolResult):
+            return output
+        if isinstance(output, dict) and set(output) == {"error"}:  # the way many handlers report failure
+            return ToolResult(name, success=False, error=str(output["error"]))
+        return ToolResult(name, success=True, output=output)
+
+    def _denial(self, tool: ToolDefinition, values: dict[str, Any], actor: str) -> ToolResult | None:
+        permission = self.policy(tool, actor)
+        if permission is Permission.ALLOW:
+            return None
+        reason = f"the policy denies {tool.name!r} to {actor}"
+        if permission is Permission.ASK:
+            pending = PendingToolCall(tool.name, values, tract=self._tract, actor=actor, description=tool.description)
+            try:
+                self._tract.reviewer.decide_now(pending)
+            except NobodyToAskError as error:
+                return ToolResult(tool.name, success=False, error=str(error), cause=error, denied=True)
+            if pending.status is PendingStatus.APPROVED:
+                return None
+            reason = pending.rejection_reason or "a person said no, without a reason"
+        return ToolResult(tool.name, success=False, error=reason, denied=True)

@@ -1,0 +1,40 @@
+"""From tool names, which may be any text, to Python names."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from typing import TYPE_CHECKING
+
+from tract_jupyter.exceptions import OperationExistsError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+HELPERS = ("list_tools", "call_log", "savings")
+"""What the `tools` module offers besides the tools; a tool of the same name wins."""
+
+
+def python_name(name: str) -> str:
+    """The Python name of a tool: other characters become `_`, a keyword gets a trailing `_`."""
+    cleaned = re.sub(r"\W", "_", name)
+    if not cleaned or cleaned[0].isdigit():
+        cleaned = f"_{cleaned}"
+    if keyword.iskeyword(cleaned) or (cleaned.startswith("__") and cleaned.endswith("__")):
+        cleaned = f"{cleaned}_"
+    return cleaned
+
+
+def python_names(names: Iterable[str]) -> dict[str, str]:
+    """Map Python names to tool names.
+
+    Raises:
+        OperationExistsError: two tools come to the same Python name.
+    """
+    mapped: dict[str, str] = {}
+    for name in names:
+        short = python_name(name)
+        if short in mapped:
+            raise OperationExistsError(f"tools {mapped[short]!r} and {name!r} would both be called {short!r}; rename one")
+        mapped[short] = name
+    return mapped

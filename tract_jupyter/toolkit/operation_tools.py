@@ -1,0 +1,61 @@
+"""Each active dynamic operation as a tool `fire_<name>`, whose parameters are the operation's fields."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tract_jupyter.models.pending import PendingStatus
+from tract_jupyter.toolkit.definitions import ToolDefinition
+from tract_jupyter.toolkit.executor import ToolResult
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tract_jupyter.hooks.dynamic.spec import OperationSpec
+    from tract_jupyter.hooks.operations import Operations
+    from tract_jupyter.hooks.pending import Pending
+
+PREFIX = "fire_"
+
+
+class OperationTools:
+    """The tools of the active operations; made anew only when the active operations change."""
+
+    def __init__(self, operations: Operations, decide: Callable[[Pending], object]) -> None:
+        self._operations = operations
+        self._decide = decide
+        self._made: tuple[int, dict[str, ToolDefinition]] = (-1, {})
+
+    def __call__(self) -> dict[str, ToolDefinition]:
+        """All of them, by name."""
+        registry = self._operations.registry
+        revision, tools = self._made
+        if revision != registry.revision:
+            revision = registry.revision
+            specs = [registry.get_spec(name) for name in sorted(registry.operation_names)]
+            tools = {PREFIX + spec.name: self._tool(spec) for spec in specs if spec is not None}
+            self._made = (revision, tools)
+        return tools
+
+    def _tool(self, spec: OperationSpec) -> ToolDefinition:
+        def fire(**fields: Any) -> Any:
+            pending = self._operations.fire(spec.name, fields, triggered_by=f"tools.{PREFIX}{spec.name}")
+            return self._outcome(pending)
+
+        return ToolDefinition(
+            PREFIX + spec.name, spec.description, spec.parameters(), fire, owner=f"operation:{spec.name}"
+        )
+
+    def _outcome(self, pending: Pending) -> Any:
+        """What code needs to go on: the fields and the result, or why it was turned down."""
+        if pending.status is PendingStatus.PENDING:
+            self._decide(pending)
+        if pending.status is PendingStatus.REJECTED:
+            reason = pending.rejection_reason or "rejected without a reason"
+            return ToolResult(PREFIX + pending.operation, success=False, error=reason, denied=True)
+        return {
+            "operation": pending.operation,
+            "status": pending.status.value,
+            "fields": dict(pending.fields),
+            "result": pending.result,
+        }

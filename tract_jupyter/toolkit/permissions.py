@@ -1,0 +1,28 @@
+"""Whether a call may happen: allow, ask, deny.
+
+A person's own cell is not asked to approve what was just typed. What a model wrote is asked about, unless the tool
+only reads.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tract_jupyter.toolkit.definitions import ToolDefinition
+
+USER = "user"
+
+
+class Permission(StrEnum):
+    """What a policy says about a call."""
+
+    ALLOW = "allow"
+    ASK = "ask"
+    DENY = "deny"
+
+
+def default_policy(tool: ToolDefinition, actor: str) -> Permission:
+    """Allow the user and all reading; ask about the rest."""
+    return Permission.ALLOW if actor == USER or tool.traits.read_only else Permission.ASK
