@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,6 @@ from tract_jupyter.analysis.scopes import Program
 from tract_jupyter.analysis.source import Source, parse
 
 if TYPE_CHECKING:
-    import ast
     import os
     from collections.abc import Sequence
 
@@ -70,7 +70,8 @@ class CodeAnalyzer:
             if earlier is not None:
                 program.add(earlier)
         nodes = program.add(tree) if tree is not None else []
-        view = View(source, nodes, program, Resolver(program), escapes, self._workspace, [])
+        calls = [node for node in nodes if isinstance(node, ast.Call)]
+        view = View(source, nodes, calls, program, Resolver(program), escapes, self._workspace, [])
         findings = list(references.findings(view))
         for rule in all_rules():
             findings.extend(rule.check(view))

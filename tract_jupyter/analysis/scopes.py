@@ -261,7 +261,12 @@ def _call(program: Program, node: ast.Call, scope: Scope) -> list[_Child]:
     return _children(node, scope)
 
 
+def _leaf(_program: Program, _node: ast.AST, _scope: Scope) -> list[_Child]:
+    return []
+
+
 _HANDLERS: dict[type[ast.AST], Callable[..., list[_Child]]] = {
+    **dict.fromkeys((ast.Constant, ast.Pass, ast.alias), _leaf),
     ast.Name: _name,
     ast.Assign: _assign,
     **dict.fromkeys((ast.AnnAssign, ast.AugAssign), _annotated),

@@ -56,6 +56,10 @@ class Channel(Protocol):
         """Show the request, or show it anew: a new round, or decided."""
         ...
 
+    def forget(self, ticket: Ticket) -> None:
+        """Show the request in a new place the next time."""
+        ...
+
     def is_ready(self, ticket: Ticket) -> bool:
         """Whether a front end has said that it can answer this request."""
         ...
@@ -64,8 +68,8 @@ class Channel(Protocol):
         """Ask by `input()`; None where the front end takes no input."""
         ...
 
-    def later(self, run: Callable[[], None]) -> None:
-        """Run something soon, in a fresh task of the main thread."""
+    def later(self, ticket: Ticket, run: Callable[[], None]) -> None:
+        """Run what follows from a ticket's answer soon, in a fresh task of the main thread."""
         ...
 
 
@@ -81,6 +85,9 @@ class NoChannel:
     def show(self, ticket: Ticket) -> None:
         """Nothing to show it on."""
 
+    def forget(self, ticket: Ticket) -> None:
+        """It was nowhere."""
+
     def is_ready(self, ticket: Ticket) -> bool:  # noqa: ARG002
         """Never."""
         return False
@@ -89,6 +96,6 @@ class NoChannel:
         """No input."""
         return None
 
-    def later(self, run: Callable[[], None]) -> None:
+    def later(self, ticket: Ticket, run: Callable[[], None]) -> None:  # noqa: ARG002
         """There is no other task: now."""
         run()

@@ -55,6 +55,13 @@ class Reviewer:
             self.channel.show(ticket)
         return ticket
 
+    def show_again(self, pending: Reviewable) -> Ticket:
+        """Put a request of the inbox on display; one that this process showed before moves to the current cell."""
+        ticket = self._ticket(pending)
+        self.channel.forget(ticket)
+        self.channel.show(ticket)
+        return ticket
+
     async def decide(self, pending: Reviewable) -> Decision:
         """Ask, wait without blocking the event loop, and return the decision that settled it.
 
@@ -96,7 +103,7 @@ class Reviewer:
 
     def _on_answer(self, ticket: Ticket) -> None:
         if not ticket.waiting:
-            self.channel.later(lambda: self.carry_out(ticket))
+            self.channel.later(ticket, lambda: self.carry_out(ticket))
 
     @contextmanager
     def _waiting(self, pending: Reviewable) -> Iterator[Ticket]:

@@ -96,7 +96,7 @@ class ToolExecutor:
                 return denial
             output = tool.handler(**values)
         except ParameterError as error:
-            return ToolResult(name, success=False, error="; ".join(error.problems), cause=error)
+            return ToolResult(name, success=False, error="; ".join(error.problems))
         except Exception as error:  # noqa: BLE001 # that is the promise: errors are data
             reason = str(error) or type(error).__name__
             return ToolResult(name, success=False, error=f"{type(error).__name__}: {reason}", cause=error)

@@ -75,7 +75,9 @@ def rules_for(symbol: str) -> _Hits:
 def is_boring(symbol: str) -> bool:
     """Whether the name is a constant or an error class, which do nothing by themselves."""
     last = symbol.rpartition(".")[2]
-    return last.isupper() or last.endswith(_BORING) or ".exceptions" in symbol
+    # SMTP, FFI and CDLL are no constants, AF_INET is.
+    constant = last.isupper() and ("_" in last or last in {"PIPE", "STDOUT", "DEVNULL"})
+    return constant or last.endswith(_BORING) or ".exceptions" in symbol
 
 
 def _of_module(symbol: str, index: dict[str, _Hits]) -> _Hits:

@@ -43,6 +43,7 @@ class View:
 
     source: Source
     nodes: Sequence[ast.AST]
+    calls: Sequence[ast.Call]
     program: Program
     resolver: Resolver
     escapes: Sequence[Escape]

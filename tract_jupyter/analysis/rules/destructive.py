@@ -111,8 +111,8 @@ class DestroysTable(Rule):
 
     def check(self, view: View) -> Iterator[Finding]:
         """Look at the text of ``execute`` and its relatives, whatever they are called on."""
-        for node in view.nodes:
-            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        for node in view.calls:
+            if not isinstance(node.func, ast.Attribute):
                 continue
             texts = view.resolver.value(node.args[0]).texts if node.args else ()
             if node.func.attr in _EXECUTES and any(_STATEMENT.match(text) for text in texts):

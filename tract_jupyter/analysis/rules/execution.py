@@ -112,8 +112,8 @@ class EvaluatesExpression(Rule):
 
     def check(self, view: View) -> Iterator[Finding]:
         """Look at the text of ``query`` and ``eval`` methods, whatever they are called on."""
-        for node in view.nodes:
-            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        for node in view.calls:
+            if not isinstance(node.func, ast.Attribute):
                 continue
             if node.func.attr in {"query", "eval"} and node.args:
                 texts = view.resolver.value(node.args[0]).texts

@@ -218,7 +218,7 @@ class ComputesAttribute(Rule):
 
     def check(self, view: View) -> Iterator[Finding]:
         """Find format strings such as ``"{0._os}"``."""
-        for node in view.nodes:
+        for node in view.calls:
             if (
                 isinstance(node, ast.Call)
                 and isinstance(node.func, ast.Attribute)

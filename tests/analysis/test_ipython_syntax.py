@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.analysis.helpers import analyze, codes, found
+from tract_jupyter.analysis.ipython_syntax import transform
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "!ls", "x = 1\n!ls", "!!ls", "x = !ls", "a.b, c = !ls {x}", "if x:\n    !ls\n", "%%bash\nls", "%%sh\nls",
+        "\n\n%%bash\nls", "%%!\nls", "%%script perl\nx", "%system ls", "%sx ls", "x = %sx ls", "%sc x=ls",
+        "for f in fs:\n    x = !cat {f}\n    print(x)", "  !ls", "x = [\n1]\n!ls", "s = '''\n'''\n!ls",
+    ],
+)  # fmt: skip
+def test_shell_escapes(code):
+    assert ("TJ103", "critical") in found(code)
+    assert "TJ901" not in codes(code)
+
+
+@pytest.mark.parametrize(
+    ("code", "level"),
+    [
+        ("%pip install x", "high"),
+        ("%run other.py", "high"),
+        ("%load_ext evil", "high"),
+        ("%%javascript\nfetch('x')", "high"),
+        ("%%writefile ../x.py\nx", "high"),
+        ("%%writefile x.py\nx", "low"),
+        ("%%sql\nselect 1", "high"),
+        ("%%never_heard_of\nx", "medium"),
+        ("%never_heard_of", "low"),
+        ("x = %env PATH", "medium"),
+        ("get_ipython().run_line_magic('run', 'x.py')", "high"),
+        ("get_ipython().run_line_magic('sx', 'ls')", "critical"),
+    ],
+)
+def test_magics_by_what_they_do(code, level):
+    assert [str(f.level) for f in analyze(code).findings if f.code == "TJ104"] == [level]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "%matplotlib inline\nimport numpy as np", "%load_ext autoreload\n%autoreload 2", "len?", "?len", "x.y??",
+        "%timeit -n1 sum(x)", "%%time\nx = 1", "%%capture out\nprint(1)", "%tract_fire deploy env=prod", "%timeit",
+        "%%tract_operation\nname: x", "%load_ext tract_jupyter", "get_ipython().run_line_magic('matplotlib', 'inline')",
+        "%who", "await f()", "async with x: pass", "return 1", "x = y % z", "y = (a\n% b)", 's = """\n!ls\n%x\n"""',
+        "if x != 1: pass", "f(a\n  !=b)", "x = a \\\n% b", "%time x = 1\nprint(x)", "x = %timeit -o f()",
+    ],
+)  # fmt: skip
+def test_everyday_syntax_is_quiet(code):
+    assert found(code) == set()
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "%timeit eval('1')",
+        "%%time\neval('1')",
+        "%%capture\neval('1')",
+        "%%timeit eval('1')\n1",
+        "%time eval('1')",
+    ],
+)
+def test_python_inside_magics_is_analysed(code):
+    assert ("TJ102", "critical") in found(code)
+
+
+def test_what_follows_an_escape_is_analysed():
+    assert {("TJ103", "critical"), ("TJ102", "critical")} <= found("!ls\neval('1')")
+    assert {("TJ103", "critical"), ("TJ901", "high")} <= found("!ls\ndef f(:")
+
+
+@pytest.mark.parametrize(
+    "code", ["!a \\\n b\nx = 1", "%%bash\na\nb", "x\ny?\n%z\r\n!q", "%%time\nx", "", "\n\n"]
+)
+def test_transforming_keeps_the_number_of_lines(code):
+    assert transform(code).code.count("\n") == code.count("\n")
+
+
+def test_plain_python_comes_back_unchanged():
+    code = "x = (1\n  % 2)\ns = '''\n%a\n!b'''\n# !c\ny = x \\\n  % 3\nz = '%d' % x\n"
+    assert transform(code).code == code
+    assert transform(code).escapes == ()

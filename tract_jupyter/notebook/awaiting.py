@@ -1,0 +1,19 @@
+"""Cells that wait: `%%tract_operation ... --wait` is rewritten to an `await` of the same magic.
+
+A cell magic's coroutine is not awaited by IPython, so the first line must become an expression that is.
+"""
+
+from __future__ import annotations
+
+import re
+
+_WAITING_CELL = re.compile(r"\s*%%tract_operation\b(?P<line>[^\n]*(?<!\S)--wait(?!\S)[^\n]*)\n?")
+
+
+def await_waiting_cells(lines: list[str]) -> list[str]:
+    """IPython input transformer: lines of the cell in, lines of the cell out."""
+    match = _WAITING_CELL.match("".join(lines))
+    if match is None:
+        return lines
+    cell = "".join(lines)[match.end() :]
+    return [f"await get_ipython().run_cell_magic('tract_operation', {match['line'].strip()!r}, {cell!r})\n"]

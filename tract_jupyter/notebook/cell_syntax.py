@@ -1,0 +1,281 @@
+"""From the body of a `%%tract_operation` cell to a spec. The cell is parsed; nothing of it is executed.
+
+In a Python body the docstring is the description, annotated assignments are the fields, functions are the actions::
+
+    '''Verify source URLs.'''
+    urls: Annotated[list[str], "URLs to verify"]
+    verified: bool = False
+
+    def verify(pending, strict: bool = False):
+        '''Check that all URLs are in the context.'''
+        ...
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import tokenize
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import yaml
+
+from tract_jupyter.exceptions import SpecError
+from tract_jupyter.hooks.dynamic.spec import ActionDef, OperationSpec, spec_from_dict
+
+_ALLOWED = "a docstring, fields (name: type = value) and functions"
+
+
+@dataclass(frozen=True)
+class ParsedCell:
+    """A spec, and for each action the line of the cell that its code begins on."""
+
+    spec: OperationSpec
+    first_lines: dict[str, int] = field(default_factory=dict)
+
+    def in_cell(self, error: SpecError) -> SpecError:
+        """The error with the line of the cell instead of the action's."""
+        if error.line is None or error.action not in self.first_lines:
+            return error
+        return SpecError(f"action {error.action!r}: {error.message}", line=self.first_lines[error.action] + error.line - 1)
+
+
+def parse_python(name: str, text: str) -> ParsedCell:
+    """Read a Python body.
+
+    Raises:
+        SpecError: it has a syntax error, or something that is neither docstring, field nor function; with the line.
+    """
+    tree = _parse(text)
+    lines = text.splitlines(keepends=True)
+    description, fields, actions, first_lines = "", {}, {}, {}
+    for position, node in enumerate(tree.body):
+        if position == 0 and _docstring(node) is not None:
+            description = inspect.cleandoc(_docstring(node) or "")
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            _refuse_second(fields, node.target.id, node)
+            fields[node.target.id] = _field(node)
+        elif isinstance(node, ast.FunctionDef):
+            _refuse_second(actions, node.name, node)
+            actions[node.name], first_lines[node.name] = _action(node, lines)
+        else:
+            _refuse(node)
+    return ParsedCell(OperationSpec(name, description, fields, actions), first_lines)
+
+
+def parse_json(text: str) -> dict[str, Any]:
+    """Read a JSON body.
+
+    Raises:
+        SpecError: it is no JSON object, or names something twice.
+    """
+    try:
+        data = json.loads(text, object_pairs_hook=_unique_keys)
+    except json.JSONDecodeError as error:
+        raise SpecError(f"no valid JSON: {error.msg}", line=error.lineno) from None
+    except RecursionError:
+        raise SpecError("the JSON is nested too deeply") from None
+    return _mapping(data, "JSON")
+
+
+def parse_yaml(text: str) -> dict[str, Any]:
+    """Read a YAML body: plain data only, no tags, no aliases.
+
+    Raises:
+        SpecError: it is no YAML mapping, or names something twice.
+    """
+    try:
+        data = yaml.load(text, Loader=_PlainLoader)  # noqa: S506 # derives from SafeLoader
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        raise SpecError(f"no valid YAML: {error.problem}", line=mark.line + 1 if mark else None) from None
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise SpecError(f"no valid YAML: {error}") from None
+    return _mapping(data, "YAML")
+
+
+def parse_cell(name: str, text: str, form: str) -> ParsedCell:
+    """Read a body in the form `python`, `json` or `yaml`; the name may stand in the dict form instead.
+
+    Raises:
+        SpecError: the body is wrong, or names another operation.
+    """
+    if form == "python":
+        if not name:
+            raise SpecError("name the operation: %%tract_operation citation_check")
+        return parse_python(name, text)
+    data = parse_json(text) if form == "json" else parse_yaml(text)
+    if name and data.setdefault("name", name) != name:
+        raise SpecError(f"the cell's first line names {name!r}, its body {data['name']!r}; use one name")
+    return ParsedCell(spec_from_dict(data))
+
+
+def _parse(text: str) -> ast.Module:
+    try:
+        return ast.parse(text)
+    except SyntaxError as error:
+        source = (error.text or "").strip()
+        raise SpecError(f"{error.msg}{f': {source[:80]}' if source else ''}", line=error.lineno) from None
+    except UnicodeEncodeError:
+        raise SpecError("the cell holds a lone surrogate, which is no valid Unicode") from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise SpecError(f"the cell cannot be parsed: {error or 'nested too deeply'}") from None
+
+
+def _field(node: ast.AnnAssign) -> dict[str, Any]:
+    kind, description = _annotation(node.annotation)
+    definition: dict[str, Any] = {"type": kind}
+    if description:
+        definition["description"] = description
+    if node.value is not None:
+        definition["default"] = _literal(node.value)
+    return definition
+
+
+def _action(node: ast.FunctionDef, lines: list[str]) -> tuple[ActionDef, int]:
+    _check_function(node)
+    arguments = [*node.args.args[1:], *node.args.kwonlyargs]
+    defaults = _defaults(node.args)
+    described = {a.arg: _annotation(a.annotation) if a.annotation else ("Any", "") for a in arguments}
+    if len(described) < len(arguments):
+        raise SpecError(f"function {node.name!r} names a parameter twice", line=node.lineno)
+    body = node.body[1:] if _docstring(node.body[0]) is not None else node.body
+    if not body:
+        raise SpecError(
+            f"function {node.name!r} has only a docstring; write at least 'pending.approve()'", line=node.lineno
+        )
+    if body[0].lineno == node.lineno:
+        raise SpecError(f"begin the body of {node.name!r} on a line of its own", line=node.lineno)
+    first = _first_line(node, lines)
+    action = ActionDef(
+        name=node.name,
+        description=inspect.cleandoc(_docstring(node.body[0]) or ""),
+        params={name: kind for name, (kind, _) in described.items()},
+        code=_body_text(lines, body, first, node.end_lineno or first),
+        required=[a.arg for a in arguments if a.arg not in defaults],
+        defaults={name: value for name, value in defaults.items() if value is not None},
+    )
+    return action, first
+
+
+def _check_function(node: ast.FunctionDef) -> None:
+    if node.decorator_list:
+        raise SpecError(f"function {node.name!r} has a decorator, which would run; remove it", line=node.lineno)
+    arguments = node.args
+    if arguments.vararg or arguments.kwarg or arguments.posonlyargs:
+        raise SpecError(f"function {node.name!r}: every parameter needs a name of its own, without '*'", line=node.lineno)
+    if not arguments.args or arguments.args[0].arg != "pending":
+        raise SpecError(f"the first parameter of function {node.name!r} is 'pending'", line=node.lineno)
+
+
+def _defaults(arguments: ast.arguments) -> dict[str, Any]:
+    by_position = zip(reversed(arguments.args), reversed(arguments.defaults), strict=False)
+    by_keyword = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    pairs = [*by_position, *((a, d) for a, d in by_keyword if d is not None)]
+    return {argument.arg: _literal(default) for argument, default in pairs}
+
+
+def _annotation(node: ast.expr) -> tuple[str, str]:
+    """The type's text, and the description of `Annotated[T, "description"]`."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value, ""
+    if isinstance(node, ast.Subscript) and ast.unparse(node.value) in {"Annotated", "typing.Annotated"}:
+        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        texts = [p.value for p in parts[1:] if isinstance(p, ast.Constant) and isinstance(p.value, str)]
+        return _annotation(parts[0])[0], texts[0] if texts else ""
+    return ast.unparse(node), ""
+
+
+def _body_text(lines: list[str], body: list[ast.stmt], first: int, last: int) -> str:
+    """The author's lines without the function's indentation. Lines inside a string keep theirs: they are its text."""
+    indent = body[0].col_offset
+    inside = _lines_inside_strings(body)
+    kept = [
+        line if number in inside or line[:indent].strip() else line[indent:] or "\n"
+        for number, line in enumerate(lines[first - 1 : last], first)
+    ]
+    return "".join(kept).rstrip() + "\n"
+
+
+def _lines_inside_strings(body: list[ast.stmt]) -> set[int]:
+    inside: set[int] = set()
+    for statement in body:
+        for node in ast.walk(statement):
+            is_string = isinstance(node, ast.Constant) and isinstance(node.value, str | bytes)
+            if is_string or isinstance(node, ast.JoinedStr):
+                inside.update(range(node.lineno + 1, (node.end_lineno or node.lineno) + 1))  # type: ignore[attr-defined]
+    return inside
+
+
+def _first_line(node: ast.FunctionDef, lines: list[str]) -> int:
+    """Where the code begins: after the docstring, else after the `def`; comments belong to the code."""
+    if _docstring(node.body[0]) is not None:
+        return (node.body[0].end_lineno or node.body[0].lineno) + 1
+    rest = iter(lines[node.lineno - 1 :])
+    header_end = next(t for t in tokenize.generate_tokens(lambda: next(rest, "")) if t.type == tokenize.NEWLINE)
+    return node.lineno + header_end.start[0]
+
+
+def _literal(node: ast.expr) -> Any:
+    try:
+        return ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        raise SpecError(
+            f"a default must be a literal, for the cell is not executed: {ast.unparse(node)[:60]}", line=node.lineno
+        ) from None
+
+
+def _docstring(node: ast.stmt) -> str | None:
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+        return node.value.value
+    return None
+
+
+def _refuse_second(known: dict[str, Any], name: str, node: ast.stmt) -> None:
+    if name in known:
+        raise SpecError(f"{name!r} is defined twice", line=node.lineno)
+
+
+def _refuse(node: ast.stmt) -> NoReturn:
+    hints: dict[type, str] = {
+        ast.Import: "put the import into the action that needs it",
+        ast.ImportFrom: "put the import into the action that needs it",
+        ast.Assign: "give the field a type: name: type = value",
+        ast.AsyncFunctionDef: "an action is a plain function, without 'async'",
+        ast.ClassDef: "an operation is the whole cell; remove the class line",
+    }
+    hint = hints.get(type(node), "move it into an action")
+    raise SpecError(f"a definition holds only {_ALLOWED}; {hint}: {ast.unparse(node)[:60]!r}", line=node.lineno)
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise SpecError(f"{twice!r} is named twice in one object")
+    return found
+
+
+def _mapping(data: Any, form: str) -> dict[str, Any]:
+    if not isinstance(data, dict):
+        raise SpecError(f"the {form} body is an object with name, description, fields and actions")
+    return data
+
+
+class _PlainLoader(yaml.SafeLoader):
+    """Plain data: duplicate keys and aliases are errors."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.events.AliasEvent):
+            raise yaml.composer.ComposerError(None, None, "aliases are not taken here", self.peek_event().start_mark)
+        return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 # the base's
+        names = [self.construct_object(key, deep=True) for key, _ in node.value]
+        for name in names:
+            if names.count(name) > 1:
+                raise yaml.constructor.ConstructorError(None, None, f"{name!r} is named twice", node.start_mark)
+        return super().construct_mapping(node, deep=deep)

@@ -1,0 +1,71 @@
+"""Completion of the magics' arguments: subcommands, operation names, their fields, options."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from IPython.core.completer import SimpleCompletion, context_matcher
+
+from tract_jupyter.exceptions import TractError
+from tract_jupyter.notebook.commands import COMMANDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from tract_jupyter.notebook.session import Session
+
+_MAGIC = re.compile(r"(?:^|=\s*|\()\s*(?P<magic>%%?tract(?:_operation|_fire)?)\s+(?P<rest>[^\n]*)$")
+_OPTIONS = ("--json", "--yaml", "--activate", "--ask", "--wait")
+
+
+def make_matcher(session: Session) -> Callable[[Any], Any]:
+    """The matcher that IPython's completer asks."""
+
+    @context_matcher(identifier="tract_jupyter")
+    def match(context: Any) -> Any:
+        line = context.line_with_cursor[: context.cursor_position]
+        found = _MAGIC.search(line)
+        words = _words(session, found["magic"], found["rest"].split(" ")) if found else []
+        token = found["rest"].split(" ")[-1] if found else ""
+        completions = [SimpleCompletion(text=word, type=kind) for word, kind in words if word.startswith(token)]
+        return {
+            "completions": completions,
+            "matched_fragment": token,
+            "suppress": bool(completions),
+            "do_not_suppress": set(),
+            "ordered": True,
+        }
+
+    return match
+
+
+def _words(session: Session, magic: str, parts: list[str]) -> Iterable[tuple[str, str]]:
+    if magic == "%tract":
+        if len(parts) == 1:
+            return [(name, "command") for name in COMMANDS]
+        waiting = _operations(session, quarantined=True) if parts[0] == "review" else []
+        return [(name, "operation") for name in waiting]
+    if magic == "%%tract_operation":
+        return [(option, "option") for option in _OPTIONS]
+    if len(parts) == 1:
+        return [(name, "operation") for name in _operations(session)]
+    given = {part.partition("=")[0] for part in parts[1:-1]}
+    fields = [(f"{name}=", "field") for name in _fields(session, parts[0]) if name not in given]
+    return [*fields, ("--fields", "option"), ("--review", "option")]
+
+
+def _operations(session: Session, *, quarantined: bool = False) -> list[str]:
+    try:
+        operations = session.tract.operations
+    except TractError:  # a store that cannot be opened is reported when it is used, not at Tab
+        return []
+    return sorted(operations.quarantined if quarantined else operations.registry.operation_names)
+
+
+def _fields(session: Session, operation: str) -> list[str]:
+    try:
+        spec = session.tract.operations.registry.get_spec(operation)
+    except TractError:
+        return []
+    return list(spec.fields) if spec else []

@@ -1,0 +1,79 @@
+"""What `%%tract_operation` does with a cell: parse, then show for review or, for a person's own code, activate."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from IPython.display import display
+
+from tract_jupyter.exceptions import SpecError
+from tract_jupyter.hooks.builtin.activation import spec_diff
+from tract_jupyter.notebook.cell_syntax import ParsedCell, parse_cell
+from tract_jupyter.notebook.display import Grid, View
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from tract_jupyter.hooks.dynamic.spec import OperationSpec
+    from tract_jupyter.notebook.session import Session
+    from tract_jupyter.tract import Tract
+
+
+def define(
+    session: Session, name: str, text: str, *, form: str, activate: bool, ask: bool, wait: bool
+) -> Awaitable[Any] | None:
+    """Define an operation from a cell's text.
+
+    Returns:
+        With `wait` something to await for the decision, else None.
+
+    Raises:
+        SpecError: with the line of the cell; nothing was registered.
+    """
+    parsed = parse_cell(name, text, form)
+    if ask:
+        parsed = dataclasses.replace(parsed, spec=dataclasses.replace(parsed.spec, unhandled="ask"))
+    tract = session.tract
+    try:
+        if _is_active(tract, parsed.spec):
+            display(View(f"Operation {parsed.spec.name} is active already, in this very version."))
+            return None
+        if activate:
+            _activate(tract, parsed)
+            return None
+        pending = tract.propose_operation(parsed.spec, triggered_by="a cell")
+    except SpecError as error:
+        raise parsed.in_cell(error) from None
+    tract.reviewer.show(pending)
+    return pending if wait else None
+
+
+def _is_active(tract: Tract, spec: OperationSpec) -> bool:
+    active = tract.operations.registry.get_spec(spec.name)
+    return active is not None and active.spec_hash == spec.spec_hash
+
+
+def _activate(tract: Tract, parsed: ParsedCell) -> None:
+    """Activate at once; what the analysis finds, and what changed, is shown all the same."""
+    spec = parsed.spec
+    before = tract.operations.registry.get_spec(spec.name)
+    tract.operations.activate(spec, replace=True)
+    display(_activated(parsed, before))
+
+
+def _activated(parsed: ParsedCell, before: OperationSpec | None) -> View:
+    from tract_jupyter.analysis import CodeAnalyzer
+
+    spec = parsed.spec
+    rows = []
+    for name, action in spec.actions.items():
+        first = parsed.first_lines.get(name, 1)
+        for f in CodeAnalyzer().analyze(action.code).findings:
+            place = f"{first + f.span.line - 1}" if parsed.first_lines else f"{name}:{f.span.line}"
+            rows.append((place, f.level.value, f.code, f.text, f"{f.reason} {f.remedy}"))
+    lines = [f"Fire it with %tract_fire {spec.name}, or as tools.fire_{spec.name}(...)."]
+    if before is not None:
+        lines += ["It replaces the version that was active:", *spec_diff(before, spec).splitlines()]
+    grid = Grid(("Line", "Level", "Rule", "Code", "Finding"), tuple(rows), "Findings", code=frozenset({"Rule", "Code"}))
+    return View(f"Operation {spec.name} is active", tuple(lines), (grid,))

@@ -1,0 +1,78 @@
+"""Loading and unloading the extension: everything that is put into IPython is taken out again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tract_jupyter.notebook.awaiting import await_waiting_cells
+from tract_jupyter.notebook.completions import make_matcher
+from tract_jupyter.notebook.config import TractJupyter
+from tract_jupyter.notebook.magics import TractMagics
+from tract_jupyter.notebook.namespace import inject, withdraw
+from tract_jupyter.notebook.session import Session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from IPython.core.interactiveshell import InteractiveShell
+
+_ATTRIBUTE = "_tract_jupyter"
+
+
+@dataclass
+class _Loaded:
+    session: Session
+    magics: TractMagics
+    matcher: Callable[[Any], Any]
+    names: dict[str, Any]
+
+
+def load(shell: InteractiveShell) -> None:
+    """Register magics, completions and settings; put `tract` and `tools` into the namespace. Opens nothing yet."""
+    if getattr(shell, _ATTRIBUTE, None) is not None:
+        return
+    config = TractJupyter(parent=shell)
+    session = Session(shell, config)
+    names, taken = inject(session)
+    loaded = _Loaded(session, TractMagics(session), make_matcher(session), names)
+    shell.register_magics(loaded.magics)
+    shell.configurables.append(config)
+    shell.input_transformers_cleanup.append(await_waiting_cells)
+    if shell.Completer is not None:
+        shell.Completer.custom_matchers.append(loaded.matcher)
+    setattr(shell, _ATTRIBUTE, loaded)
+    if not config.quiet:
+        print(_greeting(config, list(names), taken))  # noqa: T201 # the one line that says so
+
+
+def unload(shell: InteractiveShell) -> None:
+    """Take everything out again, and close the store."""
+    loaded: _Loaded | None = getattr(shell, _ATTRIBUTE, None)
+    if loaded is None:
+        return
+    withdraw(loaded.session, loaded.names)
+    for kind, functions in loaded.magics.magics.items():
+        for name in functions:
+            shell.magics_manager.magics[kind].pop(name, None)
+    shell.magics_manager.registry.pop(type(loaded.magics).__name__, None)
+    shell.configurables.remove(loaded.session.config)
+    shell.input_transformers_cleanup.remove(await_waiting_cells)
+    if shell.Completer is not None:
+        shell.Completer.custom_matchers.remove(loaded.matcher)
+    loaded.session.close()
+    delattr(shell, _ATTRIBUTE)
+
+
+def _greeting(config: TractJupyter, names: list[str], taken: list[str]) -> str:
+    from tract_jupyter import __version__
+
+    ready = f"{' and '.join(names)} {'are' if len(names) > 1 else 'is'} ready" if names else "ready"
+    line = f"tract_jupyter {__version__}: {ready}; the context is kept in {config.store}. %tract help tells more."
+    for name in taken:
+        setting = "tract_name" if name == config.tract_name else "tools_name"
+        line += (
+            f"\n{name!r} is a variable of yours and was left alone; for another name: "
+            f"%config TractJupyter.{setting} = '{name}_'"
+        )
+    return line

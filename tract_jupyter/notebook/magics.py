@@ -1,0 +1,129 @@
+"""`%tract`, `%%tract_operation`, `%tract_fire`."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from IPython.core.error import UsageError
+from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
+from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
+from IPython.display import display
+
+from tract_jupyter.exceptions import ToolExecutionError, TractError
+from tract_jupyter.notebook.arguments import parse_fire
+from tract_jupyter.notebook.commands import run_command
+from tract_jupyter.notebook.define import define
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tract_jupyter.notebook.session import Session
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _tells_the_user(function: Callable[P, R]) -> Callable[P, R]:
+    """A user's mistake becomes one line that says what to do, without a traceback of ours."""
+
+    @functools.wraps(function)
+    def told(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except ToolExecutionError:
+            raise  # its cause is the interesting part
+        except TractError as error:
+            raise UsageError(str(error)) from None
+
+    return told
+
+
+@magics_class
+class TractMagics(Magics):
+    """The magics of the extension."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session.shell)
+        self._session = session
+
+    @line_magic
+    @_tells_the_user
+    def tract(self, line: str) -> None:
+        """Look at the context, its operations and tools, and at what waits for a decision.
+
+        %tract            where the context stands
+        %tract log [N]    the newest commits and events
+        %tract ops        operations
+        %tract tools      tools, with signatures
+        %tract inbox      what waits for a decision, whichever kernel asked
+        %tract review N   look at a stored operation that is not active
+        %tract help       all of this
+        """
+        view = run_command(self._session, line)
+        if view is not None:
+            display(view)
+
+    @magic_arguments()
+    @argument("name", nargs="?", default="", help="The operation's name; may stand in a JSON or YAML body instead.")
+    @argument("--json", dest="form", action="store_const", const="json", help="The body is the dict form in JSON.")
+    @argument("--yaml", dest="form", action="store_const", const="yaml", help="The body is the dict form in YAML.")
+    @argument("--activate", action="store_true", help="For code of your own: activate without a review panel.")
+    @argument("--ask", action="store_true", help="Ask a person whenever it is fired and no handler decides.")
+    @argument("--wait", action="store_true", help="Wait in this cell until it is activated or rejected.")
+    @cell_magic
+    @_tells_the_user
+    def tract_operation(self, line: str, cell: str) -> Any:
+        """Define an operation. The cell is parsed, never executed, and shown for review.
+
+        The docstring is the description, annotated assignments are fields, functions are actions::
+
+            %%tract_operation citation_check
+            '''Verify source URLs.'''
+            urls: Annotated[list[str], "URLs to verify"]
+            verified: bool = False
+
+            def verify(pending, strict: bool = False):
+                '''Check that all URLs are in the context.'''
+                text = str(pending.tract.compile().to_dicts())
+                missing = [url for url in pending.fields["urls"] if url not in text]
+                if missing and strict:
+                    pending.reject(f"missing: {missing}")
+                else:
+                    pending.fields["verified"] = True
+                    pending.approve()
+
+        With --json or --yaml the body is the dict form, as a model emits it: name, description,
+        fields {name: {type, description, default}}, actions {name: {description, params, required, defaults, code}}.
+        """
+        options = parse_argstring(self.tract_operation, line)
+        # a line in front, so that every line number is that of the whole cell
+        return define(
+            self._session,
+            options.name,
+            "\n" + cell,
+            form=options.form or "python",
+            activate=options.activate,
+            ask=options.ask,
+            wait=options.wait,
+        )
+
+    @line_magic
+    @_tells_the_user
+    def tract_fire(self, line: str) -> Any:
+        """Fire an operation and return its pending.
+
+        %tract_fire citation_check urls=["https://example.com"] verified=False
+        %tract_fire citation_check urls=$my_urls            the value of a variable
+        %tract_fire citation_check --fields {"urls": []}    all fields as one dict
+        %tract_fire citation_check urls=[] --review         decide it in a panel, whatever handlers there are
+
+        Values are Python literals, JSON, $variables or bare words. The panel can be answered later, too;
+        `await` the pending to wait for the decision: p = %tract_fire citation_check urls=[] --review, then await p
+        """
+        given = parse_fire(line, self.shell.user_ns)
+        tract = self._session.tract
+        pending = tract.fire(given.operation, given.fields, review=given.review, triggered_by="%tract_fire")
+        if given.review:
+            tract.reviewer.show(pending)
+        return pending

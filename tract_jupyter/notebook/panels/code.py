@@ -1,0 +1,118 @@
+"""Code as HTML: one row a line, highlighted, with the findings under the lines they are about."""
+
+from __future__ import annotations
+
+import html
+from typing import TYPE_CHECKING
+
+from pygments.lexers import get_lexer_by_name
+from pygments.token import STANDARD_TYPES, Token
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pygments.token import _TokenType
+
+    from tract_jupyter.analysis import Finding
+    from tract_jupyter.review.request import CodeBlock
+
+_SHOWN_LINES = 400
+Piece = tuple[str, str]
+"""A CSS class and a text."""
+
+
+def code_html(block: CodeBlock) -> str:
+    """The block under its title. Everything is escaped."""
+    lines = _highlight(block.code.rstrip("\n"), block.language)
+    rows = [_row("", _pieces_html(_highlight(block.header, "python")[0]), "tract-header")] if block.header else []
+    by_line: dict[int, list[Finding]] = {}
+    for finding in block.findings:
+        by_line.setdefault(min(finding.span.line, len(lines)), []).append(finding)
+    for number, pieces in enumerate(lines, 1):
+        findings = by_line.get(number, [])
+        if number <= _SHOWN_LINES or findings:
+            worst = max((f.level for f in findings), default=None)
+            marked = _mark(pieces, [f for f in findings if f.span.line == number])
+            rows.append(_row(str(number), marked, f"tract-{worst.value}" if worst else ""))
+            rows += map(_finding_html, findings)
+    if len(lines) > _SHOWN_LINES:
+        rows.append(_row("", f"… {len(lines) - _SHOWN_LINES:,} more lines", "tract-header"))
+    label = f"{block.title}: code, {len(lines)} lines, {len(block.findings)} findings"
+    return (
+        f"<h4>{html.escape(block.title)}</h4>"
+        f'<div class="tract-code" tabindex="0" role="region" aria-label="{html.escape(label)}">{"".join(rows)}</div>'
+    )
+
+
+def _row(number: str, content: str, css: str) -> str:
+    return (
+        f'<div class="tract-line {css}"><span class="tract-number" aria-hidden="true">{number}</span>'
+        f"<code>{content or ' '}</code></div>"
+    )
+
+
+def _finding_html(finding: Finding) -> str:
+    remedy = f' <span class="tract-remedy">{html.escape(finding.remedy)}</span>' if finding.remedy else ""
+    return (
+        f'<div class="tract-finding tract-{finding.level.value}" role="note" data-code="{html.escape(finding.code)}">'
+        f"<b>{finding.level.value}</b> <code>{html.escape(finding.code)}</code> line {finding.span.line}: "
+        f"{html.escape(finding.reason)}{remedy}</div>"
+    )
+
+
+def _highlight(text: str, language: str) -> list[list[Piece]]:
+    """The pieces of each line; a token that spans lines is cut at their ends."""
+    lines: list[list[Piece]] = [[]]
+    for kind, value in get_lexer_by_name(language, stripnl=False, ensurenl=False).get_tokens(text):
+        for index, part in enumerate(value.split("\n")):
+            if index:
+                lines.append([])
+            if part:
+                lines[-1].append((_css(kind), part))
+    return lines
+
+
+def _css(kind: _TokenType) -> str:
+    while kind not in STANDARD_TYPES:
+        kind = kind.parent or Token
+    return STANDARD_TYPES[kind]
+
+
+def _mark(pieces: list[Piece], findings: Iterable[Finding]) -> str:
+    """The line with the spans of findings underlined; spans that overlap are joined under the worst level."""
+    spans = sorted((_columns(f, pieces), f.level) for f in findings)
+    joined: list[tuple[int, int, str]] = []
+    for (start, end), level in spans:
+        if joined and start < joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]), joined[-1][2])
+        elif end > start:
+            joined.append((start, end, level.value))
+    parts, position = [], 0
+    for start, end, level_name in joined:
+        parts.append(_pieces_html(_cut(pieces, position, start)))
+        parts.append(f'<mark class="tract-{level_name}">{_pieces_html(_cut(pieces, start, end))}</mark>')
+        position = end
+    return "".join(parts) + _pieces_html(_cut(pieces, position, None))
+
+
+def _columns(finding: Finding, pieces: list[Piece]) -> tuple[int, int]:
+    length = sum(len(text) for _, text in pieces)
+    span = finding.span
+    end = span.end_column if span.end_line == span.line else length
+    return min(span.column, length), min(end, length)
+
+
+def _cut(pieces: list[Piece], start: int, end: int | None) -> list[Piece]:
+    cut, position = [], 0
+    for css, text in pieces:
+        first, last = max(start - position, 0), len(text) if end is None else min(end - position, len(text))
+        if first < last:
+            cut.append((css, text[first:last]))
+        position += len(text)
+    return cut
+
+
+def _pieces_html(pieces: list[Piece]) -> str:
+    return "".join(
+        f'<span class="{css}">{html.escape(text)}</span>' if css else html.escape(text) for css, text in pieces
+    )

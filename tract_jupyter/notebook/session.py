@@ -1,0 +1,63 @@
+"""The extension's state in one kernel: the settings, and the tract, opened when it is first used."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from tract_jupyter.notebook.front_end import FrontEnd
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from tract_jupyter.notebook.config import TractJupyter
+    from tract_jupyter.tract import Tract
+
+
+class Session:
+    """What magics, completions and the two names in the namespace share.
+
+    Args:
+        shell: IPython's.
+        config: the user's settings.
+    """
+
+    def __init__(self, shell: InteractiveShell, config: TractJupyter) -> None:
+        self.shell = shell
+        self.config = config
+        self.front_end = FrontEnd(shell)
+        self._tract: Tract | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def tract(self) -> Tract:
+        """The tract of this notebook; opened, and made if need be, at the first use.
+
+        Raises:
+            StoreError: the store cannot be opened.
+        """
+        with self._lock:
+            if self._tract is None:
+                self._tract = self._open()
+            return self._tract
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the tract has been used."""
+        return self._tract is not None
+
+    def close(self) -> None:
+        """Close the tract, if it was opened."""
+        with self._lock:
+            if self._tract is not None:
+                self._tract.close()
+                self._tract = None
+
+    def _open(self) -> Tract:
+        from tract_jupyter.notebook.channels import NotebookChannel
+        from tract_jupyter.tract import Tract
+
+        store = self.config.store
+        tract = Tract.open(url=store) if "://" in store else Tract.open(store)
+        tract.reviewer.channel = NotebookChannel(self.front_end)
+        return tract
