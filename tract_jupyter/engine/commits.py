@@ -6,12 +6,12 @@ generation config, tags and time.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import CommitNotFoundError, EditTargetError, StoreLockedError
-from tract_jupyter.models.canonical import canonical_json, digest
+from tract_jupyter.models.canonical import canonical_json, digest, plain, sha256
 from tract_jupyter.models.commit import CommitInfo, CommitOperation
 from tract_jupyter.models.content import validate_content
 from tract_jupyter.models.priority import Priority
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tract_jupyter.protocols import TokenCounter
     from tract_jupyter.storage.commits import CommitRows
     from tract_jupyter.storage.database import Database
-    from tract_jupyter.storage.refs import RefRows
+    from tract_jupyter.storage.refs import Position, RefRows
 
 _MESSAGE_LENGTH = 100
 _MOVE_ATTEMPTS = 20
@@ -63,40 +63,55 @@ class Commits:
         A lost race for the branch's tip is tried again on the new tip.
         """
         target = self._edit_target(draft)
-        content = draft.content.model_dump(mode="json")
-        values = {"content_hash": digest(content), "payload": canonical_json(content)}
-        tokens = self._counter.count_text(draft.content.message_text())
+        text = draft.content.message_text()
+        payload = canonical_json(dict(draft.content)).encode()
+        parts = {
+            "tract_id": self._rows.tract_id,
+            "content_hash": sha256(payload),
+            "content_type": draft.content.content_type,
+            "operation": draft.operation,
+            "edit_target": target.commit_hash if target else None,
+            "message": _first_line(text) if draft.message is None else draft.message,
+            "metadata": plain(draft.metadata),
+            "generation_config": plain(draft.generation_config),
+            "tags": tuple(sorted(set(draft.tags))),
+        }
+        tokens = self._counter.count_text(text)
         for _ in range(_MOVE_ATTEMPTS):
             with self._database.write() as connection:
-                info = self._insert(connection, draft, target, tokens, **values)
-                if info is not None:
-                    return info
+                here = self._ref_rows.position(connection)
+                self._check_history(connection, here, target)
+                info = self._place(parts, here, tokens)
+                self._rows.insert(connection, info, payload)
+                if self._ref_rows.move(connection, here.branch, here.commit_hash, info.commit_hash):
+                    return self._with_priority(connection, info, draft, target)
+                connection.rollback()
         raise StoreLockedError("other writers kept moving the branch; nothing was committed. Try again.")
 
     def get(self, name: str) -> CommitInfo:
         """One commit by hash, prefix or branch."""
         with self._database.read() as connection:
-            return self._known(connection, self._refs.resolve(name))
+            return self._known(connection, self._refs.find(connection, name))
 
     def content(self, name: str) -> dict[str, Any]:
         """The content of a commit, as the dict that was committed."""
         with self._database.read() as connection:
-            info = self._known(connection, self._refs.resolve(name))
+            info = self._known(connection, self._refs.find(connection, name))
             return self._rows.payloads(connection, [info.content_hash])[info.content_hash]
 
     def log(self, limit: int | None = 20, *, head: str | None = None) -> list[CommitInfo]:
         """The newest commits of the current branch first."""
-        start = head or self._refs.head
-        if start is None:
+        if limit is not None and limit < 1:
             return []
         with self._database.read() as connection:
-            return self._rows.chain(connection, start, limit)
+            start = head or self._ref_rows.position(connection).commit_hash
+            return self._rows.chain(connection, start, limit) if start else []
 
     def annotate(self, name: str, priority: Priority, reason: str) -> None:
-        """Give a commit another priority."""
-        target = self._refs.resolve(name)
+        """Give a commit another priority. An edit's is that of the commit it edits."""
         with self._database.write() as connection:
-            self._rows.annotate(connection, target, priority, reason)
+            info = self._known(connection, self._refs.find(connection, name))
+            self._rows.annotate(connection, info.edit_target or info.commit_hash, priority, reason)
 
     def _known(self, connection: Connection, commit_hash: str) -> CommitInfo:
         info = self._rows.get(connection, commit_hash)
@@ -104,7 +119,7 @@ class Commits:
             raise CommitNotFoundError(f"no commit {commit_hash[:12]} in this tract")
         return info
 
-    def _edit_target(self, draft: Draft) -> str | None:
+    def _edit_target(self, draft: Draft) -> CommitInfo | None:
         if draft.operation is CommitOperation.APPEND:
             if draft.edit_target is not None:
                 raise EditTargetError("an edit_target goes with operation='edit'")
@@ -119,40 +134,40 @@ class Commits:
             raise EditTargetError(
                 f"{target.short_hash} is itself an edit; edit the original, {target.edit_target or ''}"
             )
-        return target.commit_hash
+        return target
 
-    def _insert(
-        self, connection: Connection, draft: Draft, target: str | None, tokens: int, *, content_hash: str, payload: str
-    ) -> CommitInfo | None:
-        branch = self._refs.current_branch_in(connection)
-        parent = self._ref_rows.tip(connection, branch)
-        above = self._rows.get(connection, parent) if parent else None
-        values: dict[str, Any] = {
-            "parent_hash": parent,
-            "content_type": draft.content.content_type,
-            "operation": draft.operation.value,
-            "edit_target": target,
-            "message": draft.message if draft.message is not None else _first_line(draft.content),
-            "metadata_json": canonical_json(draft.metadata),
-            "generation_config_json": canonical_json(draft.generation_config),
-            "tags_json": canonical_json(sorted(set(draft.tags))),
-            "created_at": to_text(datetime.now(UTC)),
-        }
-        values["commit_hash"] = digest({**values, "content_hash": content_hash, "tract_id": self._rows.tract_id})
-        values |= {
-            "generation": above.generation + 1 if above else 0,
-            "token_count": tokens,
-            "token_counter": self._counter.name,
-        }
-        self._rows.insert(connection, values, content_hash, payload)
-        if not self._ref_rows.move(connection, branch, parent, values["commit_hash"]):
-            connection.rollback()
-            return None
+    def _check_history(self, connection: Connection, here: Position, target: CommitInfo | None) -> None:
+        """Refuse an edit that would change nothing here."""
+        if target is None or (here.commit_hash and self._rows.is_in_history(connection, here.commit_hash, target)):
+            return
+        raise EditTargetError(f"{target.short_hash} is not in the history of branch {here.branch!r}; switch first")
+
+    def _place(self, parts: dict[str, Any], here: Position, tokens: int) -> CommitInfo:
+        now = datetime.now(UTC)
+        parts = {**parts, "parent_hash": here.commit_hash}
+        return CommitInfo(
+            commit_hash=digest({**parts, "created_at": to_text(now)}),
+            created_at=now,
+            generation=here.generation + 1,
+            token_count=tokens,
+            token_counter=self._counter.name,
+            **parts,
+        )
+
+    def _with_priority(
+        self, connection: Connection, info: CommitInfo, draft: Draft, target: CommitInfo | None
+    ) -> CommitInfo:
+        """Annotate a new commit. An edit keeps the priority of its target, and gives it the one that was asked for."""
+        if target is not None:
+            if draft.priority is not None:
+                self._rows.annotate(connection, target.commit_hash, draft.priority, "")
+            return info
         priority = draft.priority or draft.content.default_priority
-        if priority is not Priority.NORMAL:
-            reason = "" if draft.priority else f"default of {draft.content.content_type}"
-            self._rows.annotate(connection, values["commit_hash"], priority, reason)
-        return self._known(connection, values["commit_hash"])
+        if priority is Priority.NORMAL:
+            return info
+        reason = "" if draft.priority else f"default of {info.content_type}"
+        self._rows.annotate(connection, info.commit_hash, priority, reason)
+        return replace(info, priority=priority)
 
 
 def draft(content: Content | dict[str, Any], **options: Any) -> Draft:
@@ -160,6 +175,6 @@ def draft(content: Content | dict[str, Any], **options: Any) -> Draft:
     return Draft(validate_content(content), **options)
 
 
-def _first_line(content: Content) -> str:
-    text = " ".join(content.message_text()[:500].split())
+def _first_line(text: str) -> str:
+    text = " ".join(text[:500].replace("\0", " ").split())  # PostgreSQL's text has no NUL
     return text if len(text) <= _MESSAGE_LENGTH else text[: _MESSAGE_LENGTH - 1] + "…"

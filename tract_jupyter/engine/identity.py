@@ -22,7 +22,7 @@ def find_or_make_tract(database: Database, tract_id: str | None = None) -> str:
     with database.read() as connection:
         default = connection.scalar(select(meta.c.value).where(meta.c.key == _KEY))
         wanted = tract_id or default
-        if wanted is not None and RefRows(wanted).current_branch(connection) is not None:
+        if wanted is not None and RefRows(wanted).was_made(connection):
             return wanted
     with database.write() as connection:
         default = connection.scalar(select(meta.c.value).where(meta.c.key == _KEY))
@@ -30,7 +30,7 @@ def find_or_make_tract(database: Database, tract_id: str | None = None) -> str:
         if default is None:
             connection.execute(meta.insert().values(key=_KEY, value=wanted))
         rows = RefRows(wanted)
-        if rows.current_branch(connection) is None:
+        if not rows.was_made(connection):
             rows.create(connection, DEFAULT_BRANCH, None)
             rows.point_head(connection, DEFAULT_BRANCH)
     return wanted

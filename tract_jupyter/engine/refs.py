@@ -14,6 +14,7 @@ from tract_jupyter.exceptions import (
     nearest,
 )
 from tract_jupyter.models.commit import BranchInfo
+from tract_jupyter.storage.refs import HEAD
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -24,9 +25,10 @@ if TYPE_CHECKING:
 
 DEFAULT_BRANCH = "main"
 _SHORTEST_PREFIX = 4
-# what `git check-ref-format` refuses
+_LONGEST_NAME = 200  # characters; the column has room for 255
+# what `git branch` refuses: https://git-scm.com/docs/git-check-ref-format
 _BAD_NAME = re.compile(
-    r"^$|^[-./]|[./]$|\.\.|//|/\.|@\{|^@$|\.lock(/|$)|[\x00-\x20\x7f~^:?*\[\\\ud800-\udfff]", re.IGNORECASE
+    r"^$|^[-./]|[./]$|\.\.|//|/\.|@\{|^@$|^HEAD$|\.lock(/|$)|[\x00-\x20\x7f~^:?*\[\\\ud800-\udfff]"
 )
 
 
@@ -42,25 +44,24 @@ class Refs:
     def current_branch(self) -> str:
         """The name of the current branch."""
         with self._database.read() as connection:
-            return self.current_branch_in(connection)
+            return self._refs.position(connection).branch
 
     @property
     def head(self) -> str | None:
         """The full hash of the newest commit, None before the first one."""
         with self._database.read() as connection:
-            return self._refs.tip(connection, self.current_branch_in(connection))
+            return self._refs.position(connection).commit_hash
 
     def branch(self, name: str, *, source: str | None = None, switch: bool = True) -> str | None:
         """Make a branch at `source` (hash, prefix or branch; HEAD by default) and switch to it."""
-        if _BAD_NAME.search(name):
+        if _BAD_NAME.search(name) or len(name) > _LONGEST_NAME:
             raise InvalidBranchNameError(
                 f"{name!r} is no branch name; use letters, digits, '-', '_' and single '/' as in 'topic/first-try'"
             )
         with self._database.write() as connection:
             if self._refs.exists(connection, name):
                 raise BranchExistsError(f"there is a branch {name!r} already; switch to it, or choose another name")
-            current = self.current_branch_in(connection)
-            start = self._refs.tip(connection, current) if source is None else self._resolve(connection, source)
+            start = self._refs.position(connection).commit_hash if source is None else self.find(connection, source)
             self._refs.create(connection, name, start)
             if switch:
                 self._refs.point_head(connection, name)
@@ -80,7 +81,7 @@ class Refs:
     def list_branches(self) -> list[BranchInfo]:
         """All branches, by name."""
         with self._database.read() as connection:
-            current = self.current_branch_in(connection)
+            current = self._refs.position(connection).branch
             branches = self._refs.branches(connection)
         return [BranchInfo(name, tip, name == current) for name, tip in branches.items()]
 
@@ -92,14 +93,11 @@ class Refs:
             AmbiguousPrefixError: there are several.
         """
         with self._database.read() as connection:
-            return self._resolve(connection, name)
+            return self.find(connection, name)
 
-    def current_branch_in(self, connection: Connection) -> str:
-        """The current branch, within the caller's transaction."""
-        return self._refs.current_branch(connection) or DEFAULT_BRANCH
-
-    def _resolve(self, connection: Connection, name: str) -> str:
-        tip = self._refs.tip(connection, self.current_branch_in(connection) if name == "HEAD" else name)
+    def find(self, connection: Connection, name: str) -> str:
+        """`resolve` within the caller's transaction."""
+        tip = self._refs.position(connection).commit_hash if name == HEAD else self._refs.tip(connection, name)
         if tip is not None:
             return tip
         if len(name) >= _SHORTEST_PREFIX and re.fullmatch("[0-9a-f]+", name):
@@ -109,5 +107,6 @@ class Refs:
             if found:
                 return found[0]
         raise CommitNotFoundError(
-            f"no commit, branch or prefix of at least {_SHORTEST_PREFIX} digits is called {name!r} here; 'log' lists them"
+            f"no commit is called {name!r} here: it is neither a branch with commits nor the first {_SHORTEST_PREFIX} or "
+            "more digits of a hash; 'log' lists them"
         )

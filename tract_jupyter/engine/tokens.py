@@ -40,6 +40,8 @@ _PIECES: Final = re.compile(
     r"(?P<word>[A-Za-z]+)|(?P<digits>[0-9]+)|(?P<ideograph>[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af])"
     r"|(?P<letters>[^\W\d_A-Za-z]+)|(?P<lines>\n+)|(?P<space>[^\S\n]+)|(?P<sign>[\W_])"
 )
+# Characters encoded at once: a million spaces make tiktoken 0.14 panic, past `except Exception`.
+_LONGEST: Final = 500_000
 # Characters per token, read off English, code and Cyrillic text against o200k_base; within some 15 % on prose.
 _CHARACTERS_PER_TOKEN: Final = {"word": 7, "digits": 3, "ideograph": 1, "letters": 4, "lines": 4, "sign": 1.3}
 
@@ -74,7 +76,8 @@ class TiktokenCounter:
 
     def count_text(self, text: str) -> int:
         """Return the number of tokens. Text such as `<|endoftext|>` is just text."""
-        return len(self._encoding.encode_ordinary(text))
+        pieces = (text[start : start + _LONGEST] for start in range(0, len(text), _LONGEST))
+        return sum(len(self._encoding.encode_ordinary(piece)) for piece in pieces)
 
 
 def default_counter(encoding_name: str = DEFAULT_ENCODING) -> TokenCounter:
@@ -88,17 +91,19 @@ def default_counter(encoding_name: str = DEFAULT_ENCODING) -> TokenCounter:
 
 def _vocabulary_at_hand(encoding_name: str) -> bool:
     # The checksum matters too: tiktoken replaces a damaged file by downloading it again.
-    if encoding_name not in _VOCABULARIES:
+    folder = _cache_folder()
+    if folder is None or encoding_name not in _VOCABULARIES:
         return False
     file_name, sha256 = _VOCABULARIES[encoding_name]
     try:
-        data = (_cache_folder() / file_name).read_bytes()
+        data = (folder / file_name).read_bytes()
     except OSError:
         return False
     return hashlib.sha256(data).hexdigest() == sha256
 
 
-def _cache_folder() -> Path:
-    """Where tiktoken keeps vocabularies (`tiktoken.load.read_file_cached`)."""
-    chosen = os.environ.get("TIKTOKEN_CACHE_DIR") or os.environ.get("DATA_GYM_CACHE_DIR")
-    return Path(chosen) if chosen else Path(tempfile.gettempdir()) / "data-gym-cache"
+def _cache_folder() -> Path | None:
+    """Where tiktoken keeps vocabularies (`tiktoken.load.read_file_cached`), None if it was told to keep none."""
+    default = Path(tempfile.gettempdir()) / "data-gym-cache"
+    chosen = os.environ.get("TIKTOKEN_CACHE_DIR", os.environ.get("DATA_GYM_CACHE_DIR", default))
+    return Path(chosen) if chosen else None

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import FingerprintError, PendingError, SpecError, TractError
 from tract_jupyter.hooks.builtin.activation import ACTIVATE, PendingActivation
-from tract_jupyter.hooks.dynamic.action import parse_code
+from tract_jupyter.hooks.dynamic.action import check_code
 from tract_jupyter.hooks.dynamic.check import BUILTIN_OPERATIONS, check_spec
-from tract_jupyter.hooks.dynamic.spec import spec_from_dict, spec_to_dict, spec_to_json
+from tract_jupyter.hooks.dynamic.spec import spec_from_json, spec_to_dict, spec_to_json
 from tract_jupyter.hooks.registry import OperationRegistry
 from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.models.pending import PendingStatus
@@ -70,14 +69,14 @@ class Operations:
         return cls
 
     def propose(self, spec: OperationSpec, *, triggered_by: str | None = None, actor: str = "user") -> PendingActivation:
-        """Check a spec without compiling it, and return the pending whose approval activates it.
+        """Check a spec without making anything of it, and return the pending whose approval activates it.
 
         Raises:
             SpecError: the spec is wrong, or is active already, unchanged.
         """
-        check_spec(spec)
+        spec = check_spec(spec)
         for action in spec.actions.values():
-            parse_code(action)
+            check_code(action)
         active = self.registry.get_spec(spec.name)
         if active is not None and active.spec_hash == spec.spec_hash:
             raise SpecError(f"operation {spec.name!r} is active already in this very version; there is nothing to review")
@@ -94,13 +93,13 @@ class Operations:
 
     def remove(self, name: str) -> None:
         """Deactivate an operation, forget its stored spec and its handlers."""
-        if name in self.quarantined:
-            del self.quarantined[name]
-        else:
-            self.registry.unregister(name)
+        if name not in self.quarantined:
+            self.registry.require_spec(name)
         with self._database.write() as connection:
             self._specs.delete(connection, name)
             self._events.append(connection, "operation.removed", "user", {"name": name})
+        if self.quarantined.pop(name, None) is None:
+            self.registry.unregister(name)
         self._bus.off(name)
 
     # --- across restarts
@@ -118,8 +117,8 @@ class Operations:
         try:
             if not self._trust.verify(_TRUST_KIND, row.spec_json, row.signature):
                 return "nobody here has approved it: it comes from another user, or it was changed"
-            spec = spec_from_dict(json.loads(row.spec_json))
-        except (TractError, ValueError) as error:
+            spec = spec_from_json(row.spec_json)
+        except TractError as error:
             return str(error)
         if spec.name != row.name:
             return f"it is stored as {row.name!r} but calls itself {spec.name!r}"
@@ -137,8 +136,8 @@ class Operations:
         if name not in self.quarantined or name not in rows:
             raise SpecError(f"no stored operation {name!r} waits for review; '%tract ops' lists them")
         try:
-            spec = spec_from_dict(json.loads(rows[name].spec_json))
-        except ValueError as error:
+            spec = spec_from_json(rows[name].spec_json)
+        except SpecError as error:
             raise SpecError(f"the stored operation {name!r} cannot be read: {error}") from None
         return self.propose(spec, triggered_by="the store")
 
@@ -152,7 +151,7 @@ class Operations:
             raise PendingError(f"{stored.title!r} can only be decided by the kernel that asked; run its cell again")
         pending: Pending
         if stored.operation == ACTIVATE:
-            pending = self._activation(spec_from_dict(stored.fields["spec"]), triggered_by=stored.triggered_by)
+            pending = self._activation(spec_from_json(stored.fields["spec"]), triggered_by=stored.triggered_by)
         else:
             cls = self.registry.require_class(stored.operation)
             pending = cls(tract=self._tract, fields=stored.fields, triggered_by=stored.triggered_by)

@@ -89,7 +89,7 @@ class Pending:
         if self._execute_fn is not None:
             try:
                 self.result = self._execute_fn(self)
-            except Exception as error:
+            except BaseException as error:  # interrupted half-way is failed too, and can be tried again
                 self._fail(error)
                 raise
         self.executed_at = datetime.now(UTC)
@@ -120,9 +120,9 @@ class Pending:
 
     def execute_tool(self, name: str, arguments: Mapping[str, Any]) -> Any:
         """Carry out an offered action by name, as a model's tool call names it."""
-        if name not in self._public_actions:
+        if not isinstance(name, str) or name not in self._public_actions:
             offered = ", ".join(sorted(self._public_actions))
-            raise SpecError(f"{self.operation!r} offers no action {name!r}.{nearest(name, self._public_actions)} "
+            raise SpecError(f"{self.operation!r} offers no action {name!r}.{nearest(str(name), self._public_actions)} "
                             f"Offered are: {offered}")  # fmt: skip
         method = getattr(self, name)
         return method(**introspection.action_parameters(type(self), name).validate(arguments))
@@ -136,6 +136,7 @@ class Pending:
         return self._decided().__await__()
 
     async def _decided(self) -> Pending:
+        __tracebackhide__ = True
         if self.status.is_open:
             await self.tract.reviewer.decide(self)
         return self
@@ -221,7 +222,8 @@ class Pending:
     def _fail(self, error: BaseException) -> None:
         """Keep the error. What had been decided and done before it stays so."""
         if self.error is None or self.status.is_open:
-            self.error = "".join(traceback.format_exception_only(error)).strip()
+            text = "".join(traceback.format_exception_only(error)).strip()
+            self.error = text.encode("utf-8", "backslashreplace").decode()  # a lone surrogate cannot be stored
         if self.executed_at is None and self.status is not PendingStatus.REJECTED:
             self.status = PendingStatus.FAILED
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import OperationExistsError, UnknownOperationError, nearest
@@ -41,11 +40,12 @@ class OperationRegistry:
 
     def compile(self, spec: OperationSpec, *, replace: bool = False) -> type[DynamicPending]:
         """Do what `register` does, without activating."""
+        cls = make_dynamic_pending_class(spec)
         if spec.name in self._specs and not replace:
             raise OperationExistsError(
                 f"operation {spec.name!r} is active already; unregister it first, or propose the new version for review"
             )
-        return make_dynamic_pending_class(copy.deepcopy(spec))
+        return cls
 
     def activate(self, cls: type[DynamicPending]) -> None:
         """Make a compiled class the active one of its name."""
@@ -65,17 +65,14 @@ class OperationRegistry:
         Raises:
             UnknownOperationError: it is not active.
         """
-        self._require(name)
+        self.require_spec(name)
         self._classes.pop(name, None)
         del self._specs[name]
         self.revision += 1
 
     def get_class(self, name: str) -> type[DynamicPending] | None:
         """The class of an active operation's pendings, None if it is not active."""
-        cls = self._classes.get(name)
-        if cls is None and name in self._specs:
-            cls = self._classes[name] = make_dynamic_pending_class(self._specs[name])
-        return cls
+        return self.require_class(name) if name in self._specs else None
 
     def get_spec(self, name: str) -> OperationSpec | None:
         """The spec of an active operation, None if it is not active."""
@@ -87,8 +84,10 @@ class OperationRegistry:
         Raises:
             UnknownOperationError: it is not active; the message has the nearest name.
         """
-        cls = self._classes.get(name) or self.get_class(name)
-        return cls or self._require(name)
+        cls = self._classes.get(name)
+        if cls is None:
+            cls = self._classes[name] = make_dynamic_pending_class(self.require_spec(name))
+        return cls
 
     def is_registered(self, name: str) -> bool:
         """Whether an operation is active."""
@@ -110,8 +109,13 @@ class OperationRegistry:
             if not self.is_registered(spec.name):
                 self.register(spec)
 
-    def _require(self, name: str) -> Any:
+    def require_spec(self, name: str) -> OperationSpec:
+        """The spec of an active operation.
+
+        Raises:
+            UnknownOperationError: it is not active; the message has the nearest name.
+        """
         if name not in self._specs:
             known = f" Active are: {', '.join(sorted(self._specs))}." if self._specs else " None is active yet."
-            raise UnknownOperationError(f"no active operation {name!r}.{nearest(name, self._specs)}{known}")
+            raise UnknownOperationError(f"no active operation {name!r}.{nearest(str(name), self._specs)}{known}")
         return self._specs[name]

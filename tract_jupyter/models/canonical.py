@@ -1,16 +1,19 @@
 """Canonical JSON, and the hashes made of it.
 
 Two values that mean the same give the same bytes: sorted keys, no spaces, UTF-8, no NaN. What has no such form
-(a lone surrogate, an arbitrary object) is refused rather than written in a way that could not be read back.
+(a lone surrogate, a key that is no string, an arbitrary object) is refused rather than written in a way that could
+not be read back.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any
+from typing import Any, Final
 
 from tract_jupyter.exceptions import ContentError
+
+_DEEPEST: Final = 200  # what can be written from a shallow stack must be readable from a deep one
 
 
 def canonical_json(value: Any) -> str:
@@ -19,6 +22,7 @@ def canonical_json(value: Any) -> str:
     Raises:
         ContentError: the value has no JSON form, or holds text that is no Unicode.
     """
+    _check_structure(value)
     try:
         text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
         text.encode()
@@ -27,8 +31,6 @@ def canonical_json(value: Any) -> str:
             f"the text has a lone surrogate ({ascii(error.object[error.start])}) and is no valid Unicode; "
             "repair it with text.encode('utf-8', 'replace').decode()"
         ) from None
-    except RecursionError:
-        raise ContentError("the value is nested too deeply, or contains itself") from None
     except (TypeError, ValueError) as error:
         raise ContentError(
             f"the value has no JSON form: {error}; use strings, numbers, booleans, None, lists and dicts"
@@ -36,6 +38,29 @@ def canonical_json(value: Any) -> str:
     return text
 
 
+def plain(value: Any) -> Any:
+    """Return a copy of `value` as it would be read back."""
+    return json.loads(canonical_json(value))
+
+
 def digest(value: Any) -> str:
     """Return the sha256 of the canonical JSON of `value`, as 64 hex digits."""
-    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
+    return sha256(canonical_json(value).encode())
+
+
+def sha256(data: bytes) -> str:
+    """Return the sha256 of bytes, as 64 hex digits."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def _check_structure(value: Any, depth: int = 0) -> None:
+    if depth > _DEEPEST:
+        raise ContentError(f"the value is nested more than {_DEEPEST} levels deep, or contains itself")
+    if isinstance(value, dict):
+        for key, part in value.items():
+            if not isinstance(key, str):
+                raise ContentError(f"the value has no JSON form: the key {key!r} is no string")
+            _check_structure(part, depth + 1)
+    elif isinstance(value, list | tuple):
+        for part in value:
+            _check_structure(part, depth + 1)

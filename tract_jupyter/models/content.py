@@ -20,7 +20,7 @@ Role = Literal["system", "user", "assistant", "tool"]
 class Content(BaseModel):
     """Base of the content types."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, revalidate_instances="always")
     default_priority: ClassVar[Priority] = Priority.NORMAL
     content_type: str
 
@@ -160,9 +160,7 @@ def validate_content(content: Content | dict[str, Any]) -> Content:
     Raises:
         ContentError: the type is unknown, or parts are missing, unknown or of the wrong type.
     """
-    if isinstance(content, Content):
-        return content
-    if not isinstance(content, dict):
+    if not isinstance(content, Content | dict):
         raise ContentError(f"content is a dict with a 'content_type', or a content model; got {type(content).__name__}")
     try:
         return _ADAPTER.validate_python(content)

@@ -11,7 +11,7 @@ import inspect
 import typing
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Optional
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
 from pydantic.json_schema import GenerateJsonSchema
@@ -50,7 +50,7 @@ class Parameter:
     @property
     def accepted(self) -> Any:
         """The annotation, widened by None where None is the default."""
-        return self.annotation | None if self.optional and self.annotation is not Any else self.annotation
+        return Optional[self.annotation] if self.optional and self.annotation is not Any else self.annotation  # noqa: UP045
 
 
 class Parameters:
@@ -122,7 +122,7 @@ class Parameters:
             return kwargs
         if len(args) > len(self.names):
             raise ParameterError(
-                self.subject, [f"takes {len(self.names)} arguments ({', '.join(self.names)}), got {len(args)}"]
+                self.subject, [f"takes at most {len(self.names)} by position ({', '.join(self.names)}), got {len(args)}"]
             )
         twice = [name for name in self.names[: len(args)] if name in kwargs]
         if twice:
@@ -171,6 +171,8 @@ class Parameters:
             return f"{name!r} is unknown.{nearest(name, self.names)}{known}"
         if not loc:
             return f"a dict of values is needed, got {type(value).__name__}"
+        if kind == "invalid_key":
+            return f"{name!r} is no name; names are strings"
         place = repr(name) + "".join(f"[{part!r}]" for part in loc[1:] if _is_data(part))
         wanted = message.removeprefix("Input should be ").replace("Input should", "should")
         return f"{place} should be {wanted}, got {_brief(value)}"
@@ -218,11 +220,19 @@ def type_text(annotation: Any) -> str:
     return text[len("Optional[") : -1] + " | None" if text.startswith("Optional[") else text
 
 
+def safe_repr(value: Any) -> str:
+    """The repr of anything: of an integer of a million digits or an object whose repr raises, what it is."""
+    try:
+        return repr(value)
+    except Exception:  # noqa: BLE001 # it may raise anything
+        return f"<{type(value).__name__} that cannot be shown>"
+
+
 def _is_data(part: int | str) -> bool:
     # pydantic puts the branch of a union into the location, as 'list[str]' or 'int'
     return isinstance(part, int) or not any(mark in part for mark in "[]()") and part not in {"str", "int", "none"}
 
 
 def _brief(value: Any) -> str:
-    text = repr(value[:60]) if isinstance(value, str | bytes | list) else repr(value)
+    text = safe_repr(value[:60] if isinstance(value, str | bytes | list) else value)
     return f"{text[:60]}{'…' if len(text) > 60 else ''} ({type(value).__name__})"  # noqa: PLR2004

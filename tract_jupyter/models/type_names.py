@@ -66,6 +66,8 @@ def _named(name: str) -> Any:
 
 def _subscripted(name: str, index: ast.expr, text: str) -> Any:
     arguments = index.elts if isinstance(index, ast.Tuple) else [index]
+    if not arguments:
+        raise SpecError(f"there is nothing in the brackets of {name!r}, in {text!r}")
     if name == "Literal":
         return Literal[tuple(_literal(argument, text) for argument in arguments)]
     if name not in _GENERIC:

@@ -61,7 +61,7 @@ def read_value(text: str, namespace: Mapping[str, Any]) -> Any:
         if name not in namespace:
             raise OperationError(f"there is no variable {name!r}.{nearest(name, namespace)}")
         return namespace[name]
-    for read in (ast.literal_eval, json.loads):
+    for read in (json.loads, ast.literal_eval):
         try:
             return read(text)
         except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):

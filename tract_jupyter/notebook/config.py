@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from traitlets import Bool, Unicode, validate
+from traitlets import Bool, TraitError, Unicode, validate
 from traitlets.config import Configurable
 
 
@@ -17,9 +17,14 @@ class TractJupyter(Configurable):
     tools_name = Unicode("tools", help="The name of the tools in the notebook's namespace.").tag(config=True)
     quiet = Bool(default_value=False, help="Print nothing when the extension is loaded.").tag(config=True)
 
+    autoload = Bool(
+        default_value=False,
+        help="Load the extension when IPython starts. Takes effect only in ipython_config.py.",
+    ).tag(config=True)
+
     @validate("tract_name", "tools_name")
     def _valid_name(self, proposal: dict[str, str]) -> str:
         name = proposal["value"]
         if not name.isidentifier():
-            raise ValueError(f"{name!r} is no Python name")
+            raise TraitError(f"{name!r} is no Python name")
         return name

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from IPython.core.error import UsageError
 from IPython.display import display
 
 from tract_jupyter.exceptions import SpecError
 from tract_jupyter.hooks.builtin.activation import spec_diff
+from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.notebook.cell_syntax import ParsedCell, parse_cell
 from tract_jupyter.notebook.display import Grid, View
 
@@ -16,17 +18,18 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from tract_jupyter.hooks.dynamic.spec import OperationSpec
+    from tract_jupyter.hooks.pending import Pending
     from tract_jupyter.notebook.session import Session
     from tract_jupyter.tract import Tract
 
 
 def define(
     session: Session, name: str, text: str, *, form: str, activate: bool, ask: bool, wait: bool
-) -> Awaitable[Any] | None:
+) -> Awaitable[None] | None:
     """Define an operation from a cell's text.
 
     Returns:
-        With `wait` something to await for the decision, else None.
+        With `wait` something to await for the decision, which raises `UsageError` if that is no; else None.
 
     Raises:
         SpecError: with the line of the cell; nothing was registered.
@@ -34,19 +37,30 @@ def define(
     parsed = parse_cell(name, text, form)
     if ask:
         parsed = dataclasses.replace(parsed, spec=dataclasses.replace(parsed.spec, unhandled="ask"))
-    tract = session.tract
     try:
-        if _is_active(tract, parsed.spec):
-            display(View(f"Operation {parsed.spec.name} is active already, in this very version."))
-            return None
-        if activate:
-            _activate(tract, parsed)
-            return None
-        pending = tract.propose_operation(parsed.spec, triggered_by="a cell")
+        pending = _begin(session.tract, parsed, activate=activate)
     except SpecError as error:
         raise parsed.in_cell(error) from None
+    return _activated_or_stop(pending) if wait else None
+
+
+def _begin(tract: Tract, parsed: ParsedCell, *, activate: bool) -> Pending | None:
+    """Activate or show for review; returns what is left to decide."""
+    if _is_active(tract, parsed.spec):
+        display(View(f"Operation {parsed.spec.name} is active already, in this very version."))
+        return None
+    if activate:
+        _activate(tract, parsed)
+        return None
+    pending = tract.propose_operation(parsed.spec, triggered_by="a cell")
     tract.reviewer.show(pending)
-    return pending if wait else None
+    return pending
+
+
+async def _activated_or_stop(pending: Pending | None) -> None:
+    """Wait; a rejection stops "Run All" here rather than at the first use."""
+    if pending is not None and (await pending).status is not PendingStatus.APPROVED:
+        raise UsageError(f"{pending.title}: {pending.status} {pending.rejection_reason}".rstrip())
 
 
 def _is_active(tract: Tract, spec: OperationSpec) -> bool:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 
+_TEXT_WIDTH = 80
+
 
 @dataclass(frozen=True)
 class Grid:
@@ -27,7 +29,7 @@ class Grid:
 
     def to_text(self) -> str:
         """The table with aligned columns."""
-        table = [self.heads, *self.rows]
+        table = [self.heads, *(tuple(map(_shortened, row)) for row in self.rows)]
         widths = [max(len(row[i]) for row in table) for i in range(len(self.heads))]
         lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in table]
         return "\n".join([*([self.title] if self.title else []), *lines])
@@ -38,6 +40,10 @@ class Grid:
     def _cell(self, head: str, cell: str) -> str:
         text = html.escape(cell)
         return f"<td{self._css(head)}>{f'<code>{text}</code>' if head in self.code and text else text}</td>"
+
+
+def _shortened(cell: str) -> str:
+    return cell if len(cell) <= _TEXT_WIDTH else cell[: _TEXT_WIDTH - 1] + "…"
 
 
 @dataclass(frozen=True)

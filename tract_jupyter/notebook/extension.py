@@ -56,7 +56,8 @@ def unload(shell: InteractiveShell) -> None:
         for name in functions:
             shell.magics_manager.magics[kind].pop(name, None)
     shell.magics_manager.registry.pop(type(loaded.magics).__name__, None)
-    shell.configurables.remove(loaded.session.config)
+    for configurable in (loaded.session.config, loaded.magics):
+        shell.configurables.remove(configurable)
     shell.input_transformers_cleanup.remove(await_waiting_cells)
     if shell.Completer is not None:
         shell.Completer.custom_matchers.remove(loaded.matcher)

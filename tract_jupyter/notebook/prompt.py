@@ -55,9 +55,9 @@ def _ask_value(parameter: Parameter) -> Any:
 
 
 def _readings(text: str) -> list[Any]:
-    """What a typed text may mean: a Python literal, JSON, or itself."""
+    """What a typed text may mean: JSON, a Python literal, or itself."""
     readings = []
-    for read in (ast.literal_eval, json.loads):
+    for read in (json.loads, ast.literal_eval):
         try:
             readings.append(read(text))
         except (ValueError, SyntaxError, MemoryError, RecursionError):

@@ -38,11 +38,18 @@ class Dispatcher:
         try:
             decision = self._checked(ticket, answer, channel)
             if not self._ledger.decide(ticket, decision):
-                return "Somebody else decided this first."
+                return self._lost(ticket)
         except TractError as error:
             return f"Nothing was run: {error}"
         ticket.last_decision = decision
         return self._run(ticket, decision)
+
+    def _lost(self, ticket: Ticket) -> str:
+        """Another process was faster; what it has settled is settled here too."""
+        status = self._ledger.status(ticket.pending.pending_id)
+        if status is not None and not status.is_open:
+            ticket.pending.adopt(status)
+        return "Somebody else decided this first."
 
     def _checked(self, ticket: Ticket, answer: Answer, channel: str) -> Decision:
         request, pending = ticket.request, ticket.pending
@@ -63,11 +70,12 @@ class Dispatcher:
                 pending.execute_tool(decision.action, decision.arguments)
         except Exception as error:  # noqa: BLE001 # the author's code may raise anything; the panel shows it
             note = _author_traceback(error)
-        if not _can_be_pinned(pending):
-            pending.fields = before
-            note = f"{note}\nThe action put values into the fields that have no JSON form; they were put back.".strip()
-        ticket.output = _bounded(printed.getvalue())
-        self._ledger.finish(pending, decision.action)
+        finally:  # also if it was interrupted
+            if not _can_be_pinned(pending):
+                pending.fields = before
+                note = f"{note}\nThe action put values into the fields that have no JSON form; they were put back.".strip()
+            ticket.output = _bounded(printed.getvalue())
+            self._ledger.finish(pending, decision.action)
         return note
 
 

@@ -48,7 +48,7 @@ class Ledger:
             ticket.round_number = self._rows.rounds(connection, pending.pending_id)
 
     def decide(self, ticket: Ticket, decision: Decision) -> bool:
-        """Store the decision of a round, with its event. False if somebody else decided that round first."""
+        """Store the decision of a round, with its event. False if somebody else decided it, or that round, first."""
         pending_id = ticket.pending.pending_id
         values = {
             "action": decision.action,
@@ -60,6 +60,8 @@ class Ledger:
         row = {**values, "arguments_json": canonical_json(decision.arguments)}
         data = {"pending_id": pending_id, "title": ticket.request.title, "arguments": decision.arguments, **values}
         with self._database.write() as connection:
+            if self._rows.status(connection, pending_id) not in _OPEN:
+                return False
             if not self._rows.decide(connection, pending_id, ticket.round_number, row):
                 return False
             self._events.append(connection, "decision", decision.decided_by, data)

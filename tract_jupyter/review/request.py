@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from tract_jupyter.models.parameters import safe_repr
+
 if TYPE_CHECKING:
     from tract_jupyter.analysis.findings import Finding
     from tract_jupyter.models.parameters import Parameters
@@ -18,6 +20,7 @@ class CodeBlock:
     code: str
     findings: tuple[Finding, ...] = ()
     header: str = ""
+    description: str = ""
     language: Literal["python", "diff"] = "python"
 
 
@@ -77,7 +80,7 @@ def show_value(value: Any, limit: int = 300) -> str:
     size = len(value) if isinstance(value, str | bytes | list | dict) else 0
     if isinstance(value, str | bytes | list) and size > limit:
         value = value[:limit]
-    text = repr(value)
+    text = safe_repr(value)
     if len(text) <= limit and size <= limit:
         return text
     return f"{text[:limit]}… ({size:,} {'characters' if isinstance(value, str | bytes) else 'entries'})"

@@ -68,6 +68,7 @@ class Reviewer:
         Raises:
             NobodyToAskError: no person can be reached; the pending stays in the inbox.
         """
+        __tracebackhide__ = True
         with self._waiting(pending) as ticket:
             for delay in self._steps(ticket):
                 await asyncio.sleep(delay)
@@ -75,6 +76,7 @@ class Reviewer:
 
     def decide_now(self, pending: Reviewable) -> Decision:
         """Ask and block this thread until it is decided; otherwise like `decide`."""
+        __tracebackhide__ = True
         with self._waiting(pending) as ticket:
             for delay in self._steps(ticket):
                 time.sleep(delay)
@@ -119,6 +121,8 @@ class Reviewer:
             yield ticket
         finally:
             ticket.waiting -= 1
+            if ticket.answered:  # the wait was interrupted after the click
+                self._on_answer(ticket)
 
     def _steps(self, ticket: Ticket) -> Iterator[float]:
         """Do what is due, and yield the seconds to sleep, until it is settled."""
@@ -144,11 +148,13 @@ class Reviewer:
         ticket.submit(answer, "prompt")
 
     def _look_at_store(self, ticket: Ticket) -> None:
-        """Another process may have decided."""
-        status = self.ledger.status(ticket.pending.pending_id)
-        if status is not None and not status.is_open and ticket.status.is_open:
+        """Another process may have decided. While this one carries an answer out, the store says nothing new."""
+        with ticket.hold() as free:
+            status = self.ledger.status(ticket.pending.pending_id) if free else None
+            if status is None or status.is_open or not ticket.status.is_open:
+                return
             ticket.pending.adopt(status)
-            self._finish_round(ticket, "Decided in another process.")
+        self._finish_round(ticket, "Decided in another process.")
 
     def _finish_round(self, ticket: Ticket, note: str) -> None:
         self.ledger.renumber(ticket)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import secrets
 import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from tract_jupyter.review.decision import Answer, Decision
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tract_jupyter.models.pending import PendingStatus
     from tract_jupyter.review.channel import Reviewable
@@ -42,6 +43,7 @@ class Ticket:
         """What the last action printed."""
         self._lock = threading.Lock()
         self._answer: tuple[Answer, str] | None = None
+        self._held = False
         self.new_round()
 
     def new_round(self, note: str = "") -> None:
@@ -49,7 +51,7 @@ class Ticket:
         self.request: ReviewRequest = self.pending.review_request(note)
         with self._lock:
             self.round_id = secrets.token_hex(8)
-            self._answer = None
+            self._answer, self._held = None, False
 
     @property
     def status(self) -> PendingStatus:
@@ -64,7 +66,9 @@ class Ticket:
     def submit(self, answer: Answer, channel: str) -> bool:
         """Take an answer from any thread. False if it came too late, or answers another showing."""
         with self._lock:
-            if self._answer is not None or answer.round_id != self.round_id or self.settled.is_set():
+            if self._answer is not None or self.settled.is_set():
+                return False
+            if not self.round_id or answer.round_id != self.round_id:
                 return False
             if self.request.action(answer.action) is None:
                 return False
@@ -73,9 +77,23 @@ class Ticket:
         return True
 
     def take(self) -> tuple[Answer, str] | None:
-        """Take the answer out, to carry it out; None if there is none, or somebody else has it."""
+        """Take the answer out, to carry it out; None if there is none, or somebody else is at work on it."""
         with self._lock:
+            if self._held:
+                return None
             taken, self._answer = self._answer, None
             if taken is not None:
+                self._held = True
                 self.round_id = ""  # nothing more can be submitted in this round
         return taken
+
+    @contextmanager
+    def hold(self) -> Iterator[bool]:
+        """Keep others from carrying an answer out meanwhile. Gives False if one is being carried out already."""
+        with self._lock:
+            free, self._held = not self._held, True
+        try:
+            yield free
+        finally:
+            if free:
+                self._held = False

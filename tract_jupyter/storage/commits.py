@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import select
 from sqlalchemy.dialects import postgresql, sqlite
 
+from tract_jupyter.exceptions import StoreCorruptError
+from tract_jupyter.models.canonical import canonical_json, sha256
 from tract_jupyter.models.commit import CommitInfo, CommitOperation
 from tract_jupyter.models.priority import Priority
-from tract_jupyter.storage.clock import from_text, now_text
-from tract_jupyter.storage.schema import annotations, blobs, commits
+from tract_jupyter.storage.clock import from_text, now_text, to_text
+from tract_jupyter.storage.schema import blobs, commit_annotations, commits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sqlalchemy import Connection, Row
+    from sqlalchemy import CTE, Connection, Row, Table
 
 
 class CommitRows:
@@ -25,12 +27,11 @@ class CommitRows:
     def __init__(self, tract_id: str) -> None:
         self.tract_id = tract_id
 
-    def insert(self, connection: Connection, values: dict[str, Any], content_hash: str, payload: str) -> None:
-        """Add a commit, and its content unless an equal one is there."""
-        blob = {"content_hash": content_hash, "payload": payload.encode()}
-        insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
-        connection.execute(insert(blobs).values(**blob).on_conflict_do_nothing())
-        connection.execute(commits.insert().values(tract_id=self.tract_id, content_hash=content_hash, **values))
+    def insert(self, connection: Connection, info: CommitInfo, payload: bytes) -> None:
+        """Add a commit and its content, each unless it is there: what has the same hash is the same thing."""
+        add_blob, add_commit = _ADD[connection.dialect.name]
+        connection.execute(add_blob, {"content_hash": info.content_hash, "payload": payload})
+        connection.execute(add_commit, _row(info))
 
     def get(self, connection: Connection, commit_hash: str) -> CommitInfo | None:
         """One commit by its full hash."""
@@ -45,46 +46,91 @@ class CommitRows:
 
     def chain(self, connection: Connection, head: str, limit: int | None = None) -> list[CommitInfo]:
         """The commit `head` and its first parents, newest first, in one statement."""
-        first = select(commits.c.commit_hash, commits.c.parent_hash, commits.c.generation).where(
-            commits.c.commit_hash == head
-        )
-        walk = first.cte("walk", recursive=True)
-        parent = commits.alias("parent")
-        step = select(parent.c.commit_hash, parent.c.parent_hash, parent.c.generation).where(
-            parent.c.commit_hash == walk.c.parent_hash
-        )
+        oldest: Any = 0
         if limit is not None:
             newest = select(commits.c.generation).where(commits.c.commit_hash == head).scalar_subquery()
-            step = step.where(parent.c.generation > newest - limit)
-        walk = walk.union_all(step)
+            oldest = newest - limit + 1
+        walk = _walk(head, oldest)
         query = select(commits, _priority()).join(walk, walk.c.commit_hash == commits.c.commit_hash)
         return [_info(row) for row in connection.execute(query.order_by(commits.c.generation.desc()))]
+
+    def is_in_history(self, connection: Connection, head: str, commit: CommitInfo) -> bool:
+        """Whether a commit is `head` or among its first parents."""
+        walk = _walk(head, commit.generation)
+        query = select(walk.c.commit_hash).where(walk.c.commit_hash == commit.commit_hash)
+        return connection.scalar(query) is not None
 
     def payloads(self, connection: Connection, hashes: Sequence[str]) -> dict[str, dict[str, Any]]:
         """The content of each content hash, as a dict."""
         found: dict[str, dict[str, Any]] = {}
         for start in range(0, len(hashes), 500):  # SQLite bounds the number of variables
             query = select(blobs).where(blobs.c.content_hash.in_(hashes[start : start + 500]))
-            found.update((row.content_hash, json.loads(row.payload)) for row in connection.execute(query))
+            found.update((row.content_hash, _content(row)) for row in connection.execute(query))
         return found
 
     def annotate(self, connection: Connection, target: str, priority: Priority, reason: str) -> None:
         """Add an annotation; it replaces the earlier ones in effect."""
         row = {"target_hash": target, "priority": priority.value, "reason": reason, "created_at": now_text()}
-        connection.execute(annotations.insert().values(tract_id=self.tract_id, **row))
+        connection.execute(commit_annotations.insert().values(tract_id=self.tract_id, **row))
 
     def _own(self) -> tuple[Any, ...]:
         return (commits.c.tract_id == self.tract_id,)
 
 
+def _ignoring_known(dialect: Any, table: Table) -> Any:
+    return dialect.insert(table).inline().on_conflict_do_nothing()
+
+
+_ADD: Final = {
+    dialect.__name__.rpartition(".")[2]: (_ignoring_known(dialect, blobs), _ignoring_known(dialect, commits))
+    for dialect in (postgresql, sqlite)
+}
+
+
+def _walk(head: str, oldest: Any) -> CTE:
+    """`head` and its first parents down to generation `oldest`."""
+    columns = (commits.c.commit_hash, commits.c.parent_hash, commits.c.generation)
+    walk = select(*columns).where(commits.c.commit_hash == head).cte("walk", recursive=True)
+    parent = commits.alias("parent")
+    step = select(parent.c.commit_hash, parent.c.parent_hash, parent.c.generation)
+    return walk.union_all(step.where(parent.c.commit_hash == walk.c.parent_hash, parent.c.generation >= oldest))
+
+
 def _priority() -> Any:
     newest = (
-        select(annotations.c.priority)
-        .where(annotations.c.target_hash == commits.c.commit_hash)
-        .order_by(annotations.c.id.desc())
+        select(commit_annotations.c.priority)
+        .where(commit_annotations.c.target_hash == commits.c.commit_hash)
+        .order_by(commit_annotations.c.id.desc())
         .limit(1)
     )
     return newest.scalar_subquery().label("priority")
+
+
+def _content(row: Row[Any]) -> dict[str, Any]:
+    if sha256(row.payload) != row.content_hash:
+        raise StoreCorruptError(f"content {row.content_hash[:12]} is damaged in the store; restore a backup")
+    content: dict[str, Any] = json.loads(row.payload)
+    return content
+
+
+def _row(info: CommitInfo) -> dict[str, Any]:
+    return {
+        "commit_hash": info.commit_hash,
+        "tract_id": info.tract_id,
+        "parent_hash": info.parent_hash,
+        "content_hash": info.content_hash,
+        "content_type": info.content_type,
+        "operation": info.operation.value,
+        "edit_target": info.edit_target,
+        "message": info.message,
+        "token_count": info.token_count,
+        "token_counter": info.token_counter,
+        "generation": info.generation,
+        "created_at": to_text(info.created_at),
+        "metadata_json": canonical_json(info.metadata),
+        "generation_config_json": canonical_json(info.generation_config),
+        "tags_json": canonical_json(info.tags),
+    }
 
 
 def _info(row: Row[Any]) -> CommitInfo:

@@ -6,13 +6,13 @@ transaction takes SQLite's write lock at its beginning (`BEGIN IMMEDIATE`), so i
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import create_engine, event, inspect, select
-from sqlalchemy.engine import make_url
+from sqlalchemy import URL, create_engine, event, inspect, make_url, select
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 from sqlalchemy.pool import StaticPool
 
@@ -41,12 +41,13 @@ class Database:
     """
 
     def __init__(self, path: str | Path = MEMORY, *, url: str | None = None, lock_timeout: float = 5.0) -> None:
-        self.location = url if url is not None else str(path)
-        in_memory = url is None and str(path) == MEMORY
+        target = _target(path, url)
+        self.location = str(path) if url is None else target.render_as_string(hide_password=True)
+        in_memory = target.get_backend_name() == "sqlite" and target.database in {None, "", MEMORY}
         # one connection serves all threads of an in-memory store, so they take turns
         self._turn: Any = threading.RLock() if in_memory else nullcontext()
         self._closed = False
-        self._engine = _engine(path, url, lock_timeout, in_memory=in_memory)
+        self._engine = _engine(target, lock_timeout, in_memory=in_memory)
         try:
             self._prepare()
         except BaseException:
@@ -79,8 +80,9 @@ class Database:
         try:
             with self._turn, self._engine.connect() as connection:
                 yield connection
-        except DBAPIError as error:
-            raise translate(error, self.location) from error.orig
+        except (DBAPIError, sqlite3.Error) as error:
+            cause = error.orig if isinstance(error, DBAPIError) else error
+            raise translate(cause, self.location) from cause
 
     def _prepare(self) -> None:
         version = self._version()
@@ -114,25 +116,33 @@ class Database:
                     "give another path"
                 )
             row = connection.execute(select(meta.c.value).where(meta.c.key == "schema_version")).first()
-        if row is None or not row.value.isdigit():
+        if row is None or not row.value.isdecimal():
             raise StoreCorruptError(f"{self.location} does not say which version of the store it is; restore a backup")
         return int(row.value)
 
 
-def _engine(path: str | Path, url: str | None, lock_timeout: float, *, in_memory: bool) -> Engine:
+def _target(path: str | Path, url: str | None) -> URL:
+    """The database that is meant, as a URL."""
     try:
-        target = make_url(url) if url is not None else make_url("sqlite://")
-        if url is None and not in_memory:
-            target = target.set(database=str(_prepared_folder(Path(path))))
-        options: dict[str, Any] = {}
-        if target.get_backend_name() == "sqlite":
-            options["connect_args"] = {"check_same_thread": False, "timeout": lock_timeout}
-            if in_memory:
-                options["poolclass"] = StaticPool
+        if url is not None:
+            return make_url(url)
+    except (ArgumentError, ValueError) as error:  # the text may hold a password, so it is not shown
+        raise StoreError("this is no database URL; they look like 'postgresql+psycopg://user@host/name'") from error
+    return URL.create("sqlite", database=MEMORY if str(path) == MEMORY else str(_prepared_folder(Path(path))))
+
+
+def _engine(target: URL, lock_timeout: float, *, in_memory: bool) -> Engine:
+    is_sqlite = target.get_backend_name() == "sqlite"
+    options: dict[str, Any] = {}
+    if is_sqlite:
+        options["connect_args"] = {"check_same_thread": False, "timeout": lock_timeout}
+    if in_memory:
+        options["poolclass"] = StaticPool
+    try:
         engine = create_engine(target, **options)
     except (ArgumentError, NoSuchModuleError, ImportError) as error:
-        raise StoreError(f"{url!r} is no usable database URL: {error}") from error
-    if target.get_backend_name() == "sqlite":
+        raise StoreError(f"there is no driver for {target.render_as_string()}: {error}") from error
+    if is_sqlite:
         event.listen(engine, "connect", _on_sqlite_connect)
         event.listen(engine, "begin", _on_sqlite_begin)
     return engine

@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from typing import TYPE_CHECKING
-
 from tract_jupyter.exceptions import StoreCorruptError, StoreError, StoreLockedError, StoreReadOnlyError
-
-if TYPE_CHECKING:
-    from sqlalchemy.exc import DBAPIError
 
 # SQLite's primary result codes, https://www.sqlite.org/rescode.html
 _LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
@@ -17,9 +12,8 @@ _CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _PRIMARY = 0xFF  # an extended code keeps the primary one in its low byte
 
 
-def translate(error: DBAPIError, location: str) -> StoreError:
-    """Return our error for the database's."""
-    cause = error.orig
+def translate(cause: BaseException | None, location: str) -> StoreError:
+    """Return our error for the driver's."""
     code = getattr(cause, "sqlite_errorcode", None)
     primary = code & _PRIMARY if code is not None else None
     if primary in _LOCKED:

@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from sqlalchemy import select
+from sqlalchemy import and_, bindparam, select
 
-from tract_jupyter.storage.schema import refs
+from tract_jupyter.storage.schema import commits, refs
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
 HEAD = "HEAD"
 BRANCHES = "refs/heads/"
+
+_head, _tip = refs.alias("head"), refs.alias("tip")
+_POSITION = (
+    select(_head.c.symbolic_target, _tip.c.commit_hash, commits.c.generation)
+    .outerjoin(_tip, and_(_tip.c.tract_id == _head.c.tract_id, _tip.c.name == _head.c.symbolic_target))
+    .outerjoin(commits, commits.c.commit_hash == _tip.c.commit_hash)
+    .where(_head.c.tract_id == bindparam("tract_id"), _head.c.name == HEAD)
+)
+
+
+class Position(NamedTuple):
+    """The current branch and its newest commit: None, and generation -1, before the first one."""
+
+    branch: str
+    commit_hash: str | None
+    generation: int
 
 
 class RefRows:
@@ -21,11 +37,15 @@ class RefRows:
     def __init__(self, tract_id: str) -> None:
         self.tract_id = tract_id
 
-    def current_branch(self, connection: Connection) -> str | None:
-        """The name of the branch that HEAD points at, None in a new tract."""
-        query = select(refs.c.symbolic_target).where(refs.c.tract_id == self.tract_id, refs.c.name == HEAD)
-        target = connection.scalar(query)
-        return target.removeprefix(BRANCHES) if target else None
+    def was_made(self, connection: Connection) -> bool:
+        """Whether the tract has a HEAD, which it gets when it is made."""
+        query = select(refs.c.name).where(refs.c.tract_id == self.tract_id, refs.c.name == HEAD)
+        return connection.scalar(query) is not None
+
+    def position(self, connection: Connection) -> Position:
+        """Where HEAD is, in one statement."""
+        target, commit_hash, generation = connection.execute(_POSITION, {"tract_id": self.tract_id}).one()
+        return Position(target.removeprefix(BRANCHES), commit_hash, -1 if generation is None else generation)
 
     def tip(self, connection: Connection, branch: str) -> str | None:
         """The commit that a branch points at, None before its first commit."""

@@ -72,7 +72,7 @@ refs = Table(
     Column("symbolic_target", String(255)),
 )
 
-annotations = Table(
+commit_annotations = Table(
     "annotations",  # the newest row of a commit counts
     metadata,
     Column("id", Integer, primary_key=True, autoincrement=True),
@@ -144,6 +144,6 @@ decisions = Table(
 
 Index("ix_commits_tract", commits.c.tract_id, commits.c.commit_hash)
 Index("ix_commits_edit_target", commits.c.edit_target)
-Index("ix_annotations_target", annotations.c.target_hash, annotations.c.id)
+Index("ix_annotations_target", commit_annotations.c.target_hash, commit_annotations.c.id)
 Index("ix_events_tract", events.c.tract_id, events.c.id)
 Index("ix_pendings_status", pendings.c.tract_id, pendings.c.status)

@@ -6,8 +6,7 @@ its permission is checked, and only then the handler runs. Errors come back as d
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tract_jupyter.exceptions import NobodyToAskError, OperationExistsError, ParameterError, nearest
 from tract_jupyter.hooks.builtin.tool_call import PendingToolCall
@@ -22,8 +21,10 @@ if TYPE_CHECKING:
     Policy = Callable[[ToolDefinition, str], Permission]
 
 
-@dataclass(frozen=True, slots=True)
-class ToolResult:
+_ALLOW: Final = Permission.ALLOW  # looking a member up takes as long as calling a function
+
+
+class ToolResult(NamedTuple):
     """What came of a call.
 
     `output` is the handler's own value; `error` says what was wrong and what is allowed; `cause` is the exception,
@@ -85,31 +86,30 @@ class ToolExecutor:
         """Call a tool. Never raises an `Exception`: what went wrong is in the result."""
         tool = self.get(name)
         if tool is None:
-            known = self.tools()
-            return ToolResult(
-                name, success=False, error=f"no tool {name!r}.{nearest(name, known)} Tools: {', '.join(sorted(known))}"
-            )
+            return self._unknown(name)
         try:
             values = tool.parameters.validate(arguments)
-            denial = self._denial(tool, values, actor)
-            if denial is not None:
-                return denial
+            permission = self.policy(tool, actor)
+            if permission is not _ALLOW:
+                denial = self._denial(permission, tool, values, actor)
+                if denial is not None:
+                    return denial
             output = tool.handler(**values)
         except ParameterError as error:
             return ToolResult(name, success=False, error="; ".join(error.problems))
         except Exception as error:  # noqa: BLE001 # that is the promise: errors are data
             reason = str(error) or type(error).__name__
             return ToolResult(name, success=False, error=f"{type(error).__name__}: {reason}", cause=error)
-        if isinstance(output, ToolResult):
-            return output
-        if isinstance(output, dict) and set(output) == {"error"}:  # the way many handlers report failure
-            return ToolResult(name, success=False, error=str(output["error"]))
-        return ToolResult(name, success=True, output=output)
+        return _result(name, output)
 
-    def _denial(self, tool: ToolDefinition, values: dict[str, Any], actor: str) -> ToolResult | None:
-        permission = self.policy(tool, actor)
-        if permission is Permission.ALLOW:
-            return None
+    def _unknown(self, name: str) -> ToolResult:
+        known = self.tools()
+        message = f"no tool {name!r}.{nearest(name, known)} Tools: {', '.join(sorted(known))}"
+        return ToolResult(name, success=False, error=message)
+
+    def _denial(
+        self, permission: Permission, tool: ToolDefinition, values: dict[str, Any], actor: str
+    ) -> ToolResult | None:
         reason = f"the policy denies {tool.name!r} to {actor}"
         if permission is Permission.ASK:
             pending = PendingToolCall(tool.name, values, tract=self._tract, actor=actor, description=tool.description)
@@ -121,3 +121,11 @@ class ToolExecutor:
                 return None
             reason = pending.rejection_reason or "a person said no, without a reason"
         return ToolResult(tool.name, success=False, error=reason, denied=True)
+
+
+def _result(name: str, output: Any) -> ToolResult:
+    if isinstance(output, ToolResult):
+        return output
+    if isinstance(output, dict) and len(output) == 1 and "error" in output:  # how many handlers report failure
+        return ToolResult(name, success=False, error=str(output["error"]))
+    return ToolResult(name, success=True, output=output)

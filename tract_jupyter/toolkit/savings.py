@@ -7,6 +7,7 @@ stay in the prompt. In code they never enter it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ TOKENS_PER_CALL: Final = 12
 
 _SAMPLE: Final = 20
 _SCALAR: Final = 5
+_SCALARS: Final = frozenset({int, float, bool, type(None)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,18 +50,36 @@ def estimate_savings(calls: Iterable[CallRecord]) -> TokenSavings:
 
 def rough_size(value: Any, depth: int = 3) -> int:
     """About how many characters the value's JSON has. Looks at 20 entries of each container, three levels deep."""
-    if isinstance(value, str | bytes):
+    kind = type(value)
+    if kind in _SCALARS:  # most values, and every call is measured
+        return _SCALAR
+    if kind is str or isinstance(value, str | bytes):
         return len(value) + 2
-    if isinstance(value, dict) and value:
-        return _extrapolate(value, [len(str(k)) + 4 + rough_size(value[k], depth - 1) for k in _first(value, depth)])
-    if isinstance(value, list | tuple | set) and value:
-        return _extrapolate(value, [2 + rough_size(item, depth - 1) for item in _first(value, depth)])
+    if isinstance(value, dict):
+        return _dict_size(value, depth) if value else _SCALAR
+    if isinstance(value, list | tuple | set):
+        return _list_size(value, depth) if value else _SCALAR
     return _SCALAR
 
 
-def _first(value: Any, depth: int) -> list[Any]:
-    return [item for item, _ in zip(value, range(_SAMPLE if depth > 0 else 0), strict=False)]
+def _dict_size(value: dict[Any, Any], depth: int) -> int:
+    if depth <= 0:
+        return 2 + _SCALAR * len(value)
+    total = 0
+    for key, item in value.items() if len(value) <= _SAMPLE else islice(value.items(), _SAMPLE):
+        total += (len(key) if type(key) is str else len(str(key))) + 4
+        total += _SCALAR if type(item) in _SCALARS else rough_size(item, depth - 1)
+    return 2 + _extrapolate(total, len(value))
 
 
-def _extrapolate(value: Any, sizes: list[int]) -> int:
-    return 2 + (sum(sizes) * len(value) // len(sizes) if sizes else _SCALAR * len(value))
+def _list_size(value: list[Any] | tuple[Any, ...] | set[Any], depth: int) -> int:
+    if depth <= 0:
+        return 2 + _SCALAR * len(value)
+    total = 0
+    for item in value if len(value) <= _SAMPLE else islice(value, _SAMPLE):
+        total += 2 + (_SCALAR if type(item) in _SCALARS else rough_size(item, depth - 1))
+    return 2 + _extrapolate(total, len(value))
+
+
+def _extrapolate(total: int, length: int) -> int:
+    return total if length <= _SAMPLE else total * length // _SAMPLE

@@ -46,7 +46,7 @@ class ReadsFile(Rule):
     category = "file_access"
     level = LOW
     effect = "reads files"
-    remedy = "Nothing, if this file is meant."
+    remedy = "Check that this is meant; otherwise pass the data as an argument."
     symbols: ClassVar = levels(LOW, SINKS)
     modules: ClassVar = {
         **levels(LOW, "os shutil tempfile pathlib"),

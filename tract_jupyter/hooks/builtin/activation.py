@@ -6,7 +6,7 @@ import difflib
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tract_jupyter.hooks.dynamic.pending import action_block
-from tract_jupyter.hooks.dynamic.spec import spec_from_dict, spec_to_dict
+from tract_jupyter.hooks.dynamic.spec import spec_from_json, spec_to_json
 from tract_jupyter.hooks.pending import Pending
 from tract_jupyter.models.parameters import type_text
 from tract_jupyter.review.fingerprint import fingerprint
@@ -44,7 +44,7 @@ class PendingActivation(Pending):
         super().__init__(
             ACTIVATE,
             tract=tract,
-            fields={"spec": spec_to_dict(spec)},
+            fields={"spec": spec_to_json(spec)},
             execute_fn=lambda pending: activate(pending.spec),
             **options,
         )
@@ -53,18 +53,19 @@ class PendingActivation(Pending):
     @property
     def spec(self) -> OperationSpec:
         """What would be activated: read from the fields, which the fingerprint binds."""
-        return spec_from_dict(self.fields["spec"])
+        return spec_from_json(self.fields["spec"])
 
     @property
     def title(self) -> str:
         """Says whether it is new or a change."""
         verb = "Activate" if self._active is None else "Replace"
-        return f"{verb} operation {self.fields['spec']['name']}"
+        return f"{verb} operation {self.spec.name}"
 
     @property
     def fingerprint(self) -> str:
         """Binds the whole spec."""
-        return fingerprint("activation", self.fields["spec"]["name"], self.spec.spec_hash, {})
+        spec = self.spec
+        return fingerprint("activation", spec.name, spec.spec_hash, {})
 
     @property
     def resumable(self) -> bool:
@@ -73,7 +74,7 @@ class PendingActivation(Pending):
 
     def summary(self) -> str:
         """The operation's own description."""
-        return str(self.fields["spec"]["description"])
+        return self.spec.description
 
     def why(self) -> str:
         """Why a person is asked."""
@@ -89,14 +90,9 @@ class PendingActivation(Pending):
         return tuple(blocks)
 
     def tables(self) -> tuple[ValueTable, ...]:
-        """The fields, and what each action is for."""
-        spec = self.spec
-        fields = tuple(_parameter_row(p) for p in spec.parameters())
-        actions = tuple(
-            ValueRow(a.name, str(a.parameters().signature()), "", a.description) for a in spec.actions.values()
-        )
-        tables = (ValueTable("Fields", fields), ValueTable("Actions", actions))
-        return tuple(table for table in tables if table.rows)
+        """The fields."""
+        rows = tuple(_parameter_row(p) for p in self.spec.parameters())
+        return (ValueTable("Fields", rows),) if rows else ()
 
 
 def spec_diff(old: OperationSpec, new: OperationSpec) -> str:

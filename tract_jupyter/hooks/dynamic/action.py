@@ -12,6 +12,7 @@ import builtins
 import inspect
 import linecache
 import warnings
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import SpecError
@@ -56,45 +57,50 @@ def compile_action(action: ActionDef, *, operation: str = "") -> Callable[..., A
     return run
 
 
-def parse_code(action: ActionDef) -> list[ast.stmt]:
-    """Parse an action's code, without compiling it.
+def check_code(action: ActionDef) -> None:
+    """Check that an action's code would compile. The code object is thrown away: nothing is made, nothing runs.
 
     Raises:
-        SpecError: it is empty or has a syntax error.
+        SpecError: as for `compile_action`.
     """
+    _code_of(action, tuple(action.params), f"<action:{action.name}>")
+
+
+def _compile_body(action: ActionDef, names: tuple[str, ...], filename: str) -> FunctionType:
+    namespace: dict[str, Any] = {"__builtins__": builtins, "__name__": filename}
+    exec(_code_of(action, names, filename), namespace)  # noqa: S102 # only the 'def'
+    made: FunctionType = namespace[action.name]
+    return made
+
+
+def _code_of(action: ActionDef, names: tuple[str, ...], filename: str) -> CodeType:
+    """The code object of a module that holds only the action's `def`."""
     try:
-        statements = _quietly(lambda: ast.parse(action.code, f"<action:{action.name}>")).body
+        statements = _quietly(lambda: ast.parse(action.code, filename)).body
+        module = _module_of(action.name, names, statements)
+        code: CodeType = _quietly(lambda: compile(module, filename, "exec", dont_inherit=True))
     except SyntaxError as error:
         raise SpecError(_explain(error), line=error.lineno, action=action.name) from None
     except UnicodeEncodeError:
         raise SpecError("the code holds a lone surrogate, which is no valid Unicode", action=action.name) from None
     except (ValueError, RecursionError, MemoryError) as error:
-        raise SpecError(f"the code cannot be parsed: {error or 'nested too deeply'}", action=action.name) from None
+        raise SpecError(f"the code cannot be compiled: {error or 'nested too deeply'}", action=action.name) from None
     if not statements:
         raise SpecError("there is no code; write at least 'pending.approve()'", action=action.name)
-    return statements
+    bodies = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+    if any(body.co_flags & _NOT_PLAIN for body in bodies):
+        raise SpecError("the code uses 'yield' or 'await', so calling it would not run it", action=action.name)
+    return code
 
 
-def _compile_body(action: ActionDef, names: tuple[str, ...], filename: str) -> FunctionType:
+def _module_of(name: str, names: tuple[str, ...], statements: list[ast.stmt]) -> ast.Module:
     arguments = ast.arguments(
         posonlyargs=[], args=[ast.arg("pending"), *map(ast.arg, names)], kwonlyargs=[], kw_defaults=[], defaults=[]
     )
-    function = ast.FunctionDef(action.name, arguments, parse_code(action), decorator_list=[])
+    function = ast.FunctionDef(name, arguments, statements or [ast.Pass()], decorator_list=[])
     if "type_params" in ast.FunctionDef._fields:  # Python 3.12 and later
         function.type_params = []  # type: ignore[attr-defined, unused-ignore]
-    module = ast.fix_missing_locations(ast.Module([function], type_ignores=[]))
-    namespace: dict[str, Any] = {"__builtins__": builtins, "__name__": filename}
-    try:
-        code = _quietly(lambda: compile(module, filename, "exec", dont_inherit=True))
-    except SyntaxError as error:  # what the parser accepts and the compiler does not: 'break' outside a loop
-        raise SpecError(_explain(error), line=error.lineno, action=action.name) from None
-    except (ValueError, RecursionError, MemoryError) as error:
-        raise SpecError(f"the code cannot be compiled: {error or 'nested too deeply'}", action=action.name) from None
-    exec(code, namespace)  # noqa: S102 # only the 'def'
-    made: FunctionType = namespace[action.name]
-    if made.__code__.co_flags & _NOT_PLAIN:
-        raise SpecError("the code uses 'yield' or 'await', so calling it would not run it", action=action.name)
-    return made
+    return ast.fix_missing_locations(ast.Module([function], type_ignores=[]))
 
 
 def _quietly(parse: Callable[[], Any]) -> Any:

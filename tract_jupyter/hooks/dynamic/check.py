@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import keyword
+import unicodedata
 from typing import TYPE_CHECKING
 
 from tract_jupyter.exceptions import OperationExistsError, SpecError
-from tract_jupyter.hooks.dynamic.spec import spec_to_json
-from tract_jupyter.hooks.pending import Pending
+from tract_jupyter.hooks.dynamic.pending import DynamicPending
+from tract_jupyter.hooks.dynamic.spec import stored_form
 
 if TYPE_CHECKING:
     from tract_jupyter.hooks.dynamic.spec import ActionDef, OperationSpec
@@ -15,39 +16,43 @@ if TYPE_CHECKING:
 BUILTIN_OPERATIONS = frozenset({"compress", "gc", "rebase", "merge", "policy", "tool_result", "generate"})
 """Hookable operations that the package itself fires; a dynamic one cannot have their names."""
 
-_MEMBERS = frozenset(name for name in dir(Pending) if not name.startswith("_")) | frozenset(Pending.__annotations__)
+MAX_NAME = 59
+"""The tool of an operation is called `fire_<name>`, and the providers of models take 64 characters."""
+
+_MEMBERS = frozenset(dir(DynamicPending)).union(*(cls.__annotations__ for cls in DynamicPending.__mro__[:-1]))
 _DECISIONS = frozenset({"approve", "reject", "pass_through", "fields"})
 _UNHANDLED = ("approve", "ask")
 
 
-def check_spec(spec: OperationSpec) -> None:
-    """Check names, types, defaults and shape.
+def check_spec(spec: OperationSpec) -> OperationSpec:
+    """Check names, types, defaults and shape, and return a copy that shares nothing with `spec`.
 
     Raises:
         OperationExistsError: the name is that of a built-in operation.
         SpecError: anything else; the message says where and what to do.
     """
+    spec = stored_form(spec)
     if spec.name in BUILTIN_OPERATIONS:
         raise OperationExistsError(f"{spec.name!r} is a built-in operation; choose another name")
-    check_name("operation", spec.name, reserved=_DECISIONS)
+    check_name("an operation", spec.name, reserved=_DECISIONS)
     for name in spec.fields:
-        check_name("field", name, reserved=frozenset({"fields"}))
+        check_name("a field", name, reserved=frozenset({"fields"}))
     if spec.unhandled not in _UNHANDLED:
         raise SpecError(f"unhandled is {' or '.join(map(repr, _UNHANDLED))}, not {spec.unhandled!r}")
     for key, action in spec.actions.items():
         _check_action(key, action)
-    spec_to_json(spec)
     spec.parameters()
+    return spec
 
 
 def _check_action(key: str, action: ActionDef) -> None:
-    check_name("action", key, reserved=_MEMBERS)
+    check_name("an action", key, reserved=_MEMBERS)
     if action.name != key:
         raise SpecError(f"action {key!r} is called {action.name!r} inside; use one name")
     for name in action.params:
-        check_name(f"parameter of {key!r}", name, reserved=frozenset({"pending", "self"}))
+        check_name(f"a parameter of {key!r}", name, reserved=frozenset({"pending", "self"}))
     action.parameters()
-    if not isinstance(action.code, str) or not action.code.strip():
+    if not action.code.strip():
         raise SpecError("there is no code; write at least 'pending.approve()'", action=key)
 
 
@@ -59,14 +64,18 @@ def check_name(what: str, name: object, *, reserved: frozenset[str]) -> None:
     """
     if not isinstance(name, str) or not name.isidentifier():
         raise SpecError(
-            f"{_show(name)} is no name for a {what}; use letters, digits and '_', beginning with a letter"
+            f"{_show(name)} is no name for {what}; use letters, digits and '_', beginning with a letter"
         )
+    if len(name) > MAX_NAME:
+        raise SpecError(f"{_show(name)} is {len(name)} characters long; {MAX_NAME} is the most for the name of {what}")
+    if (plain := unicodedata.normalize("NFKC", name)) != name:  # Python reads names in this form
+        raise SpecError(f"{_show(name)} is no name for {what}: Python reads it as {plain!r}; write it so")
     if keyword.iskeyword(name):
-        raise SpecError(f"{name!r} is a Python keyword and no name for a {what}; try {name + '_'!r}")
+        raise SpecError(f"{name!r} is a Python keyword and no name for {what}; try {name + '_'!r}")
     if name.startswith("_"):
         raise SpecError(f"{name!r} begins with an underscore, which is for Python itself; use {name.strip('_')!r}")
     if name in reserved:
-        raise SpecError(f"{name!r} is reserved and no name for a {what}; try {name + '_it'!r}")
+        raise SpecError(f"{name!r} is reserved and no name for {what}; try {name + '_it'!r}")
 
 
 def _show(name: object) -> str:

@@ -21,7 +21,7 @@ def make_dynamic_pending_class(spec: OperationSpec) -> type[DynamicPending]:
     Raises:
         SpecError: the spec is wrong; nothing was made.
     """
-    check_spec(spec)
+    spec = check_spec(spec)
     actions = {name: compile_action(action, operation=spec.name) for name, action in spec.actions.items()}
     members: dict[str, Any] = {name: _method(name, action) for name, action in actions.items()}
     members |= {

@@ -58,10 +58,10 @@ class DynamicPending(Pending):
             raise PendingStateError(f"{self!r} is decided; {action.__name__!r} can no longer run. Fire it again.")
         parameters: Parameters = action.parameters  # type: ignore[attr-defined]
         arguments = parameters.validate(parameters.bind(args, kwargs))
-        self.status = PendingStatus.PENDING  # a failed one is tried again
+        self.status, self.error = PendingStatus.PENDING, None  # a failed one is tried again
         try:
             returned = action.body(self, **arguments)  # type: ignore[attr-defined]
-        except Exception as error:
+        except BaseException as error:
             self._fail(error)
             raise
         if returned is not None:
@@ -74,6 +74,7 @@ def action_block(action: ActionDef) -> CodeBlock:
     parameters = action.parameters()
     signature = str(parameters.signature("pending"))
     findings = CodeAnalyzer().analyze(action.code).findings
-    return CodeBlock(action.name, action.code, tuple(findings), header=f"def {action.name}{signature}:")
+    header = f"def {action.name}{signature}:"
+    return CodeBlock(action.name, action.code, tuple(findings), header=header, description=action.description)
 
 

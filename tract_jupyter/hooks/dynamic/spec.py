@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -48,6 +49,9 @@ class ActionDef:
                 raise SpecError(
                     f"{name!r} is no parameter.{nearest(name, self.params)} Name it in params too", action=self.name
                 )
+        for name in self.required:
+            if name in self.defaults:
+                raise SpecError(f"{name!r} is required and has a default; it can be only one of them", action=self.name)
         return Parameters(self.name, [self._parameter(name, kind) for name, kind in self.params.items()])
 
     def _parameter(self, name: str, kind: str) -> Parameter:
@@ -107,20 +111,45 @@ def spec_to_dict(spec: OperationSpec) -> dict[str, Any]:
 
 
 def spec_to_json(spec: OperationSpec) -> str:
-    """The canonical text of a spec: what is hashed, signed and stored.
+    """The text of a spec: what is signed and stored. Fields and parameters keep the author's order.
 
     Raises:
         SpecError: it has no JSON form, or is too large.
     """
+    data = spec_to_dict(spec)
     try:
-        text = canonical_json(spec_to_dict(spec))
+        canonical_json(data)
     except ContentError as error:
         raise SpecError(f"{spec.name!r} cannot be stored: {error}") from None
-    if len(text.encode()) > MAX_SPEC_BYTES:
-        raise SpecError(
-            f"{spec.name!r} is {len(text):,} bytes long; {MAX_SPEC_BYTES:,} is the most. Pass large data as fields"
-        )
+    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False)
+    size = len(text.encode())
+    if size > MAX_SPEC_BYTES:
+        raise SpecError(f"{spec.name!r} is {size:,} bytes long; {MAX_SPEC_BYTES:,} is the most. Pass large data as fields")
     return text
+
+
+def spec_from_json(text: str) -> OperationSpec:
+    """Read what `spec_to_json` wrote.
+
+    Raises:
+        SpecError: it is no JSON, or no spec.
+    """
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise SpecError(f"it is no JSON: {error}") from None
+    return spec_from_dict(data)
+
+
+def stored_form(spec: OperationSpec) -> OperationSpec:
+    """The spec as the store gives it back: a copy that shares nothing, its shape checked, its tuples lists.
+
+    Raises:
+        SpecError: it is no spec, has no JSON form, or would not be read back.
+    """
+    if not isinstance(spec, OperationSpec):
+        raise SpecError(f"an OperationSpec is needed, got {type(spec).__name__}; spec_from_dict makes one of a dict")
+    return spec_from_json(spec_to_json(spec))
 
 
 def spec_from_dict(data: Mapping[str, Any]) -> OperationSpec:
@@ -137,12 +166,13 @@ def spec_from_dict(data: Mapping[str, Any]) -> OperationSpec:
     _expect(actions, dict, "actions")
     for name, definition in fields.items():
         _check_keys(f"field {name!r}", definition, required=(), known=("type", "description", "default"))
+        _expect(definition.get("description", ""), str, f"field {name!r}: description")
     return OperationSpec(
         name=_expect(data["name"], str, "name"),
         description=_expect(data.get("description", ""), str, "description"),
         fields=copy.deepcopy(fields),
         actions={name: _action(name, definition) for name, definition in actions.items()},
-        version=str(data.get("version", "1")),
+        version=_version(data.get("version", "1")),
         unhandled=data.get("unhandled", "approve"),
     )
 
@@ -162,6 +192,10 @@ def _action(name: str, data: Any) -> ActionDef:
         required=list(_expect(data.get("required") or [], list, f"{place}: required")),
         defaults=copy.deepcopy(_expect(data.get("defaults") or {}, dict, f"{place}: defaults")),
     )
+
+
+def _version(value: Any) -> str:
+    return str(value) if type(value) is int else str(_expect(value, str, "version"))
 
 
 def _check_keys(place: str, data: Any, *, required: tuple[str, ...], known: tuple[str, ...]) -> None:

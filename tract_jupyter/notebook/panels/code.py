@@ -38,8 +38,9 @@ def code_html(block: CodeBlock) -> str:
     if len(lines) > _SHOWN_LINES:
         rows.append(_row("", f"… {len(lines) - _SHOWN_LINES:,} more lines", "tract-header"))
     label = f"{block.title}: code, {len(lines)} lines, {len(block.findings)} findings"
+    description = f" <span>{html.escape(block.description)}</span>" if block.description else ""
     return (
-        f"<h4>{html.escape(block.title)}</h4>"
+        f"<h4>{html.escape(block.title)}{description}</h4>"
         f'<div class="tract-code" tabindex="0" role="region" aria-label="{html.escape(label)}">{"".join(rows)}</div>'
     )
 

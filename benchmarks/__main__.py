@@ -1,0 +1,30 @@
+"""`python -m benchmarks [NAME]`. A slow machine is no failure: what is over its target is only marked so."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+from benchmarks.places import temporary_home
+from benchmarks.table import print_group, print_head, print_row
+
+GROUPS = ("load", "operations", "tools", "analysis", "panels", "growth")
+
+
+def main(wanted: list[str]) -> int:
+    """Run the groups of these names, or all; 2 if there is no such group."""
+    unknown = [name for name in wanted if name not in GROUPS]
+    if unknown:
+        print(f"no group {unknown[0]!r}; there are: {', '.join(GROUPS)}", file=sys.stderr)
+        return 2
+    print_head()
+    with temporary_home():
+        for name in wanted or GROUPS:
+            print_group(name)
+            for row in import_module(f"benchmarks.{name}").rows():
+                print_row(row)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

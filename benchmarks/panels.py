@@ -1,0 +1,28 @@
+"""Drawing a request: a spec whose action has 30 lines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from benchmarks.samples import RISKY
+from benchmarks.timing import Row, best_of
+from tract_jupyter import Tract
+from tract_jupyter.notebook.panels.panel import Panel
+from tract_jupyter.notebook.panels.render import body_html, record_html
+from tract_jupyter.review.ticket import Ticket
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def rows() -> Iterator[Row]:
+    """Without a kernel: the panel's comm goes nowhere."""
+    with Tract.open() as tract:
+        ticket = Ticket(tract.propose_operation(RISKY), lambda _: None)
+        block = ticket.request.code[0]
+        shown = f"{len(block.code.splitlines())} lines, {len(block.findings)} findings"
+        yield Row(f"body_html: {shown}", best_of(lambda: body_html(ticket)), "ms")
+        yield Row(f"record_html: {shown}", best_of(lambda: record_html(ticket)), "ms")
+        yield Row("Panel(ticket), and closing it", best_of(lambda: Panel(ticket).close()), "ms")
+
+

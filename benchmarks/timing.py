@@ -1,0 +1,59 @@
+"""Measuring: the best of five, for whatever disturbs a run makes it only slower."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from time import perf_counter
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SAMPLES: Final = 5
+_ENOUGH_SECONDS = 0.05
+_SCALE: Final = {"s": 1.0, "ms": 1e3, "µs": 1e6, "packages": 1.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table.
+
+    Args:
+        name: what was measured.
+        value: seconds, or a number of what `unit` says.
+        unit: how it is shown: `s`, `ms`, `µs`, `packages`.
+        target: the most it should be, in `unit`; None where nothing was promised.
+    """
+
+    name: str
+    value: float
+    unit: str
+    target: float | None = None
+
+    @property
+    def shown(self) -> float:
+        """The value in its unit."""
+        return self.value * _SCALE[self.unit]
+
+    @property
+    def verdict(self) -> str:
+        """`ok`, `over`, or nothing without a target."""
+        if self.target is None:
+            return ""
+        return "ok" if self.shown <= self.target else "over"
+
+
+def best_of(function: Callable[[], object]) -> float:
+    """Return the seconds that a call takes, at best, once it is warm. Short calls are timed many at a time."""
+    function()
+    loops = 1
+    while _seconds(function, loops) < _ENOUGH_SECONDS:
+        loops *= 2
+    return min(_seconds(function, loops) for _ in range(SAMPLES)) / loops
+
+
+def _seconds(function: Callable[[], object], loops: int) -> float:
+    started = perf_counter()
+    for _ in range(loops):
+        function()
+    return perf_counter() - started

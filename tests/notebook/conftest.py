@@ -1,0 +1,122 @@
+"""A shell in this process for what needs no front end, and a real kernel for what does."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
+from jupyter_client.manager import start_new_kernel
+from traitlets.config import Config
+
+LOAD = "%load_ext tract_jupyter"
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
+
+
+@dataclass
+class Result:
+    """What a cell printed, displayed and raised."""
+
+    ok: bool
+    text: str
+    html: str = ""
+    error: str = ""
+
+
+class Shell:
+    """An IPython shell whose cells' outputs can be read."""
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        self.ip = shell
+
+    @property
+    def namespace(self) -> dict[str, Any]:
+        return self.ip.user_ns
+
+    def run(self, cell: str) -> Result:
+        with capture_output() as captured:
+            result = self.ip.run_cell(cell)
+        raised = result.error_in_exec or result.error_before_exec
+        data = [output.data for output in captured.outputs]
+        text = captured.stdout + captured.stderr + "".join(d.get("text/plain", "") for d in data)
+        html = "".join(d.get("text/html", "") for d in data)
+        return Result(raised is None, ANSI.sub("", text), html, str(raised or ""))
+
+
+@pytest.fixture
+def bare_shell(tmp_path, monkeypatch):
+    """IPython in a folder of its own, without the extension."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    InteractiveShell.clear_instance()
+    config = Config()
+    config.HistoryManager.enabled = False
+    shell = InteractiveShell.instance(config=config)
+    yield Shell(shell)
+    if "tract_jupyter" in shell.extension_manager.loaded:
+        shell.run_line_magic("unload_ext", "tract_jupyter")
+    InteractiveShell.clear_instance()
+
+
+@pytest.fixture
+def shell(bare_shell):
+    """IPython with the extension loaded."""
+    bare_shell.run(LOAD)
+    return bare_shell
+
+
+@dataclass
+class Kernel:
+    """A real kernel, driven over its channels."""
+
+    client: Any
+    texts: list[str] = field(default_factory=list)
+
+    def run(self, cell: str, *, allow_stdin: bool = False) -> Result:
+        """Run a cell to its end; `allow_stdin=False` is what headless runners say."""
+        parts: list[dict[str, Any]] = []
+        reply = self.client.execute_interactive(cell, allow_stdin=allow_stdin, timeout=60, output_hook=parts.append)
+        text, html = "", ""
+        for message in parts:
+            content = message["content"]
+            text += content.get("text", "")
+            text += "\n".join(content.get("traceback", []))
+            data = content.get("data", {}) if message["msg_type"] != "comm_open" else {}
+            text += data.get("text/plain", "") if isinstance(data, dict) else ""
+            html += data.get("text/html", "") if isinstance(data, dict) else ""
+        content = reply["content"]
+        return Result(content["status"] == "ok", ANSI.sub("", text), html, content.get("evalue", ""))
+
+    def complete(self, code: str) -> list[str]:
+        """What Tab offers at the end of `code`."""
+        reply = self.client.complete(code, len(code), reply=True, timeout=60)
+        return reply["content"]["matches"]
+
+    def inspect(self, code: str) -> str:
+        """What `?` shows."""
+        reply = self.client.inspect(code, len(code), reply=True, timeout=60)
+        return ANSI.sub("", reply["content"]["data"].get("text/plain", ""))
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory):
+    """A kernel with the extension loaded, in a folder of its own; shared by the tests of a file."""
+    folder = tmp_path_factory.mktemp("kernel")
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # jupyter_client leaves its sockets to the collector
+        patch.setenv("JUPYTER_DATA_DIR", str(folder / "data"))
+        patch.setenv("JUPYTER_RUNTIME_DIR", str(folder / "runtime"))
+        patch.setenv("IPYTHONDIR", str(folder / "ipython"))
+        manager, client = start_new_kernel(cwd=str(folder))
+        try:
+            made = Kernel(client)
+            made.run(LOAD)
+            yield made
+        finally:
+            client.stop_channels()
+            manager.shutdown_kernel(now=True)
+            manager.cleanup_resources()

@@ -1,0 +1,116 @@
+"""Loading and unloading: what is put into IPython, and that it is taken out again."""
+
+from tests.notebook.conftest import LOAD
+
+MAGICS = {("line", "tract"), ("line", "tract_fire"), ("cell", "tract_operation")}
+
+
+def registered(shell):
+    magics = shell.ip.magics_manager.magics
+    return {(kind, name) for kind in ("line", "cell") for name in magics[kind]}
+
+
+def everything(shell):
+    ip = shell.ip
+    return (
+        registered(shell),
+        set(ip.user_ns),
+        [c for c in ip.configurables if not type(c).__module__.startswith("IPython")],
+        list(ip.input_transformers_cleanup),
+        list(ip.Completer.custom_matchers),
+        dict(ip.events.callbacks),
+    )
+
+
+def test_load_prints_one_line_and_opens_nothing(bare_shell, tmp_path):
+    result = bare_shell.run(LOAD)
+    assert result.ok
+    assert result.text.count("\n") == 1
+    assert "tract and tools are ready" in result.text
+    assert MAGICS <= registered(bare_shell)
+    assert not (tmp_path / ".tract").exists()
+
+
+def test_the_store_is_opened_at_the_first_use(shell, tmp_path):
+    assert "not opened yet" in shell.run("print(repr(tract))").text
+    assert shell.run("tract.user('hello')").ok
+    assert (tmp_path / ".tract" / "tract.db").is_file()
+    assert "not opened yet" not in shell.run("print(repr(tract))").text
+
+
+def test_displaying_or_listing_the_names_opens_nothing(shell, tmp_path):
+    for cell in ("tract", "tools", "dir(tract)", "repr(tools)"):
+        assert shell.run(cell).ok
+    assert not (tmp_path / ".tract").exists()
+
+
+def test_names_of_the_user_are_left_alone(bare_shell):
+    bare_shell.run("tools = 'mine'")
+    result = bare_shell.run(LOAD)
+    assert "'tools' is a variable of yours and was left alone" in result.text
+    assert bare_shell.namespace["tools"] == "mine"
+    bare_shell.run("%unload_ext tract_jupyter")
+    assert bare_shell.namespace["tools"] == "mine"
+    assert "tract" not in bare_shell.namespace
+
+
+def test_the_names_are_configurable(bare_shell):
+    bare_shell.ip.config.TractJupyter.tools_name = "ptc"
+    bare_shell.run(LOAD)
+    assert "ptc" in bare_shell.namespace
+    assert "tools" not in bare_shell.namespace
+
+
+def test_a_name_that_is_none_is_refused(shell, caplog):
+    shell.run("%config TractJupyter.tools_name = 'a b'")
+    assert "no Python name" in caplog.text
+    assert "'tools'" in shell.run("%config TractJupyter.tools_name").text
+
+
+def test_unload_leaves_everything_as_it_was(bare_shell):
+    bare_shell.run("1")
+    before = everything(bare_shell)
+    bare_shell.run(LOAD)
+    bare_shell.run("tract.user('x')")
+    assert everything(bare_shell) != before
+    assert bare_shell.run("%unload_ext tract_jupyter").ok
+    assert everything(bare_shell) == before
+
+
+def test_a_name_given_away_since_stays(shell):
+    shell.run("tools = 5")
+    shell.run("%unload_ext tract_jupyter")
+    assert shell.namespace["tools"] == 5
+
+
+def test_reload_keeps_the_context(shell):
+    shell.run("tract.user('hello')")
+    assert shell.run("%reload_ext tract_jupyter").ok
+    assert "hello" in shell.run("print(tract.compile().to_dicts())").text
+
+
+def test_loading_twice_changes_nothing(shell):
+    before = everything(shell)
+    shell.run(LOAD)
+    assert everything(shell) == before
+
+
+def test_config_shows_the_settings(shell):
+    assert "TractJupyter.store" in shell.run("%config TractJupyter").text
+
+
+def test_another_store(bare_shell, tmp_path):
+    bare_shell.ip.config.TractJupyter.store = str(tmp_path / "elsewhere.db")
+    bare_shell.run(LOAD)
+    bare_shell.run("tract.user('x')")
+    assert (tmp_path / "elsewhere.db").is_file()
+
+
+def test_a_store_that_cannot_be_opened_is_told_in_one_line(bare_shell, tmp_path):
+    (tmp_path / "bad.db").write_bytes(b"this is no database, whatever its name says" * 100)
+    bare_shell.ip.config.TractJupyter.store = str(tmp_path / "bad.db")
+    bare_shell.run(LOAD)
+    result = bare_shell.run("%tract")
+    assert not result.ok
+    assert "no valid SQLite database" in result.text
+    assert "Traceback" not in result.text

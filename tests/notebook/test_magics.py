@@ -1,0 +1,215 @@
+"""The magics, in a shell without a front end."""
+
+import json
+
+import pytest
+
+CELL = '''%%tract_operation citation_check --activate
+"""Verify source URLs."""
+urls: Annotated[list[str], "URLs to verify"]
+verified: bool = False
+
+def verify(pending, strict: bool = False):
+    """Check that all URLs are in the context."""
+    import os
+    os.system("true")
+    pending.fields["verified"] = True
+    pending.approve()
+
+def burst(pending):
+    """Raise."""
+    value = pending.fields["urls"]
+    return 1 / 0
+'''
+
+
+def test_activate_registers_at_once_and_shows_the_findings(shell):
+    result = shell.run(CELL)
+    assert result.ok
+    assert "Operation citation_check is active" in result.text
+    assert "os.system" in result.text
+    assert "\n9 " in result.text  # the line of the cell
+    assert "fire_citation_check" in dir(shell.namespace["tools"])
+
+
+def test_without_activate_it_only_waits(shell):
+    result = shell.run(CELL.replace(" --activate", ""))
+    assert "[pending] Activate operation citation_check" in result.text
+    assert not shell.namespace["tract"].status().operations
+    assert shell.namespace["tract"].status().waiting == 1
+    assert "[pending] Activate" in shell.run("%tract inbox").text
+
+
+def test_running_it_again_says_that_nothing_changed(shell):
+    shell.run(CELL)
+    assert "active already" in shell.run(CELL).text
+
+
+def test_editing_it_shows_what_changed(shell):
+    shell.run(CELL)
+    result = shell.run(CELL.replace('os.system("true")', "pass"))
+    assert '-    os.system("true")' in result.text
+    assert "+    pass" in result.text
+
+
+def test_an_edited_proposal_shows_what_changed_and_leaves_the_active_version(shell):
+    shell.run(CELL)
+    before = shell.namespace["tract"].operations.registry.get_spec("citation_check")
+    result = shell.run(CELL.replace(" --activate", "").replace('os.system("true")', "pass"))
+    assert "Replace operation citation_check" in result.text
+    assert shell.namespace["tract"].operations.registry.get_spec("citation_check") is before
+
+
+@pytest.mark.parametrize(
+    ("cell", "words"),
+    [
+        ("%%tract_operation x\na: int = f()", "line 2: a default must be a literal"),
+        ("%%tract_operation x\n\ndef a(pending):\n    x = (\n", "line 4"),
+        ("%%tract_operation x\ndef a(pending):\n    y = 1\n    break\n", "line 4.*outside loop"),
+        ("%%tract_operation approve\na: int = 1", "'approve' is reserved"),
+        ("%%tract_operation merge\na: int = 1", "built-in operation"),
+        ("%%tract_operation x-y\na: int = 1", "no name for a operation|no name for an operation"),
+        ("%%tract_operation x\na: strng = 1", "Did you mean"),
+        ("%%tract_operation x --json\n{", "no valid JSON"),
+        ("%%tract_operation\na: int = 1", "name the operation"),
+    ],
+)
+@pytest.mark.parametrize("option", ["", " --activate"])
+def test_a_wrong_cell_is_told_in_one_line_and_registers_nothing(shell, cell, words, option):
+    first, rest = cell.split("\n", 1)
+    result = shell.run(f"{first}{option}\n{rest}")
+    import re
+
+    assert not result.ok
+    assert re.search(words, result.text), result.text
+    assert "Traceback" not in result.text
+    tract = shell.namespace["tract"]
+    assert not tract.status().operations
+    assert not tract.inbox()
+    assert not tract.events()
+
+
+def test_fire_returns_the_pending(shell):
+    shell.run(CELL)
+    shell.run("urls = ['https://example.com']")
+    shell.run("p = %tract_fire citation_check urls=$urls verified=True")
+    pending = shell.namespace["p"]
+    assert pending.status == "approved"
+    assert pending.fields == {"urls": ["https://example.com"], "verified": True}
+    assert pending.triggered_by == "%tract_fire"
+
+
+def test_a_handler_handles_it(shell):
+    shell.run(CELL)
+    shell.run("tract.on('citation_check', lambda p: p.reject('not today'))")
+    shell.run("p = %tract_fire citation_check urls=[]")
+    assert shell.namespace["p"].rejection_reason == "not today"
+
+
+def test_review_puts_it_on_display_whatever_handlers_there_are(shell):
+    shell.run(CELL)
+    shell.run("tract.on('citation_check', lambda p: p.approve())")
+    result = shell.run("p = %tract_fire citation_check urls=[] --review")
+    assert "[pending] citation_check" in result.text
+    assert shell.namespace["p"].status == "pending"
+
+
+def test_ask_puts_it_on_display_when_nothing_handles_it(shell):
+    shell.run(CELL.replace("--activate", "--activate --ask"))
+    assert "[pending]" in shell.run("p = %tract_fire citation_check urls=[]").text
+    shell.run("tract.on('citation_check', lambda p: p.approve())")
+    assert "[pending]" not in shell.run("p = %tract_fire citation_check urls=[]").text
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("citation_chek urls=[]", "Did you mean 'citation_check'"),
+        ("citation_check", "'urls' is missing"),
+        ("citation_check urls=['a',1]", "valid string"),
+        ("citation_check urls=[] verified=1", "valid boolean"),
+        ("citation_check urls=[] verifed=True", "Did you mean 'verified'"),
+        ("citation_check urls=$nothing", "no variable 'nothing'"),
+    ],
+)
+def test_a_wrong_firing_is_told_in_one_line(shell, line, words):
+    shell.run(CELL)
+    result = shell.run(f"%tract_fire {line}")
+    assert not result.ok
+    assert words in result.text
+    assert "Traceback" not in result.text
+
+
+def test_an_action_that_raises_shows_the_authors_line(shell):
+    shell.run(CELL)
+    shell.run("tract.on('citation_check', lambda p: p.burst())")
+    result = shell.run("%tract_fire citation_check urls=[]")
+    assert not result.ok
+    assert "ZeroDivisionError" in result.text
+    assert "return 1 / 0" in result.text
+    assert "<action:citation_check.burst>" in result.text
+
+
+def test_tool_errors_show_the_users_line_and_no_frames_of_ours(shell):
+    shell.run(CELL)
+    result = shell.run("tools.fire_citation_check(urls=[2])")
+    assert "tools.fire_citation_check(urls=[2])" in result.text
+    assert "ToolExecutionError: fire_citation_check(urls=[2]) failed" in result.text
+    assert "bridge.py" not in result.text
+
+
+def test_every_command_shows_html_and_text(shell):
+    shell.run(CELL)
+    shell.run("tract.user('<b>bold</b>')\n%tract_fire citation_check urls=[]")
+    for command in ("", "status", "log", "log 5", "ops", "tools", "inbox", "help"):
+        result = shell.run(f"%tract {command}")
+        assert result.ok, command
+        assert result.text.strip(), command
+        assert "tract-view" in result.html, command
+    assert "&lt;b&gt;bold&lt;/b&gt;" in shell.run("%tract log").html
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("hlp", "Did you mean 'help'"),
+        ("log many", "takes one number"),
+        ("log 0", "takes one number"),
+        ("ops now", "takes no arguments"),
+        ("review", "name one stored operation"),
+        ("review nothing", "no stored operation 'nothing'"),
+    ],
+)
+def test_a_wrong_command_is_told_in_one_line(shell, line, words):
+    result = shell.run(f"%tract {line}")
+    assert not result.ok
+    assert words in result.text
+    assert "Traceback" not in result.text
+
+
+def test_the_magics_document_themselves(shell):
+    magic = shell.ip.find_cell_magic("tract_operation")
+    assert "--activate" in magic.__doc__
+    assert "never executed" in magic.__doc__
+    assert "%tract inbox" in shell.ip.find_line_magic("tract").__doc__
+    assert "--review" in shell.ip.find_line_magic("tract_fire").__doc__
+
+
+def test_a_models_json_is_shown_and_runs_nothing(shell, tmp_path):
+    mark = tmp_path / "mark"
+    spec = {"name": "evil", "actions": {"go": {"code": f"open({str(mark)!r}, 'w')\npending.approve()"}}}
+    result = shell.run(f"%%tract_operation --json\n{json.dumps(spec)}")
+    assert "[pending] Activate operation evil" in result.text
+    shell.run("%tract inbox")
+    shell.run("dir(tools); tract.status()")
+    assert not mark.exists()
+
+
+def test_quarantined_operations_are_listed_and_can_be_reviewed(shell, data_dir):
+    shell.run(CELL)
+    (data_dir / "tract_jupyter" / "secret").write_bytes(b"x" * 32)  # somebody else
+    shell.run("%reload_ext tract_jupyter")
+    assert "not approved" in shell.run("%tract").text
+    assert "nobody here has approved it" in shell.run("%tract ops").text
+    assert "Did you mean" not in shell.run("%tract_fire citation_check urls=[]").text
+    assert "[pending] Activate operation citation_check" in shell.run("%tract review citation_check").text
