@@ -16,7 +16,9 @@ _HEAVY = ("sqlalchemy", "pydantic", "anywidget", "ipywidgets", "tiktoken", "yaml
 
 _CLOCK = "from time import process_time as clock; import json, sys; "
 _SHELL_STARTS = f"{_CLOCK} print(json.dumps(clock()))"
-_SHELL_LOADS = f"{_CLOCK} get_ipython().run_line_magic('load_ext', 'tract_jupyter'); print(); print(json.dumps(clock()))"
+_SHELL_LOADS = (
+    f"{_CLOCK} get_ipython().run_line_magic('load_ext', 'tract_jupyter'); print(); print(json.dumps(clock()))"
+)
 _HEAVY_LOADED = (
     f"{_CLOCK} known = set(sys.modules); get_ipython().run_line_magic('load_ext', 'tract_jupyter'); print(); "
     f"print(json.dumps([name for name in {_HEAVY!r} if name in sys.modules and name not in known]))"

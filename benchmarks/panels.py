@@ -24,5 +24,3 @@ def rows() -> Iterator[Row]:
         yield Row(f"body_html: {shown}", best_of(lambda: body_html(ticket)), "ms")
         yield Row(f"record_html: {shown}", best_of(lambda: record_html(ticket)), "ms")
         yield Row("Panel(ticket), and closing it", best_of(lambda: Panel(ticket).close()), "ms")
-
-

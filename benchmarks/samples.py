@@ -35,7 +35,8 @@ _RISKY_LINES = [
     "eval('1 + 1')",
 ]
 _PLAIN_LINES = [
-    f"total_{number} = sum(len(url) for url in pending.fields['urls'] if len(url) > {number})" for number in range(24)
+    f"total_{number} = sum(len(url) for url in pending.fields['urls'] if len(url) > {number})"
+    for number in range(24)
 ]
 
 RISKY = OperationSpec(
@@ -78,3 +79,6 @@ LONG_CELL = "import json, os\nimport pandas as pd\nimport requests\n\n" + "\n".j
     [_BLOCK.format(n=number) for number in range(50)]
 )
 """1,000 lines and a few."""
+
+REBINDING_CELL = "import pandas as pd\nframe = pd.read_csv('table.csv')\n" + "frame = clean(frame)\n" * 28
+"""30 lines, as people write them: the same name again and again."""

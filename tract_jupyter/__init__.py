@@ -29,7 +29,7 @@ _HOME = {
     "TractError": "tract_jupyter.exceptions",
 }
 
-__all__ = [*_HOME, "__version__", "load_ipython_extension", "unload_ipython_extension"]
+__all__ = [*_HOME, "__version__", "load_ipython_extension", "unload_ipython_extension"]  # noqa: PLE0604 # all are text
 
 
 def __getattr__(name: str) -> Any:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
-
-if TYPE_CHECKING:
-    from tract_jupyter.models.decision import Decision
-    from tract_jupyter.models.request import ReviewRequest
+from typing import Protocol
 
 
 class TokenCounter(Protocol):

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from tract_jupyter.hooks.bus import HookEvent
     from tract_jupyter.hooks.builtin.activation import PendingActivation
+    from tract_jupyter.hooks.bus import HookEvent
     from tract_jupyter.hooks.dynamic.spec import OperationSpec
     from tract_jupyter.hooks.pending import Pending
     from tract_jupyter.models.commit import BranchInfo, CommitInfo
@@ -72,7 +72,8 @@ class Tract:
         self._compiler = Compiler(database, commits)
         self._bus = HookBus()
         ledger = Ledger(database, PendingRows(self.tract_id), self._events)
-        self.reviewer = Reviewer(ledger, Dispatcher(ledger, lambda pending: self.operations.check_current(pending)))
+        dispatcher = Dispatcher(ledger, lambda p: self.operations.check_current(p))  # noqa: PLW0108 # made below
+        self.reviewer = Reviewer(ledger, dispatcher)
         self.operations = Operations(
             self, database, SpecRows(self.tract_id), self._events, self._bus, self.reviewer, trust or Trust()
         )
@@ -148,9 +149,9 @@ class Tract:
         Args:
             content: a content model, or its dict with a `content_type`.
             operation: `append`, or `edit` to take the place of `edit_target`.
-            edit_target: hash, prefix or branch of the commit to replace.
+            edit_target: hash, prefix or branch of the commit to replace, in the current branch's history.
             message: one line for the log; made from the text if left out.
-            priority: instead of the content type's own.
+            priority: instead of the content type's own; for an edit, instead of the edited commit's.
             metadata: anything with a JSON form.
             generation_config: model and parameters it was made with.
             tags: labels, part of the commit for good.
@@ -178,11 +179,15 @@ class Tract:
 
     def user(self, text: str, *, name: str | None = None, **options: Any) -> CommitInfo:
         """Commit what the user says. Options as for `commit`."""
-        return self.commit({"content_type": "dialogue", "role": "user", "text": text, "name": name}, **options)
+        return self.commit(
+            {"content_type": "dialogue", "role": "user", "text": text, "name": name}, **options
+        )
 
     def assistant(self, text: str, *, name: str | None = None, **options: Any) -> CommitInfo:
         """Commit what the model says. Options as for `commit`."""
-        return self.commit({"content_type": "dialogue", "role": "assistant", "text": text, "name": name}, **options)
+        return self.commit(
+            {"content_type": "dialogue", "role": "assistant", "text": text, "name": name}, **options
+        )
 
     def compile(self, *, at_commit: str | None = None) -> CompiledContext:
         """The messages that HEAD, or another commit, stands for.
@@ -190,7 +195,7 @@ class Tract:
         Raises:
             CommitNotFoundError: `at_commit` names nothing.
         """
-        return self._compiler.compile(self._refs.head if at_commit is None else self._refs.resolve(at_commit))
+        return self._compiler.compile(self.head if at_commit is None else self._refs.resolve(at_commit))
 
     def log(self, limit: int | None = 20) -> list[CommitInfo]:
         """The newest commits of the current branch first; all of them for None."""
@@ -198,14 +203,14 @@ class Tract:
 
     def status(self) -> StatusInfo:
         """Where the tract stands. Reads only."""
-        head = self.head
+        branch, head, generation = self._refs.position
         context = self._compiler.compile(head)
         return StatusInfo(
             tract_id=self.tract_id,
             location=self.location,
-            branch=self.current_branch,
+            branch=branch,
             head=head,
-            commit_count=self.get_commit(head).generation + 1 if head else 0,
+            commit_count=generation + 1,
             message_count=len(context),
             token_count=context.token_count,
             token_source=context.token_source,
@@ -223,7 +228,7 @@ class Tract:
         return self._commits.content(name)
 
     def annotate(self, name: str, priority: Priority | str, *, reason: str = "") -> None:
-        """Give a commit another priority: skip, normal, important, pinned."""
+        """Give a commit another priority: skip, normal, important, pinned. It holds on every branch."""
         self._commits.annotate(name, Priority(priority), reason)
 
     # --- refs
@@ -231,12 +236,12 @@ class Tract:
     @property
     def head(self) -> str | None:
         """The hash of the newest commit of the current branch."""
-        return self._refs.head
+        return self._refs.position.commit_hash
 
     @property
     def current_branch(self) -> str:
         """The name of the current branch."""
-        return self._refs.current_branch
+        return self._refs.position.branch
 
     def branch(self, name: str, *, source: str | None = None, switch: bool = True) -> str | None:
         """Make a branch at `source` (HEAD by default), switch to it, and return its commit."""

@@ -25,6 +25,7 @@ class Result:
     text: str
     html: str = ""
     error: str = ""
+    pager: str = ""
 
 
 class Shell:
@@ -79,7 +80,9 @@ class Kernel:
     def run(self, cell: str, *, allow_stdin: bool = False) -> Result:
         """Run a cell to its end; `allow_stdin=False` is what headless runners say."""
         parts: list[dict[str, Any]] = []
-        reply = self.client.execute_interactive(cell, allow_stdin=allow_stdin, timeout=60, output_hook=parts.append)
+        reply = self.client.execute_interactive(
+            cell, allow_stdin=allow_stdin, timeout=60, output_hook=parts.append
+        )
         text, html = "", ""
         for message in parts:
             content = message["content"]
@@ -89,7 +92,14 @@ class Kernel:
             text += data.get("text/plain", "") if isinstance(data, dict) else ""
             html += data.get("text/html", "") if isinstance(data, dict) else ""
         content = reply["content"]
-        return Result(content["status"] == "ok", ANSI.sub("", text), html, content.get("evalue", ""))
+        pager = "".join(p.get("data", {}).get("text/plain", "") for p in content.get("payload", []))
+        return Result(
+            content["status"] == "ok",
+            ANSI.sub("", text),
+            html,
+            content.get("evalue", ""),
+            ANSI.sub("", pager),
+        )
 
     def complete(self, code: str) -> list[str]:
         """What Tab offers at the end of `code`."""

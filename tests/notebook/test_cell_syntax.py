@@ -137,7 +137,14 @@ SPEC = {
     "name": "word_limit",
     "description": "Keep it short",
     "fields": {"limit": {"type": "int", "default": 100}},
-    "actions": {"check": {"description": "Count", "params": {"n": "int"}, "required": ["n"], "code": "pending.approve()"}},
+    "actions": {
+        "check": {
+            "description": "Count",
+            "params": {"n": "int"},
+            "required": ["n"],
+            "code": "pending.approve()",
+        }
+    },
 }
 
 

@@ -1,0 +1,1 @@
+"""Committing, compiling and finding one's way in the history."""

@@ -138,9 +138,13 @@ class Commits:
 
     def _check_history(self, connection: Connection, here: Position, target: CommitInfo | None) -> None:
         """Refuse an edit that would change nothing here."""
-        if target is None or (here.commit_hash and self._rows.is_in_history(connection, here.commit_hash, target)):
+        if target is None or (
+            here.commit_hash and self._rows.is_in_history(connection, here.commit_hash, target)
+        ):
             return
-        raise EditTargetError(f"{target.short_hash} is not in the history of branch {here.branch!r}; switch first")
+        raise EditTargetError(
+            f"{target.short_hash} is not in the history of branch {here.branch!r}; switch first"
+        )
 
     def _place(self, parts: dict[str, Any], here: Position, tokens: int) -> CommitInfo:
         now = datetime.now(UTC)

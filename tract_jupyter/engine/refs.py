@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.storage.commits import CommitRows
     from tract_jupyter.storage.database import Database
-    from tract_jupyter.storage.refs import RefRows
+    from tract_jupyter.storage.refs import Position, RefRows
 
 DEFAULT_BRANCH = "main"
 _SHORTEST_PREFIX = 4
@@ -41,27 +41,27 @@ class Refs:
         self._commits = commits
 
     @property
-    def current_branch(self) -> str:
-        """The name of the current branch."""
+    def position(self) -> Position:
+        """The current branch and its newest commit."""
         with self._database.read() as connection:
-            return self._refs.position(connection).branch
-
-    @property
-    def head(self) -> str | None:
-        """The full hash of the newest commit, None before the first one."""
-        with self._database.read() as connection:
-            return self._refs.position(connection).commit_hash
+            return self._refs.position(connection)
 
     def branch(self, name: str, *, source: str | None = None, switch: bool = True) -> str | None:
         """Make a branch at `source` (hash, prefix or branch; HEAD by default) and switch to it."""
-        if _BAD_NAME.search(name) or len(name) > _LONGEST_NAME:
+        if not _can_be_name(name):
             raise InvalidBranchNameError(
                 f"{name!r} is no branch name; use letters, digits, '-', '_' and single '/' as in 'topic/first-try'"
             )
         with self._database.write() as connection:
             if self._refs.exists(connection, name):
-                raise BranchExistsError(f"there is a branch {name!r} already; switch to it, or choose another name")
-            start = self._refs.position(connection).commit_hash if source is None else self.find(connection, source)
+                raise BranchExistsError(
+                    f"there is a branch {name!r} already; switch to it, or choose another name"
+                )
+            start = (
+                self._refs.position(connection).commit_hash
+                if source is None
+                else self.find(connection, source)
+            )
             self._refs.create(connection, name, start)
             if switch:
                 self._refs.point_head(connection, name)
@@ -70,7 +70,7 @@ class Refs:
     def switch(self, name: str) -> str | None:
         """Make a branch the current one and return its commit."""
         with self._database.write() as connection:
-            if not self._refs.exists(connection, name):
+            if not _can_be_name(name) or not self._refs.exists(connection, name):
                 known = self._refs.branches(connection)
                 raise BranchNotFoundError(
                     f"no branch {name!r}.{nearest(name, known)} Branches are: {', '.join(sorted(known))}"
@@ -97,7 +97,11 @@ class Refs:
 
     def find(self, connection: Connection, name: str) -> str:
         """`resolve` within the caller's transaction."""
-        tip = self._refs.position(connection).commit_hash if name == HEAD else self._refs.tip(connection, name)
+        tip = None
+        if name == HEAD:
+            tip = self._refs.position(connection).commit_hash
+        elif _can_be_name(name):
+            tip = self._refs.tip(connection, name)
         if tip is not None:
             return tip
         if len(name) >= _SHORTEST_PREFIX and re.fullmatch("[0-9a-f]+", name):
@@ -107,6 +111,10 @@ class Refs:
             if found:
                 return found[0]
         raise CommitNotFoundError(
-            f"no commit is called {name!r} here: it is neither a branch with commits nor the first {_SHORTEST_PREFIX} or "
-            "more digits of a hash; 'log' lists them"
+            f"no commit is called {name!r} here: it is neither a branch with commits nor the first "
+            f"{_SHORTEST_PREFIX} or more digits of a hash; 'log' lists them"
         )
+
+
+def _can_be_name(name: str) -> bool:
+    return len(name) <= _LONGEST_NAME and not _BAD_NAME.search(name)

@@ -8,4 +8,12 @@ from tract_jupyter.hooks.pending import Pending
 from tract_jupyter.hooks.registry import OperationRegistry
 from tract_jupyter.models.pending import PendingStatus
 
-__all__ = ["ActionDef", "HookBus", "HookEvent", "OperationRegistry", "OperationSpec", "Pending", "PendingStatus"]
+__all__ = [
+    "ActionDef",
+    "HookBus",
+    "HookEvent",
+    "OperationRegistry",
+    "OperationSpec",
+    "Pending",
+    "PendingStatus",
+]

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 EVERYTHING = "*"
 _LOG_LENGTH = 1_000
 _logger = logging.getLogger(__name__)
-_running: ContextVar[frozenset[tuple[int, str, str]]] = ContextVar("tract_running_handlers", default=frozenset())
+_running: ContextVar[frozenset[tuple[int, str, str]]] = ContextVar(
+    "tract_running_handlers", default=frozenset()
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +57,15 @@ class HookBus:
             OperationError: it cannot be called, or the name is taken for this operation.
         """
         if not callable(handler):
-            raise OperationError(f"a handler is a function that takes the pending, not {type(handler).__name__}")
+            raise OperationError(
+                f"a handler is a function that takes the pending, not {type(handler).__name__}"
+            )
         handlers = self._handlers.setdefault(operation, [])
         taken = {existing for existing, _ in handlers}
         if name is not None and name in taken:
-            raise OperationError(f"{operation!r} has a handler {name!r} already; call off({operation!r}, {name!r}) first")
+            raise OperationError(
+                f"{operation!r} has a handler {name!r} already; call off({operation!r}, {name!r}) first"
+            )
         chosen = name or _free_name(getattr(handler, "__name__", type(handler).__name__), taken)
         handlers.append((chosen, handler))
         return chosen
@@ -131,7 +137,7 @@ def check_operation(operation: str, known: frozenset[str] | set[str]) -> None:
     """
     if operation != EVERYTHING and operation not in known:
         raise OperationError(
-            f"there is no operation {operation!r} to handle.{nearest(operation, known)} "
+            f"there is no operation {operation!r} to handle.{nearest(str(operation), known)} "
             f"Hookable are: {', '.join(sorted(known))}, and '*' for all"
         )
 

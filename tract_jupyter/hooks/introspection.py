@@ -16,9 +16,13 @@ _MAX_LIST = 5
 _MAX_DICT = 10
 
 
-@cache
 def action_parameters(cls: type[Pending], name: str) -> Parameters:
     """The parameters of an action of a class of pendings."""
+    return _parameters(cls, name)  # type: ignore[arg-type] # mypy takes the class for no Hashable
+
+
+@cache
+def _parameters(cls: type[Pending], name: str) -> Parameters:
     return Parameters.of(getattr(cls, name), skip=1)
 
 
@@ -83,7 +87,10 @@ def describe_api(pending: Pending) -> str:
 
 def to_text(pending: Pending) -> str:
     """The pending for a terminal."""
-    lines = [f"{pending.operation}  [{pending.status}]  {pending.pending_id}", (type(pending).__doc__ or "").strip()]
+    lines = [
+        f"{pending.operation}  [{pending.status}]  {pending.pending_id}",
+        (type(pending).__doc__ or "").strip(),
+    ]
     lines += [f"  {row.name}: {row.value}" for table in field_tables(pending) for row in table.rows]
     if pending.rejection_reason:
         lines.append(f"  rejected because: {pending.rejection_reason}")

@@ -50,13 +50,15 @@ class Operations:
         self._trust = trust
 
     @property
-    def hookable(self) -> set[str]:
+    def hookable(self) -> frozenset[str]:
         """The names that handlers can be registered for."""
         return BUILTIN_OPERATIONS | self.registry.operation_names
 
     # --- activation
 
-    def activate(self, spec: OperationSpec, *, replace: bool = False, actor: str = "user") -> type[DynamicPending]:
+    def activate(
+        self, spec: OperationSpec, *, replace: bool = False, actor: str = "user"
+    ) -> type[DynamicPending]:
         """Compile a spec that a person approved, sign and store it, and make it active: all of it, or nothing."""
         cls = self.registry.compile(spec, replace=replace)
         text = spec_to_json(cls.spec)
@@ -68,7 +70,9 @@ class Operations:
         self.quarantined.pop(spec.name, None)
         return cls
 
-    def propose(self, spec: OperationSpec, *, triggered_by: str | None = None, actor: str = "user") -> PendingActivation:
+    def propose(
+        self, spec: OperationSpec, *, triggered_by: str | None = None, actor: str = "user"
+    ) -> PendingActivation:
         """Check a spec without making anything of it, and return the pending whose approval activates it.
 
         Raises:
@@ -79,7 +83,9 @@ class Operations:
             check_code(action)
         active = self.registry.get_spec(spec.name)
         if active is not None and active.spec_hash == spec.spec_hash:
-            raise SpecError(f"operation {spec.name!r} is active already in this very version; there is nothing to review")
+            raise SpecError(
+                f"operation {spec.name!r} is active already in this very version; there is nothing to review"
+            )
         return self._activation(spec, triggered_by=triggered_by, actor=actor)
 
     def _activation(self, spec: OperationSpec, **options: Any) -> PendingActivation:
@@ -148,14 +154,22 @@ class Operations:
             PendingError: what it would run lived only in that process.
         """
         if not stored.resumable:
-            raise PendingError(f"{stored.title!r} can only be decided by the kernel that asked; run its cell again")
+            raise PendingError(
+                f"{stored.title!r} can only be decided by the kernel that asked; run its cell again"
+            )
         pending: Pending
         if stored.operation == ACTIVATE:
-            pending = self._activation(spec_from_json(stored.fields["spec"]), triggered_by=stored.triggered_by)
+            pending = self._activation(
+                spec_from_json(stored.fields["spec"]), triggered_by=stored.triggered_by
+            )
         else:
             cls = self.registry.require_class(stored.operation)
             pending = cls(tract=self._tract, fields=stored.fields, triggered_by=stored.triggered_by)
-        pending.actor, pending.pending_id, pending.created_at = stored.actor, stored.pending_id, stored.created_at
+        pending.actor, pending.pending_id, pending.created_at = (
+            stored.actor,
+            stored.pending_id,
+            stored.created_at,
+        )
         pending.status, pending.error = PendingStatus(stored.status), stored.error
         return pending
 
@@ -174,7 +188,9 @@ class Operations:
         """Fire an operation: see `Tract.fire`."""
         cls = self.registry.require_class(operation)
         recorded = None if execute_fn is None else self._with_event(execute_fn)
-        pending = cls(tract=self._tract, fields=fields, execute_fn=recorded, triggered_by=triggered_by, actor=actor)
+        pending = cls(
+            tract=self._tract, fields=fields, execute_fn=recorded, triggered_by=triggered_by, actor=actor
+        )
         if review:
             return pending
         if not self._bus.route(pending):
@@ -190,7 +206,11 @@ class Operations:
         def execute(pending: DynamicPending) -> Any:
             canonical_json(pending.fields)  # what cannot be recorded must not run
             result = execute_fn(pending)
-            data = {"fields": pending.fields, "pending_id": pending.pending_id, "triggered_by": pending.triggered_by}
+            data = {
+                "fields": pending.fields,
+                "pending_id": pending.pending_id,
+                "triggered_by": pending.triggered_by,
+            }
             with self._database.write() as connection:
                 self._events.append(connection, f"custom:{pending.operation}", pending.actor, data)
             return result
@@ -209,4 +229,6 @@ class Operations:
         active = self.registry.get_spec(pending.operation)
         if active is None or active.spec_hash != wanted:
             change = "removed" if active is None else "replaced by another version"
-            raise FingerprintError(f"operation {pending.operation!r} was {change} since this was fired; fire it again")
+            raise FingerprintError(
+                f"operation {pending.operation!r} was {change} since this was fired; fire it again"
+            )

@@ -115,7 +115,9 @@ class Pending:
             ParameterError: the arguments do not fit.
         """
         if "action" not in decision:
-            raise SpecError('a decision is a dict such as {"action": "approve", "args": {}}; "action" is missing')
+            raise SpecError(
+                'a decision is a dict such as {"action": "approve", "args": {}}; "action" is missing'
+            )
         return self.execute_tool(decision["action"], decision.get("args") or {})
 
     def execute_tool(self, name: str, arguments: Mapping[str, Any]) -> Any:
@@ -217,13 +219,15 @@ class Pending:
 
     def _require_open(self, verb: str) -> None:
         if not self.status.is_open:
-            raise PendingStateError(f"cannot {verb} {self!r}: it is decided already; the first decision counts")
+            raise PendingStateError(
+                f"cannot {verb} {self!r}: it is decided already; the first decision counts"
+            )
 
     def _fail(self, error: BaseException) -> None:
         """Keep the error. What had been decided and done before it stays so."""
         if self.error is None or self.status.is_open:
             text = "".join(traceback.format_exception_only(error)).strip()
-            self.error = text.encode("utf-8", "backslashreplace").decode()  # a lone surrogate cannot be stored
+            self.error = text.encode("utf-8", "backslashreplace").decode()  # a surrogate cannot be stored
         if self.executed_at is None and self.status is not PendingStatus.REJECTED:
             self.status = PendingStatus.FAILED
 

@@ -116,6 +116,10 @@ class OperationRegistry:
             UnknownOperationError: it is not active; the message has the nearest name.
         """
         if name not in self._specs:
-            known = f" Active are: {', '.join(sorted(self._specs))}." if self._specs else " None is active yet."
-            raise UnknownOperationError(f"no active operation {name!r}.{nearest(str(name), self._specs)}{known}")
+            known = (
+                f" Active are: {', '.join(sorted(self._specs))}." if self._specs else " None is active yet."
+            )
+            raise UnknownOperationError(
+                f"no active operation {name!r}.{nearest(str(name), self._specs)}{known}"
+            )
         return self._specs[name]

@@ -1,0 +1,1 @@
+"""Value types: what is committed, compiled, declared and decided."""

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from tract_jupyter.exceptions import ContentError
 
+_ENCODER: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 _DEEPEST: Final = 200  # what can be written from a shallow stack must be readable from a deep one
 
 
@@ -24,11 +25,11 @@ def canonical_json(value: Any) -> str:
     """
     _check_structure(value)
     try:
-        text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+        text = _ENCODER.encode(value)
         text.encode()
     except UnicodeEncodeError as error:
         raise ContentError(
-            f"the text has a lone surrogate ({ascii(error.object[error.start])}) and is no valid Unicode; "
+            f"the text has a lone surrogate ({error.object[error.start]!a}) and is no valid Unicode; "
             "repair it with text.encode('utf-8', 'replace').decode()"
         ) from None
     except (TypeError, ValueError) as error:

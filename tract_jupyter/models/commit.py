@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from tract_jupyter.exceptions import ContentError
 from tract_jupyter.models.priority import Priority
 
 if TYPE_CHECKING:
@@ -17,6 +18,10 @@ class CommitOperation(StrEnum):
 
     APPEND = "append"
     EDIT = "edit"
+
+    @classmethod
+    def _missing_(cls, value: object) -> None:
+        raise ContentError(f"{value!r} is no operation of a commit; use {' or '.join(cls)}")
 
 
 @dataclass(frozen=True, slots=True)

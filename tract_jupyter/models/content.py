@@ -161,11 +161,14 @@ def validate_content(content: Content | dict[str, Any]) -> Content:
         ContentError: the type is unknown, or parts are missing, unknown or of the wrong type.
     """
     if not isinstance(content, Content | dict):
-        raise ContentError(f"content is a dict with a 'content_type', or a content model; got {type(content).__name__}")
+        raise ContentError(
+            f"content is a dict with a 'content_type', or a content model; got {type(content).__name__}"
+        )
     try:
         return _ADAPTER.validate_python(content)
     except ValidationError as error:
         problems = "; ".join(
-            f"{'.'.join(map(str, e['loc'])) or 'content'}: {e['msg']}" for e in error.errors(include_url=False)[:5]
+            f"{'.'.join(map(str, e['loc'])) or 'content'}: {e['msg']}"
+            for e in error.errors(include_url=False)[:5]
         )
         raise ContentError(f"this is no valid content: {problems}") from None

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.models.commit import show_tokens
-from tract_jupyter.models.priority import Priority
+
+if TYPE_CHECKING:
+    from tract_jupyter.models.priority import Priority
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,11 @@ import inspect
 import typing
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Final, Optional
+from typing import TYPE_CHECKING, Annotated, Any, Final, NotRequired, Optional
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
 from pydantic.json_schema import GenerateJsonSchema
-from typing_extensions import NotRequired, TypedDict
+from typing_extensions import TypedDict
 
 from tract_jupyter.exceptions import ParameterError, SpecError, nearest
 
@@ -87,7 +87,9 @@ class Parameters:
         hints = typing.get_type_hints(function, include_extras=True)
         given = list(inspect.signature(function).parameters.values())[skip:]
         if any(p.kind in {p.VAR_POSITIONAL, p.VAR_KEYWORD, p.POSITIONAL_ONLY} for p in given):
-            raise SpecError(f"{function.__name__}: every parameter needs a name; '*args' and '**kwargs' have none")
+            raise SpecError(
+                f"{function.__name__}: every parameter needs a name; '*args' and '**kwargs' have none"
+            )
         return cls(function.__name__, [_described(p.name, hints.get(p.name, Any), p.default) for p in given])
 
     def __iter__(self) -> Iterator[Parameter]:
@@ -122,11 +124,14 @@ class Parameters:
             return kwargs
         if len(args) > len(self.names):
             raise ParameterError(
-                self.subject, [f"takes at most {len(self.names)} by position ({', '.join(self.names)}), got {len(args)}"]
+                self.subject,
+                [f"takes at most {len(self.names)} by position ({', '.join(self.names)}), got {len(args)}"],
             )
         twice = [name for name in self.names[: len(args)] if name in kwargs]
         if twice:
-            raise ParameterError(self.subject, [f"got {name!r} twice, by position and by name" for name in twice])
+            raise ParameterError(
+                self.subject, [f"got {name!r} twice, by position and by name" for name in twice]
+            )
         return {**dict(zip(self.names, args, strict=False)), **kwargs}
 
     @cached_property
@@ -169,6 +174,8 @@ class Parameters:
         if kind == "extra_forbidden" and len(loc) == 1:
             known = f" It takes {', '.join(self.names)}." if self.names else " It takes none."
             return f"{name!r} is unknown.{nearest(name, self.names)}{known}"
+        if kind == "string_unicode":
+            return f"{ascii(value)[:60]} is no valid Unicode"
         if not loc:
             return f"a dict of values is needed, got {type(value).__name__}"
         if kind == "invalid_key":
@@ -184,16 +191,19 @@ def _validated(p: Parameter) -> Any:
 
 def _documented(p: Parameter) -> Any:
     details: dict[str, Any] = {"description": p.description} if p.description else {}
-    if not p.required and not p.optional:  # a None default only means "may be left out": the plain type says more
+    if (
+        not p.required and not p.optional
+    ):  # a None default only means "may be left out": the plain type says more
         details["default"] = p.default
-    annotation = Annotated[p.annotation, Field(**details)]
+    annotation: Any = Annotated[p.annotation, Field(**details)]
     return annotation if p.required else NotRequired[annotation]
 
 
 def _adapter(entries: dict[str, Any]) -> TypeAdapter[dict[str, Any]]:
     """An adapter for a TypedDict class: pydantic's public way to validate a dict with any keys."""
-    typed: Any = TypedDict("Parameters", entries)  # type: ignore[operator, misc] # the keys are data
-    return TypeAdapter(with_config(ConfigDict(strict=True, extra="forbid"))(typed))
+    typed: Any = TypedDict("Parameters", entries)  # type: ignore[misc] # the keys are data
+    shape: Any = with_config(ConfigDict(strict=True, extra="forbid"))(typed)
+    return TypeAdapter(shape)
 
 
 def _described(name: str, hint: Any, default: Any) -> Parameter:
@@ -230,7 +240,9 @@ def safe_repr(value: Any) -> str:
 
 def _is_data(part: int | str) -> bool:
     # pydantic puts the branch of a union into the location, as 'list[str]' or 'int'
-    return isinstance(part, int) or not any(mark in part for mark in "[]()") and part not in {"str", "int", "none"}
+    return isinstance(part, int) or (
+        not any(mark in part for mark in "[]()") and part not in {"str", "int", "none"}
+    )
 
 
 def _brief(value: Any) -> str:

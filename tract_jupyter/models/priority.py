@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from tract_jupyter.exceptions import ContentError
+
 
 class Priority(StrEnum):
     """skip < normal < important < pinned.
@@ -15,3 +17,7 @@ class Priority(StrEnum):
     NORMAL = "normal"
     IMPORTANT = "important"
     PINNED = "pinned"
+
+    @classmethod
+    def _missing_(cls, value: object) -> None:
+        raise ContentError(f"{value!r} is no priority; use {', '.join(cls)}")

@@ -40,7 +40,9 @@ def parse_type(text: str) -> Any:
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise SpecError(f"{text!r} is not a type name; use for example 'str', 'list[str]' or 'int | None'") from None
+        raise SpecError(
+            f"{text!r} is not a type name; use for example 'str', 'list[str]' or 'int | None'"
+        ) from None
     return _convert(tree, text)
 
 
@@ -77,7 +79,9 @@ def _subscripted(name: str, index: ast.expr, text: str) -> Any:
     if name == "Union":
         return Union[tuple(types)]  # noqa: UP007
     if len(types) != (2 if name == "dict" else 1):
-        raise SpecError(f"{name}[...] takes {'a key and a value' if name == 'dict' else 'one'} type, in {text!r}")
+        raise SpecError(
+            f"{name}[...] takes {'a key and a value' if name == 'dict' else 'one'} type, in {text!r}"
+        )
     if name == "dict":
         if types[0] is not str:
             raise SpecError(f"the keys of a dict are strings, as in JSON: write 'dict[str, ...]' in {text!r}")

@@ -1,0 +1,1 @@
+"""The extension: the only part that imports IPython and widgets."""

@@ -97,7 +97,9 @@ def split_words(line: str) -> list[str]:
 def _assignment(part: str, namespace: Mapping[str, Any]) -> dict[str, Any]:
     name, equals, text = part.partition("=")
     if part.startswith("--"):
-        raise OperationError(f"no option {part!r}.{nearest(part, ['--fields', '--review'])} There are --fields and --review")
+        raise OperationError(
+            f"no option {part!r}.{nearest(part, ['--fields', '--review'])} There are --fields and --review"
+        )
     if not equals or not name.isidentifier():
         raise OperationError(f"{part[:60]!r} is no field=value; put quotes around text with spaces")
     return {name: read_value(text, namespace)}

@@ -39,7 +39,9 @@ class ParsedCell:
         """The error with the line of the cell instead of the action's."""
         if error.line is None or error.action not in self.first_lines:
             return error
-        return SpecError(f"action {error.action!r}: {error.message}", line=self.first_lines[error.action] + error.line - 1)
+        return SpecError(
+            f"action {error.action!r}: {error.message}", line=self.first_lines[error.action] + error.line - 1
+        )
 
 
 def parse_python(name: str, text: str) -> ParsedCell:
@@ -50,7 +52,10 @@ def parse_python(name: str, text: str) -> ParsedCell:
     """
     tree = _parse(text)
     lines = text.splitlines(keepends=True)
-    description, fields, actions, first_lines = "", {}, {}, {}
+    description = ""
+    fields: dict[str, dict[str, Any]] = {}
+    actions: dict[str, ActionDef] = {}
+    first_lines: dict[str, int] = {}
     for position, node in enumerate(tree.body):
         if position == 0 and _docstring(node) is not None:
             description = inspect.cleandoc(_docstring(node) or "")
@@ -144,7 +149,8 @@ def _action(node: ast.FunctionDef, lines: list[str]) -> tuple[ActionDef, int]:
     body = node.body[1:] if _docstring(node.body[0]) is not None else node.body
     if not body:
         raise SpecError(
-            f"function {node.name!r} has only a docstring; write at least 'pending.approve()'", line=node.lineno
+            f"function {node.name!r} has only a docstring; write at least 'pending.approve()'",
+            line=node.lineno,
         )
     if body[0].lineno == node.lineno:
         raise SpecError(f"begin the body of {node.name!r} on a line of its own", line=node.lineno)
@@ -162,10 +168,14 @@ def _action(node: ast.FunctionDef, lines: list[str]) -> tuple[ActionDef, int]:
 
 def _check_function(node: ast.FunctionDef) -> None:
     if node.decorator_list:
-        raise SpecError(f"function {node.name!r} has a decorator, which would run; remove it", line=node.lineno)
+        raise SpecError(
+            f"function {node.name!r} has a decorator, which would run; remove it", line=node.lineno
+        )
     arguments = node.args
     if arguments.vararg or arguments.kwarg or arguments.posonlyargs:
-        raise SpecError(f"function {node.name!r}: every parameter needs a name of its own, without '*'", line=node.lineno)
+        raise SpecError(
+            f"function {node.name!r}: every parameter needs a name of its own, without '*'", line=node.lineno
+        )
     if not arguments.args or arguments.args[0].arg != "pending":
         raise SpecError(f"the first parameter of function {node.name!r} is 'pending'", line=node.lineno)
 
@@ -214,7 +224,9 @@ def _first_line(node: ast.FunctionDef, lines: list[str]) -> int:
     if _docstring(node.body[0]) is not None:
         return (node.body[0].end_lineno or node.body[0].lineno) + 1
     rest = iter(lines[node.lineno - 1 :])
-    header_end = next(t for t in tokenize.generate_tokens(lambda: next(rest, "")) if t.type == tokenize.NEWLINE)
+    header_end = next(
+        t for t in tokenize.generate_tokens(lambda: next(rest, "")) if t.type == tokenize.NEWLINE
+    )
     return node.lineno + header_end.start[0]
 
 
@@ -223,12 +235,17 @@ def _literal(node: ast.expr) -> Any:
         return ast.literal_eval(node)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         raise SpecError(
-            f"a default must be a literal, for the cell is not executed: {ast.unparse(node)[:60]}", line=node.lineno
+            f"a default must be a literal, for the cell is not executed: {ast.unparse(node)[:60]}",
+            line=node.lineno,
         ) from None
 
 
 def _docstring(node: ast.stmt) -> str | None:
-    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+    if (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    ):
         return node.value.value
     return None
 
@@ -247,7 +264,9 @@ def _refuse(node: ast.stmt) -> NoReturn:
         ast.ClassDef: "an operation is the whole cell; remove the class line",
     }
     hint = hints.get(type(node), "move it into an action")
-    raise SpecError(f"a definition holds only {_ALLOWED}; {hint}: {ast.unparse(node)[:60]!r}", line=node.lineno)
+    raise SpecError(
+        f"a definition holds only {_ALLOWED}; {hint}: {ast.unparse(node)[:60]!r}", line=node.lineno
+    )
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -270,12 +289,16 @@ class _PlainLoader(yaml.SafeLoader):
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.events.AliasEvent):
-            raise yaml.composer.ComposerError(None, None, "aliases are not taken here", self.peek_event().start_mark)
+            raise yaml.composer.ComposerError(
+                None, None, "aliases are not taken here", self.peek_event().start_mark
+            )
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 # the base's
         names = [self.construct_object(key, deep=True) for key, _ in node.value]
         for name in names:
             if names.count(name) > 1:
-                raise yaml.constructor.ConstructorError(None, None, f"{name!r} is named twice", node.start_mark)
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"{name!r} is named twice", node.start_mark
+                )
         return super().construct_mapping(node, deep=deep)

@@ -48,8 +48,10 @@ def _status(session: Session, rest: list[str]) -> View:
     status = session.tract.status()
     head = f" at {status.head[:8]}" if status.head else ", empty"
     lines = [
-        f"Branch {status.branch}{head}: {status.commit_count:,} commits, {status.message_count:,} messages, "
-        f"{status.tokens} tokens ({status.token_source})",
+        (
+            f"Branch {status.branch}{head}: {status.commit_count:,} commits, {status.message_count:,} messages, "
+            f"{status.tokens} tokens ({status.token_source})"
+        ),
         f"Operations: {', '.join(status.operations) or 'none'}",
     ]
     if status.waiting:
@@ -58,7 +60,9 @@ def _status(session: Session, rest: list[str]) -> View:
         lines.append(f"Stored but not approved here: {', '.join(status.quarantined)} (%tract review NAME)")
     savings = session.tract.tools.savings()
     if savings.calls:
-        lines.append(f"Tool calls in code: {savings.calls:,}, which kept ≈{savings.total:,} tokens out of the prompt")
+        lines.append(
+            f"Tool calls in code: {savings.calls:,}, which kept ≈{savings.total:,} tokens out of the prompt"
+        )
     return View(f"tract in {status.location}", tuple(lines))
 
 
@@ -76,7 +80,12 @@ def _log(session: Session, rest: list[str]) -> View:
                 code=frozenset({"Commit"}),
                 right=frozenset({"Tokens"}),
             ),
-            Grid(("What", "By", "Details", "When"), tuple(map(_event_row, events)), "Events", code=frozenset({"What"})),
+            Grid(
+                ("What", "By", "Details", "When"),
+                tuple(map(_event_row, events)),
+                "Events",
+                code=frozenset({"What"}),
+            ),
         ),
     )
 
@@ -138,7 +147,11 @@ def _inbox(session: Session, rest: list[str]) -> View | None:
     return View(
         "Inbox",
         () if waiting else ("Nothing waits for a decision.",),
-        (Grid(("Id", "What", "Why it cannot be decided here", "Since"), tuple(stuck), code=frozenset({"Id"})),),
+        (
+            Grid(
+                ("Id", "What", "Why it cannot be decided here", "Since"), tuple(stuck), code=frozenset({"Id"})
+            ),
+        ),
     )
 
 

@@ -9,6 +9,7 @@ from IPython.core.completer import SimpleCompletion, context_matcher
 
 from tract_jupyter.exceptions import TractError
 from tract_jupyter.notebook.commands import COMMANDS
+from tract_jupyter.notebook.namespace import LazyTools, LazyTract
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from tract_jupyter.notebook.session import Session
 
 _MAGIC = re.compile(r"(?:^|=\s*|\()\s*(?P<magic>%%?tract(?:_operation|_fire)?)\s+(?P<rest>[^\n]*)$")
+_ATTRIBUTE = re.compile(r"(?<![\w.])(?P<name>\w+)\.(?P<token>\w*)$")
 _OPTIONS = ("--json", "--yaml", "--activate", "--ask", "--wait")
 
 
@@ -25,10 +27,10 @@ def make_matcher(session: Session) -> Callable[[Any], Any]:
     @context_matcher(identifier="tract_jupyter")
     def match(context: Any) -> Any:
         line = context.line_with_cursor[: context.cursor_position]
-        found = _MAGIC.search(line)
-        words = _words(session, found["magic"], found["rest"].split(" ")) if found else []
-        token = found["rest"].split(" ")[-1] if found else ""
-        completions = [SimpleCompletion(text=word, type=kind) for word, kind in words if word.startswith(token)]
+        token, words = _attributes(session, line) or _arguments(session, line) or ("", [])
+        completions = [
+            SimpleCompletion(text=word, type=kind) for word, kind in words if word.startswith(token)
+        ]
         return {
             "completions": completions,
             "matched_fragment": token,
@@ -37,7 +39,32 @@ def make_matcher(session: Session) -> Callable[[Any], Any]:
             "ordered": True,
         }
 
-    return match
+    return match  # type: ignore[no-any-return] # IPython's decorator has no types
+
+
+_Found = tuple[str, "Iterable[tuple[str, str]]"]
+
+
+def _attributes(session: Session, line: str) -> _Found | None:
+    """After `tract.` and `tools.`, whose attributes the completer cannot see before they are opened."""
+    found = _ATTRIBUTE.search(line)
+    if found is None:
+        return None
+    value = session.shell.user_ns.get(found["name"])
+    if not isinstance(value, LazyTract | LazyTools):
+        return None
+    try:
+        return found["token"], [(name, "function") for name in dir(value)]
+    except TractError:  # a store that cannot be opened is reported when it is used, not at Tab
+        return None
+
+
+def _arguments(session: Session, line: str) -> _Found | None:
+    found = _MAGIC.search(line)
+    if found is None:
+        return None
+    parts = found["rest"].split(" ")
+    return parts[-1], _words(session, found["magic"], parts)
 
 
 def _words(session: Session, magic: str, parts: list[str]) -> Iterable[tuple[str, str]]:
@@ -58,7 +85,7 @@ def _words(session: Session, magic: str, parts: list[str]) -> Iterable[tuple[str
 def _operations(session: Session, *, quarantined: bool = False) -> list[str]:
     try:
         operations = session.tract.operations
-    except TractError:  # a store that cannot be opened is reported when it is used, not at Tab
+    except TractError:
         return []
     return sorted(operations.quarantined if quarantined else operations.registry.operation_names)
 

@@ -13,7 +13,9 @@ class TractJupyter(Configurable):
         ".tract/tract.db",
         help="The SQLite file of the context, relative to the notebook's folder, or an SQLAlchemy URL.",
     ).tag(config=True)
-    tract_name = Unicode("tract", help="The name of the context in the notebook's namespace.").tag(config=True)
+    tract_name = Unicode("tract", help="The name of the context in the notebook's namespace.").tag(
+        config=True
+    )
     tools_name = Unicode("tools", help="The name of the tools in the notebook's namespace.").tag(config=True)
     quiet = Bool(default_value=False, help="Print nothing when the extension is loaded.").tag(config=True)
 

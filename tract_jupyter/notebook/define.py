@@ -89,5 +89,10 @@ def _activated(parsed: ParsedCell, before: OperationSpec | None) -> View:
     lines = [f"Fire it with %tract_fire {spec.name}, or as tools.fire_{spec.name}(...)."]
     if before is not None:
         lines += ["It replaces the version that was active:", *spec_diff(before, spec).splitlines()]
-    grid = Grid(("Line", "Level", "Rule", "Code", "Finding"), tuple(rows), "Findings", code=frozenset({"Rule", "Code"}))
+    grid = Grid(
+        ("Line", "Level", "Rule", "Code", "Finding"),
+        tuple(rows),
+        "Findings",
+        code=frozenset({"Rule", "Code"}),
+    )
     return View(f"Operation {spec.name} is active", tuple(lines), (grid,))

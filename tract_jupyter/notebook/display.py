@@ -22,7 +22,11 @@ class Grid:
 
     def to_html(self) -> str:
         """The table as HTML, everything escaped."""
-        title = f"<h4>{html.escape(self.title)}</h4>" if self.title else ""
+        title = (
+            f"<div class='tract-heading' role='heading' aria-level='4'>{html.escape(self.title)}</div>"
+            if self.title
+            else ""
+        )
         head = "".join(f"<th{self._css(h)} scope='col'>{html.escape(h)}</th>" for h in self.heads)
         body = "".join(f"<tr>{''.join(map(self._cell, self.heads, row))}</tr>" for row in self.rows)
         return f"{title}<table class='tract-grid'><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
@@ -31,7 +35,9 @@ class Grid:
         """The table with aligned columns."""
         table = [self.heads, *(tuple(map(_shortened, row)) for row in self.rows)]
         widths = [max(len(row[i]) for row in table) for i in range(len(self.heads))]
-        lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in table]
+        lines = [
+            "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in table
+        ]
         return "\n".join([*([self.title] if self.title else []), *lines])
 
     def _css(self, head: str) -> str:
@@ -61,7 +67,7 @@ class View:
         """The view as HTML, everything escaped."""
         lines = "".join(f"<p>{html.escape(line)}</p>" for line in self.lines)
         grids = "".join(grid.to_html() for grid in self.grids if grid.rows)
-        return f"<style>{_style()}</style><div class='tract-view'><h3>{html.escape(self.title)}</h3>{lines}{grids}</div>"
+        return f"<style>{_style()}</style><div class='tract-view'><div class='tract-title' role='heading' aria-level='3'>{html.escape(self.title)}</div>{lines}{grids}</div>"
 
     def to_text(self) -> str:
         """The view in plain text."""

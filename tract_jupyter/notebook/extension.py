@@ -37,7 +37,7 @@ def load(shell: InteractiveShell) -> None:
     names, taken = inject(session)
     loaded = _Loaded(session, TractMagics(session), make_matcher(session), names)
     shell.register_magics(loaded.magics)
-    shell.configurables.append(config)
+    shell.configurables.append(config)  # type: ignore[arg-type] # IPython declares a list of shells
     shell.input_transformers_cleanup.append(await_waiting_cells)
     if shell.Completer is not None:
         shell.Completer.custom_matchers.append(loaded.matcher)
@@ -57,7 +57,7 @@ def unload(shell: InteractiveShell) -> None:
             shell.magics_manager.magics[kind].pop(name, None)
     shell.magics_manager.registry.pop(type(loaded.magics).__name__, None)
     for configurable in (loaded.session.config, loaded.magics):
-        shell.configurables.remove(configurable)
+        shell.configurables.remove(configurable)  # type: ignore[arg-type] # see `load`
     shell.input_transformers_cleanup.remove(await_waiting_cells)
     if shell.Completer is not None:
         shell.Completer.custom_matchers.remove(loaded.matcher)

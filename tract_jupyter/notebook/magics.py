@@ -65,10 +65,18 @@ class TractMagics(Magics):
             display(view)
 
     @magic_arguments()
-    @argument("name", nargs="?", default="", help="The operation's name; may stand in a JSON or YAML body instead.")
-    @argument("--json", dest="form", action="store_const", const="json", help="The body is the dict form in JSON.")
-    @argument("--yaml", dest="form", action="store_const", const="yaml", help="The body is the dict form in YAML.")
-    @argument("--activate", action="store_true", help="For code of your own: activate without a review panel.")
+    @argument(
+        "name", nargs="?", default="", help="The operation's name; may stand in a JSON or YAML body instead."
+    )
+    @argument(
+        "--json", dest="form", action="store_const", const="json", help="The body is the dict form in JSON."
+    )
+    @argument(
+        "--yaml", dest="form", action="store_const", const="yaml", help="The body is the dict form in YAML."
+    )
+    @argument(
+        "--activate", action="store_true", help="For code of your own: activate without a review panel."
+    )
     @argument("--ask", action="store_true", help="Ask a person whenever it is fired and no handler decides.")
     @argument("--wait", action="store_true", help="Wait in this cell until it is activated or rejected.")
     @cell_magic
@@ -121,7 +129,7 @@ class TractMagics(Magics):
         Values are Python literals, JSON, $variables or bare words. The panel can be answered later, too;
         `await` the pending to wait for the decision: p = %tract_fire citation_check urls=[] --review, then await p
         """
-        given = parse_fire(line, self.shell.user_ns)
+        given = parse_fire(line, self._session.shell.user_ns)
         tract = self._session.tract
         pending = tract.fire(given.operation, given.fields, review=given.review, triggered_by="%tract_fire")
         if given.review:

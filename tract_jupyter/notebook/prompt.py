@@ -32,7 +32,9 @@ def _ask_action(actions: tuple[ReviewAction, ...]) -> ReviewAction:
     names = {action.name: action for action in actions}
     while True:
         given = input(f"{' / '.join(names)}? ").strip().lower()
-        chosen = [name for name in names if name == given] or [n for n in names if given and n.startswith(given)]
+        chosen = [name for name in names if name == given] or [
+            n for n in names if given and n.startswith(given)
+        ]
         if len(chosen) == 1:
             return names[chosen[0]]
         print("Type one of the names, or as much of it as tells it from the others.")  # noqa: T201

@@ -23,7 +23,6 @@ class Reviewable(Protocol):
 
     pending_id: str
     operation: str
-    title: str
     actor: str
     triggered_by: str | None
     fields: dict[str, Any]
@@ -33,14 +32,36 @@ class Reviewable(Protocol):
     result: Any
 
     @property
-    def status(self) -> PendingStatus: ...
+    def status(self) -> PendingStatus:
+        """Where it stands."""
+        ...
+
     @property
-    def fingerprint(self) -> str: ...
+    def title(self) -> str:
+        """The heading of its panel."""
+        ...
+
     @property
-    def resumable(self) -> bool: ...
-    def review_request(self, note: str = "") -> ReviewRequest: ...
-    def execute_tool(self, name: str, arguments: dict[str, Any]) -> Any: ...
-    def adopt(self, status: PendingStatus) -> None: ...
+    def fingerprint(self) -> str:
+        """What an approval of it, as it is now, binds to."""
+        ...
+
+    @property
+    def resumable(self) -> bool:
+        """Whether another process could carry it out."""
+        ...
+
+    def review_request(self, note: str = "") -> ReviewRequest:
+        """Everything that is shown, as data."""
+        ...
+
+    def execute_tool(self, name: str, arguments: dict[str, Any]) -> Any:
+        """Carry out an offered action."""
+        ...
+
+    def adopt(self, status: PendingStatus) -> None:
+        """Take over the status that another process gave it."""
+        ...
 
 
 class Channel(Protocol):

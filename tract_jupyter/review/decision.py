@@ -28,7 +28,7 @@ class Decision:
     arguments: dict[str, Any]
     channel: str
     fingerprint: str
-    decided_by: str = field(default_factory=lambda: current_person())
+    decided_by: str = field(default_factory=lambda: current_person())  # noqa: PLW0108 # it stands below
     decided_at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     @property

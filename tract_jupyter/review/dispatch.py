@@ -73,7 +73,8 @@ class Dispatcher:
         finally:  # also if it was interrupted
             if not _can_be_pinned(pending):
                 pending.fields = before
-                note = f"{note}\nThe action put values into the fields that have no JSON form; they were put back.".strip()
+                note += "\nThe action put values into the fields that have no JSON form; they were put back."
+                note = note.strip()
             ticket.output = _bounded(printed.getvalue())
             self._ledger.finish(pending, decision.action)
         return note

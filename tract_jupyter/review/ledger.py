@@ -58,7 +58,12 @@ class Ledger:
             "fingerprint": decision.fingerprint,
         }
         row = {**values, "arguments_json": canonical_json(decision.arguments)}
-        data = {"pending_id": pending_id, "title": ticket.request.title, "arguments": decision.arguments, **values}
+        data = {
+            "pending_id": pending_id,
+            "title": ticket.request.title,
+            "arguments": decision.arguments,
+            **values,
+        }
         with self._database.write() as connection:
             if self._rows.status(connection, pending_id) not in _OPEN:
                 return False

@@ -130,7 +130,11 @@ class Reviewer:
         while not ticket.settled.is_set():
             self.carry_out(ticket)
             now = time.monotonic()
-            if now - started > PROBE_SECONDS and not ticket.settled.is_set() and not self.channel.is_ready(ticket):
+            if (
+                now - started > PROBE_SECONDS
+                and not ticket.settled.is_set()
+                and not self.channel.is_ready(ticket)
+            ):
                 self._prompt(ticket)
             if now - polled > _STORE_POLL_SECONDS:
                 polled = now

@@ -11,13 +11,12 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from tract_jupyter.review.decision import Answer, Decision
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tract_jupyter.models.pending import PendingStatus
     from tract_jupyter.review.channel import Reviewable
+    from tract_jupyter.review.decision import Answer, Decision
     from tract_jupyter.review.request import ReviewRequest
 
 

@@ -39,7 +39,10 @@ class Trust:
     def verify(self, kind: str, text: str, signature: str) -> bool:
         """Whether this user approved the text. Without a secret nothing was approved."""
         secret = self._read()
-        return secret is not None and hmac.compare_digest(self._signature(secret, kind, text), signature)
+        if secret is None:
+            return False
+        given = str(signature).encode()  # the store may hold anything; texts compare only if ASCII
+        return hmac.compare_digest(self._signature(secret, kind, text).encode(), given)
 
     @staticmethod
     def _signature(secret: bytes, kind: str, text: str) -> str:
@@ -51,7 +54,9 @@ class Trust:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise TrustError(f"the signing secret {self.secret_file} cannot be read: {error.strerror}") from error
+            raise TrustError(
+                f"the signing secret {self.secret_file} cannot be read: {error.strerror}"
+            ) from error
         if len(secret) < _BYTES:
             raise TrustError(
                 f"the signing secret {self.secret_file} is damaged; delete it, and approve your operations again"

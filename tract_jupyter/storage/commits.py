@@ -41,8 +41,10 @@ class CommitRows:
 
     def starting_with(self, connection: Connection, prefix: str) -> list[str]:
         """At most two hashes that begin with `prefix`: enough to see that it is ambiguous."""
-        query = select(commits.c.commit_hash).where(*self._own(), commits.c.commit_hash.startswith(prefix)).limit(2)
-        return list(connection.scalars(query))
+        within = commits.c.commit_hash.between(
+            prefix, prefix + "g"
+        )  # past all hex digits; the index serves it
+        return list(connection.scalars(select(commits.c.commit_hash).where(*self._own(), within).limit(2)))
 
     def chain(self, connection: Connection, head: str, limit: int | None = None) -> list[CommitInfo]:
         """The commit `head` and its first parents, newest first, in one statement."""
@@ -52,7 +54,11 @@ class CommitRows:
             oldest = newest - limit + 1
         walk = _walk(head, oldest)
         query = select(commits, _priority()).join(walk, walk.c.commit_hash == commits.c.commit_hash)
-        return [_info(row) for row in connection.execute(query.order_by(commits.c.generation.desc()))]
+        chain = [_info(row) for row in connection.execute(query.order_by(commits.c.generation.desc()))]
+        whole = chain[0].generation + 1 if chain else 1
+        if len(chain) != (whole if limit is None else min(whole, limit)):
+            raise StoreCorruptError(f"the history of {head[:12]} has a gap in the store; restore a backup")
+        return chain
 
     def is_in_history(self, connection: Connection, head: str, commit: CommitInfo) -> bool:
         """Whether a commit is `head` or among its first parents."""
@@ -66,6 +72,9 @@ class CommitRows:
         for start in range(0, len(hashes), 500):  # SQLite bounds the number of variables
             query = select(blobs).where(blobs.c.content_hash.in_(hashes[start : start + 500]))
             found.update((row.content_hash, _content(row)) for row in connection.execute(query))
+        missing = set(hashes) - found.keys()
+        if missing:
+            raise StoreCorruptError(f"content {missing.pop()[:12]} is missing in the store; restore a backup")
         return found
 
     def annotate(self, connection: Connection, target: str, priority: Priority, reason: str) -> None:
@@ -93,7 +102,9 @@ def _walk(head: str, oldest: Any) -> CTE:
     walk = select(*columns).where(commits.c.commit_hash == head).cte("walk", recursive=True)
     parent = commits.alias("parent")
     step = select(parent.c.commit_hash, parent.c.parent_hash, parent.c.generation)
-    return walk.union_all(step.where(parent.c.commit_hash == walk.c.parent_hash, parent.c.generation >= oldest))
+    return walk.union_all(
+        step.where(parent.c.commit_hash == walk.c.parent_hash, parent.c.generation >= oldest)
+    )
 
 
 def _priority() -> Any:
@@ -134,21 +145,26 @@ def _row(info: CommitInfo) -> dict[str, Any]:
 
 
 def _info(row: Row[Any]) -> CommitInfo:
-    return CommitInfo(
-        commit_hash=row.commit_hash,
-        tract_id=row.tract_id,
-        parent_hash=row.parent_hash,
-        content_hash=row.content_hash,
-        content_type=row.content_type,
-        operation=CommitOperation(row.operation),
-        edit_target=row.edit_target,
-        message=row.message,
-        token_count=row.token_count,
-        token_counter=row.token_counter,
-        generation=row.generation,
-        created_at=from_text(row.created_at),
-        metadata=json.loads(row.metadata_json),
-        generation_config=json.loads(row.generation_config_json),
-        tags=tuple(json.loads(row.tags_json)),
-        priority=Priority(row.priority or Priority.NORMAL),
-    )
+    try:
+        return CommitInfo(
+            commit_hash=row.commit_hash,
+            tract_id=row.tract_id,
+            parent_hash=row.parent_hash,
+            content_hash=row.content_hash,
+            content_type=row.content_type,
+            operation=CommitOperation(row.operation),
+            edit_target=row.edit_target,
+            message=row.message,
+            token_count=row.token_count,
+            token_counter=row.token_counter,
+            generation=row.generation,
+            created_at=from_text(row.created_at),
+            metadata=json.loads(row.metadata_json),
+            generation_config=json.loads(row.generation_config_json),
+            tags=tuple(json.loads(row.tags_json)),
+            priority=Priority(row.priority or Priority.NORMAL),
+        )
+    except ValueError as error:
+        raise StoreCorruptError(
+            f"commit {row.commit_hash} is damaged in the store; restore a backup"
+        ) from error

@@ -6,6 +6,7 @@ transaction takes SQLite's write lock at its beginning (`BEGIN IMMEDIATE`), so i
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from contextlib import contextmanager, nullcontext
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
 MEMORY = ":memory:"
+_SHORTEST_FILE = 512  # bytes: https://www.sqlite.org/fileformat.html
 
 
 class Database:
@@ -40,7 +42,9 @@ class Database:
         StoreError: it cannot be opened; the subclass tells why. A file is never changed by a failed opening.
     """
 
-    def __init__(self, path: str | Path = MEMORY, *, url: str | None = None, lock_timeout: float = 5.0) -> None:
+    def __init__(
+        self, path: str | Path = MEMORY, *, url: str | None = None, lock_timeout: float = 5.0
+    ) -> None:
         target = _target(path, url)
         self.location = str(path) if url is None else target.render_as_string(hide_password=True)
         in_memory = target.get_backend_name() == "sqlite" and target.database in {None, "", MEMORY}
@@ -90,7 +94,10 @@ class Database:
             self._use_wal()
             with self.write() as connection:
                 metadata.create_all(connection)
-                if connection.execute(select(meta.c.value).where(meta.c.key == "schema_version")).first() is None:
+                if (
+                    connection.execute(select(meta.c.value).where(meta.c.key == "schema_version")).first()
+                    is None
+                ):
                     connection.execute(meta.insert().values(key="schema_version", value=str(SCHEMA_VERSION)))
         elif version > SCHEMA_VERSION:
             raise StoreVersionError(
@@ -104,11 +111,19 @@ class Database:
             with self._connection() as connection:
                 connection.connection.driver_connection.execute("PRAGMA journal_mode=WAL")  # type: ignore[union-attr]
 
+    def _check_empty(self, connection: Connection) -> None:
+        """Refuse a short file: SQLite takes one of less than 512 bytes for an empty one, and would overwrite it."""
+        if connection.dialect.name == "sqlite":
+            file = connection.exec_driver_sql("PRAGMA database_list").first()
+            if file and file.file and 0 < Path(file.file).stat().st_size < _SHORTEST_FILE:
+                raise StoreCorruptError(f"{self.location} is no valid SQLite database; give another path")
+
     def _version(self) -> int | None:
         """The version of an existing store, None for a new one."""
         with self.read() as connection:
             tables = inspect(connection).get_table_names()
             if not tables:
+                self._check_empty(connection)
                 return None
             if meta.name not in tables:
                 raise StoreCorruptError(
@@ -117,7 +132,9 @@ class Database:
                 )
             row = connection.execute(select(meta.c.value).where(meta.c.key == "schema_version")).first()
         if row is None or not row.value.isdecimal():
-            raise StoreCorruptError(f"{self.location} does not say which version of the store it is; restore a backup")
+            raise StoreCorruptError(
+                f"{self.location} does not say which version of the store it is; restore a backup"
+            )
         return int(row.value)
 
 
@@ -127,8 +144,10 @@ def _target(path: str | Path, url: str | None) -> URL:
         if url is not None:
             return make_url(url)
     except (ArgumentError, ValueError) as error:  # the text may hold a password, so it is not shown
-        raise StoreError("this is no database URL; they look like 'postgresql+psycopg://user@host/name'") from error
-    return URL.create("sqlite", database=MEMORY if str(path) == MEMORY else str(_prepared_folder(Path(path))))
+        raise StoreError(
+            "this is no database URL; they look like 'postgresql+psycopg://user@host/name'"
+        ) from error
+    return URL.create("sqlite", database=MEMORY) if str(path) == MEMORY else _file(Path(path))
 
 
 def _engine(target: URL, lock_timeout: float, *, in_memory: bool) -> Engine:
@@ -148,12 +167,20 @@ def _engine(target: URL, lock_timeout: float, *, in_memory: bool) -> Engine:
     return engine
 
 
-def _prepared_folder(path: Path) -> Path:
+def _file(path: Path) -> URL:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StoreError(f"the folder of {path} cannot be made: {error.strerror}; give another path") from error
-    return path
+        raise StoreError(
+            f"the folder of {path} cannot be made: {error.strerror}; give another path"
+        ) from error
+    is_in_use = path.with_name(path.name + "-wal").exists()
+    if path.is_file() and not os.access(path.parent, os.W_OK) and not is_in_use:
+        # SQLite reads a WAL file where it cannot write beside it only if told that nobody will change the file
+        return URL.create(
+            "sqlite", database=path.absolute().as_uri(), query={"immutable": "1", "uri": "true"}
+        )
+    return URL.create("sqlite", database=str(path))
 
 
 def _on_sqlite_connect(connection: Any, _record: Any) -> None:

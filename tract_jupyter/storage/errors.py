@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+
 from tract_jupyter.exceptions import StoreCorruptError, StoreError, StoreLockedError, StoreReadOnlyError
 
 # SQLite's primary result codes, https://www.sqlite.org/rescode.html
@@ -25,7 +26,7 @@ def translate(cause: BaseException | None, location: str) -> StoreError:
             f"{location} cannot be written; nothing was changed. Check the permissions of the file and its folder, "
             "or open a copy."
         )
-    if primary in _CORRUPT:
+    if primary in _CORRUPT or "Could not decode to UTF-8" in str(cause):  # the driver's own error has no code
         return StoreCorruptError(
             f"{location} is no valid SQLite database or is damaged ({cause}); nothing was written. Restore a backup, "
             "or try 'sqlite3 FILE .recover'."
@@ -33,5 +34,7 @@ def translate(cause: BaseException | None, location: str) -> StoreError:
     if primary == sqlite3.SQLITE_CANTOPEN:
         return StoreError(f"{location} cannot be opened; check that the folder exists and that it is a file.")
     if primary == sqlite3.SQLITE_FULL:
-        return StoreError(f"the disk of {location} is full; nothing was written. Free some space and try again.")
+        return StoreError(
+            f"the disk of {location} is full; nothing was written. Free some space and try again."
+        )
     return StoreError(f"the database {location} refused: {cause}")

@@ -66,7 +66,9 @@ class PendingRows:
 
     def count(self, connection: Connection, *statuses: str) -> int:
         """How many stored pendings are in one of the states."""
-        query = select(func.count()).where(pendings.c.tract_id == self.tract_id, pendings.c.status.in_(statuses))
+        query = select(func.count()).where(
+            pendings.c.tract_id == self.tract_id, pendings.c.status.in_(statuses)
+        )
         return connection.scalar(query) or 0
 
     def rounds(self, connection: Connection, pending_id: str) -> int:

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sqlalchemy import and_, bindparam, select
 
+from tract_jupyter.exceptions import StoreCorruptError
 from tract_jupyter.storage.schema import commits, refs
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
+    from sqlalchemy import ColumnElement, Connection
 
 HEAD = "HEAD"
 BRANCHES = "refs/heads/"
@@ -20,6 +21,13 @@ _POSITION = (
     .outerjoin(_tip, and_(_tip.c.tract_id == _head.c.tract_id, _tip.c.name == _head.c.symbolic_target))
     .outerjoin(commits, commits.c.commit_hash == _tip.c.commit_hash)
     .where(_head.c.tract_id == bindparam("tract_id"), _head.c.name == HEAD)
+)
+# built once, as these two are part of every commit
+_MOVE = (
+    refs.update()
+    .where(refs.c.tract_id == bindparam("of_tract"), refs.c.name == bindparam("branch"))
+    .where(refs.c.commit_hash.is_not_distinct_from(bindparam("old")))
+    .values(commit_hash=bindparam("new"))
 )
 
 
@@ -44,7 +52,10 @@ class RefRows:
 
     def position(self, connection: Connection) -> Position:
         """Where HEAD is, in one statement."""
-        target, commit_hash, generation = connection.execute(_POSITION, {"tract_id": self.tract_id}).one()
+        row = connection.execute(_POSITION, {"tract_id": self.tract_id}).first()
+        if row is None:
+            raise StoreCorruptError(f"tract {self.tract_id} has no HEAD in the store; restore a backup")
+        target, commit_hash, generation = row
         return Position(target.removeprefix(BRANCHES), commit_hash, -1 if generation is None else generation)
 
     def tip(self, connection: Connection, branch: str) -> str | None:
@@ -60,7 +71,10 @@ class RefRows:
         query = select(refs.c.name, refs.c.commit_hash).where(
             refs.c.tract_id == self.tract_id, refs.c.name.startswith(BRANCHES, autoescape=True)
         )
-        return {row.name.removeprefix(BRANCHES): row.commit_hash for row in connection.execute(query.order_by("name"))}
+        return {
+            row.name.removeprefix(BRANCHES): row.commit_hash
+            for row in connection.execute(query.order_by("name"))
+        }
 
     def create(self, connection: Connection, branch: str, commit_hash: str | None) -> None:
         """Add a branch."""
@@ -76,9 +90,8 @@ class RefRows:
 
     def move(self, connection: Connection, branch: str, old: str | None, new: str) -> bool:
         """Point a branch from `old` to `new`; False if it does not point at `old` any more."""
-        unmoved = refs.c.commit_hash.is_(None) if old is None else refs.c.commit_hash == old
-        update = refs.update().where(*self._named(branch), unmoved).values(commit_hash=new)
-        return connection.execute(update).rowcount == 1
+        names = {"of_tract": self.tract_id, "branch": BRANCHES + branch, "old": old, "new": new}
+        return connection.execute(_MOVE, names).rowcount == 1
 
-    def _named(self, branch: str) -> tuple[object, ...]:  # the columns' comparisons
+    def _named(self, branch: str) -> tuple[ColumnElement[bool], ...]:
         return (refs.c.tract_id == self.tract_id, refs.c.name == BRANCHES + branch)

@@ -17,7 +17,13 @@ Name = Annotated[str, "A commit: its hash, a prefix of at least 4 digits, a bran
 def context_tools(tract: Tract) -> list[ToolDefinition]:
     """The tools of one tract."""
     functions = _ContextTools(tract)
-    reading = (functions.compile, functions.log, functions.status, functions.list_branches, functions.get_commit)
+    reading = (
+        functions.compile,
+        functions.log,
+        functions.status,
+        functions.list_branches,
+        functions.get_commit,
+    )
     writing = (functions.commit, functions.annotate, functions.branch, functions.switch)
     return [
         *(ToolDefinition.from_function(f, traits=_READS, owner="tract") for f in reading),
@@ -31,7 +37,9 @@ class _ContextTools:
 
     def commit(
         self,
-        content: Annotated[dict[str, Any], 'Such as {"content_type": "dialogue", "role": "user", "text": "..."}.'],
+        content: Annotated[
+            dict[str, Any], 'Such as {"content_type": "dialogue", "role": "user", "text": "..."}.'
+        ],
         operation: Annotated[Literal["append", "edit"], "An edit takes its target's place."] = "append",
         message: Annotated[str | None, "One line for the log; made from the text if left out."] = None,
         edit_target: Annotated[str | None, "With an edit: the commit to replace."] = None,
@@ -85,7 +93,8 @@ class _ContextTools:
         self,
         target_hash: Name,
         priority: Annotated[
-            Literal["skip", "normal", "important", "pinned"], "skip leaves it out of the context; pinned always stays."
+            Literal["skip", "normal", "important", "pinned"],
+            "skip leaves it out of the context; pinned always stays.",
         ],
         reason: Annotated[str, "Why, for the log."] = "",
     ) -> dict[str, Any]:

@@ -50,14 +50,27 @@ class ToolDefinition:
         """
         description = (function.__doc__ or "").strip().split("\n\n")[0]
         return cls(
-            function.__name__, description, Parameters.of(function), function, traits=traits or Traits(), owner=owner
+            function.__name__,
+            description,
+            Parameters.of(function),
+            function,
+            traits=traits or Traits(),
+            owner=owner,
         )
 
     def to_openai(self) -> dict[str, Any]:
         """The shape of OpenAI's `tools`."""
-        function = {"name": self.name, "description": self.description, "parameters": self.parameters.json_schema}
+        function = {
+            "name": self.name,
+            "description": self.description,
+            "parameters": self.parameters.json_schema,
+        }
         return {"type": "function", "function": function}
 
     def to_anthropic(self) -> dict[str, Any]:
         """The shape of Anthropic's `tools`."""
-        return {"name": self.name, "description": self.description, "input_schema": self.parameters.json_schema}
+        return {
+            "name": self.name,
+            "description": self.description,
+            "input_schema": self.parameters.json_schema,
+        }

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from tract_jupyter.exceptions import NobodyToAskError, OperationExistsError, ParameterError, nearest
 from tract_jupyter.hooks.builtin.tool_call import PendingToolCall
 from tract_jupyter.models.pending import PendingStatus
+from tract_jupyter.toolkit.names import PREFIX, python_name, python_names
 from tract_jupyter.toolkit.permissions import USER, Permission, default_policy
 
 if TYPE_CHECKING:
@@ -72,10 +73,15 @@ class ToolExecutor:
         """Make a tool of the user's own callable.
 
         Raises:
-            OperationExistsError: a tool has that name.
+            OperationExistsError: a tool has that name, or would have the same name in Python.
         """
         if self.get(tool.name) is not None:
             raise OperationExistsError(f"there is a tool {tool.name!r} already; choose another name")
+        if python_name(tool.name).startswith(PREFIX):
+            raise OperationExistsError(
+                f"{tool.name!r}: names with {PREFIX!r} are those of operations; choose another"
+            )
+        python_names([*self._fixed, tool.name])
         self._fixed[tool.name] = tool
 
     def get(self, name: str) -> ToolDefinition | None:
@@ -104,7 +110,7 @@ class ToolExecutor:
 
     def _unknown(self, name: str) -> ToolResult:
         known = self.tools()
-        message = f"no tool {name!r}.{nearest(name, known)} Tools: {', '.join(sorted(known))}"
+        message = f"no tool {name!r}.{nearest(str(name), known)} Tools: {', '.join(sorted(known))}"
         return ToolResult(name, success=False, error=message)
 
     def _denial(
@@ -112,7 +118,9 @@ class ToolExecutor:
     ) -> ToolResult | None:
         reason = f"the policy denies {tool.name!r} to {actor}"
         if permission is Permission.ASK:
-            pending = PendingToolCall(tool.name, values, tract=self._tract, actor=actor, description=tool.description)
+            pending = PendingToolCall(
+                tool.name, values, tract=self._tract, actor=actor, description=tool.description
+            )
             try:
                 self._tract.reviewer.decide_now(pending)
             except NobodyToAskError as error:
@@ -126,6 +134,6 @@ class ToolExecutor:
 def _result(name: str, output: Any) -> ToolResult:
     if isinstance(output, ToolResult):
         return output
-    if isinstance(output, dict) and len(output) == 1 and "error" in output:  # how many handlers report failure
+    if isinstance(output, dict) and len(output) == 1 and "error" in output:  # many handlers report failure so
         return ToolResult(name, success=False, error=str(output["error"]))
     return ToolResult(name, success=True, output=output)

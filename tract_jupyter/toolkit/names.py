@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import keyword
 import re
+import unicodedata
 from typing import TYPE_CHECKING
 
 from tract_jupyter.exceptions import OperationExistsError
@@ -11,18 +12,23 @@ from tract_jupyter.exceptions import OperationExistsError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+PREFIX = "fire_"
+"""How the tools of operations begin; others may not, so the two never collide."""
+
 HELPERS = ("list_tools", "call_log", "savings")
 """What the `tools` module offers besides the tools; a tool of the same name wins."""
 
 
 def python_name(name: str) -> str:
     """The Python name of a tool: other characters become `_`, a keyword gets a trailing `_`."""
-    cleaned = re.sub(r"\W", "_", name)
-    if not cleaned or cleaned[0].isdigit():
+    cleaned = unicodedata.normalize("NFKC", name)  # the form in which Python reads names
+    if not cleaned.isidentifier():
+        cleaned = re.sub(r"\W", "_", cleaned)
+    if not cleaned.isidentifier():
         cleaned = f"_{cleaned}"
-    if keyword.iskeyword(cleaned) or (cleaned.startswith("__") and cleaned.endswith("__")):
-        cleaned = f"{cleaned}_"
-    return cleaned
+    if cleaned.startswith("__") and cleaned.endswith("__"):  # Python's own
+        cleaned = f"tool{cleaned}"
+    return f"{cleaned}_" if keyword.iskeyword(cleaned) else cleaned
 
 
 def python_names(names: Iterable[str]) -> dict[str, str]:
@@ -35,6 +41,8 @@ def python_names(names: Iterable[str]) -> dict[str, str]:
     for name in names:
         short = python_name(name)
         if short in mapped:
-            raise OperationExistsError(f"tools {mapped[short]!r} and {name!r} would both be called {short!r}; rename one")
+            raise OperationExistsError(
+                f"tools {mapped[short]!r} and {name!r} would both be called {short!r}; rename one"
+            )
         mapped[short] = name
     return mapped

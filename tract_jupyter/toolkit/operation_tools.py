@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.toolkit.definitions import ToolDefinition
 from tract_jupyter.toolkit.executor import ToolResult
+from tract_jupyter.toolkit.names import PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
     from tract_jupyter.hooks.dynamic.spec import OperationSpec
     from tract_jupyter.hooks.operations import Operations
     from tract_jupyter.hooks.pending import Pending
-
-PREFIX = "fire_"
 
 
 class OperationTools:

@@ -26,14 +26,16 @@ class ToolsModule(types.ModuleType):
     """The module object that is called `tools` in a notebook."""
 
     def __init__(self, bridge: ToolBridge, name: str = "tools") -> None:
-        super().__init__(name, "Every tool as a function: tools.list_tools() names them, tools.<name>? explains one.")
+        super().__init__(
+            name, "Every tool as a function: tools.list_tools() names them, tools.<name>? explains one."
+        )
         self.__dict__["_bridge"] = bridge
         self.__dict__["_stubs"] = {}
 
     def __getattr__(self, name: str) -> Any:
         # Only for names that the module's own dict lacks, which is all tools.
         bridge, stubs = self.__dict__["_bridge"], self.__dict__["_stubs"]
-        if name.startswith("__"):
+        if name.startswith("__") and name.endswith("__"):
             raise AttributeError(name)
         stub, definition = stubs.get(name, (None, None))
         if stub is not None and bridge.executor.get(definition.name) is definition:
@@ -63,7 +65,9 @@ class ToolsModule(types.ModuleType):
             return stub
         if name in HELPERS:
             return getattr(_Helpers(bridge), name)
-        raise AttributeError(f"no tool {name!r}.{nearest(name, [*mapped, *HELPERS])} tools.list_tools() names them all")
+        raise AttributeError(
+            f"no tool {name!r}.{nearest(name, [*mapped, *HELPERS])} tools.list_tools() names them all"
+        )
 
 
 class _Helpers:
@@ -76,7 +80,8 @@ class _Helpers:
         """Return every tool's Python name and the first line of what it does."""
         tools = self._bridge.executor.tools()
         return {
-            short: (tools[name].description.splitlines() or [""])[0] for short, name in python_names(tools).items()
+            short: (tools[name].description.splitlines() or [""])[0]
+            for short, name in python_names(tools).items()
         }
 
     @property

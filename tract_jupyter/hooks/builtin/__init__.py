@@ -1,0 +1,1 @@
+"""The pendings that come with the package."""

@@ -86,7 +86,10 @@ class PendingActivation(Pending):
         spec = self.spec
         blocks = [action_block(action) for action in spec.actions.values()]
         if self._active is not None:
-            blocks.insert(0, CodeBlock("Changes since the active version", spec_diff(self._active, spec), language="diff"))
+            blocks.insert(
+                0,
+                CodeBlock("Changes since the active version", spec_diff(self._active, spec), language="diff"),
+            )
         return tuple(blocks)
 
     def tables(self) -> tuple[ValueTable, ...]:
@@ -105,7 +108,9 @@ def _readable(spec: OperationSpec) -> list[str]:
     lines = [f"operation {spec.name}  version {spec.version}  unhandled={spec.unhandled}", spec.description]
     for p in spec.parameters():
         default = "" if p.required else f" = {p.default!r}"
-        lines.append(f"{p.name}: {type_text(p.annotation)}{default}{f'  # {p.description}' if p.description else ''}")
+        lines.append(
+            f"{p.name}: {type_text(p.annotation)}{default}{f'  # {p.description}' if p.description else ''}"
+        )
     for action in spec.actions.values():
         lines += ["", *_readable_action(action)]
     return lines
@@ -113,8 +118,14 @@ def _readable(spec: OperationSpec) -> list[str]:
 
 def _readable_action(action: ActionDef) -> list[str]:
     body = [f"    {line}" for line in action.code.splitlines()]
-    return [f"def {action.name}{action.parameters().signature('pending')}:", f'    """{action.description}"""', *body]
+    return [
+        f"def {action.name}{action.parameters().signature('pending')}:",
+        f'    """{action.description}"""',
+        *body,
+    ]
 
 
 def _parameter_row(p: Parameter) -> ValueRow:
-    return ValueRow(p.name, type_text(p.annotation), "required" if p.required else show_value(p.default), p.description)
+    return ValueRow(
+        p.name, type_text(p.annotation), "required" if p.required else show_value(p.default), p.description
+    )

@@ -11,7 +11,9 @@ from tract_jupyter.review.fingerprint import fingerprint
 class PendingToolCall(Pending):
     """A gated tool call: approving it lets exactly this call happen."""
 
-    def __init__(self, tool: str, arguments: dict[str, Any], *, tract: Any, actor: str, description: str = "") -> None:
+    def __init__(
+        self, tool: str, arguments: dict[str, Any], *, tract: Any, actor: str, description: str = ""
+    ) -> None:
         super().__init__("tool_call", tract=tract, fields=arguments, actor=actor)
         self.tool = tool
         self._description = description

@@ -82,20 +82,30 @@ def _code_of(action: ActionDef, names: tuple[str, ...], filename: str) -> CodeTy
     except SyntaxError as error:
         raise SpecError(_explain(error), line=error.lineno, action=action.name) from None
     except UnicodeEncodeError:
-        raise SpecError("the code holds a lone surrogate, which is no valid Unicode", action=action.name) from None
+        raise SpecError(
+            "the code holds a lone surrogate, which is no valid Unicode", action=action.name
+        ) from None
     except (ValueError, RecursionError, MemoryError) as error:
-        raise SpecError(f"the code cannot be compiled: {error or 'nested too deeply'}", action=action.name) from None
+        raise SpecError(
+            f"the code cannot be compiled: {str(error) or 'nested too deeply'}", action=action.name
+        ) from None
     if not statements:
         raise SpecError("there is no code; write at least 'pending.approve()'", action=action.name)
     bodies = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
     if any(body.co_flags & _NOT_PLAIN for body in bodies):
-        raise SpecError("the code uses 'yield' or 'await', so calling it would not run it", action=action.name)
+        raise SpecError(
+            "the code uses 'yield' or 'await', so calling it would not run it", action=action.name
+        )
     return code
 
 
 def _module_of(name: str, names: tuple[str, ...], statements: list[ast.stmt]) -> ast.Module:
     arguments = ast.arguments(
-        posonlyargs=[], args=[ast.arg("pending"), *map(ast.arg, names)], kwonlyargs=[], kw_defaults=[], defaults=[]
+        posonlyargs=[],
+        args=[ast.arg("pending"), *map(ast.arg, names)],
+        kwonlyargs=[],
+        kw_defaults=[],
+        defaults=[],
     )
     function = ast.FunctionDef(name, arguments, statements or [ast.Pass()], decorator_list=[])
     if "type_params" in ast.FunctionDef._fields:  # Python 3.12 and later

@@ -67,13 +67,17 @@ def check_name(what: str, name: object, *, reserved: frozenset[str]) -> None:
             f"{_show(name)} is no name for {what}; use letters, digits and '_', beginning with a letter"
         )
     if len(name) > MAX_NAME:
-        raise SpecError(f"{_show(name)} is {len(name)} characters long; {MAX_NAME} is the most for the name of {what}")
+        raise SpecError(
+            f"{_show(name)} is {len(name)} characters long; {MAX_NAME} is the most for the name of {what}"
+        )
     if (plain := unicodedata.normalize("NFKC", name)) != name:  # Python reads names in this form
         raise SpecError(f"{_show(name)} is no name for {what}: Python reads it as {plain!r}; write it so")
     if keyword.iskeyword(name):
         raise SpecError(f"{name!r} is a Python keyword and no name for {what}; try {name + '_'!r}")
     if name.startswith("_"):
-        raise SpecError(f"{name!r} begins with an underscore, which is for Python itself; use {name.strip('_')!r}")
+        raise SpecError(
+            f"{name!r} begins with an underscore, which is for Python itself; use {name.strip('_')!r}"
+        )
     if name in reserved:
         raise SpecError(f"{name!r} is reserved and no name for {what}; try {name + '_it'!r}")
 

@@ -39,7 +39,7 @@ def make_dynamic_pending_class(spec: OperationSpec) -> type[DynamicPending]:
 def _method(name: str, action: Callable[..., Any]) -> Callable[..., Any]:
     def method(self: DynamicPending, /, *args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
-        return self._run_action(action, args, kwargs)  # noqa: SLF001 # a method of that class
+        return self._run_action(action, args, kwargs)
 
     method.__name__ = method.__qualname__ = name
     method.__doc__ = action.__doc__

@@ -55,7 +55,9 @@ class DynamicPending(Pending):
     def _run_action(self, action: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         __tracebackhide__ = True
         if not self.status.is_open:
-            raise PendingStateError(f"{self!r} is decided; {action.__name__!r} can no longer run. Fire it again.")
+            raise PendingStateError(
+                f"{self!r} is decided; {action.__name__!r} can no longer run. Fire it again."
+            )
         parameters: Parameters = action.parameters  # type: ignore[attr-defined]
         arguments = parameters.validate(parameters.bind(args, kwargs))
         self.status, self.error = PendingStatus.PENDING, None  # a failed one is tried again
@@ -76,5 +78,3 @@ def action_block(action: ActionDef) -> CodeBlock:
     findings = CodeAnalyzer().analyze(action.code).findings
     header = f"def {action.name}{signature}:"
     return CodeBlock(action.name, action.code, tuple(findings), header=header, description=action.description)
-
-

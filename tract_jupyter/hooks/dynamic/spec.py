@@ -47,11 +47,14 @@ class ActionDef:
         for name in (*self.required, *self.defaults):
             if name not in self.params:
                 raise SpecError(
-                    f"{name!r} is no parameter.{nearest(name, self.params)} Name it in params too", action=self.name
+                    f"{name!r} is no parameter.{nearest(name, self.params)} Name it in params too",
+                    action=self.name,
                 )
         for name in self.required:
             if name in self.defaults:
-                raise SpecError(f"{name!r} is required and has a default; it can be only one of them", action=self.name)
+                raise SpecError(
+                    f"{name!r} is required and has a default; it can be only one of them", action=self.name
+                )
         return Parameters(self.name, [self._parameter(name, kind) for name, kind in self.params.items()])
 
     def _parameter(self, name: str, kind: str) -> Parameter:
@@ -100,7 +103,9 @@ class OperationSpec:
 def _field(name: str, definition: dict[str, Any]) -> Parameter:
     default = copy.deepcopy(definition["default"]) if "default" in definition else REQUIRED
     try:
-        return Parameter(name, parse_type(definition.get("type", "Any")), default, definition.get("description", ""))
+        return Parameter(
+            name, parse_type(definition.get("type", "Any")), default, definition.get("description", "")
+        )
     except SpecError as error:
         raise SpecError(f"field {name!r}: {error.message}") from None
 
@@ -124,7 +129,9 @@ def spec_to_json(spec: OperationSpec) -> str:
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=False)
     size = len(text.encode())
     if size > MAX_SPEC_BYTES:
-        raise SpecError(f"{spec.name!r} is {size:,} bytes long; {MAX_SPEC_BYTES:,} is the most. Pass large data as fields")
+        raise SpecError(
+            f"{spec.name!r} is {size:,} bytes long; {MAX_SPEC_BYTES:,} is the most. Pass large data as fields"
+        )
     return text
 
 
@@ -148,7 +155,9 @@ def stored_form(spec: OperationSpec) -> OperationSpec:
         SpecError: it is no spec, has no JSON form, or would not be read back.
     """
     if not isinstance(spec, OperationSpec):
-        raise SpecError(f"an OperationSpec is needed, got {type(spec).__name__}; spec_from_dict makes one of a dict")
+        raise SpecError(
+            f"an OperationSpec is needed, got {type(spec).__name__}; spec_from_dict makes one of a dict"
+        )
     return spec_from_json(spec_to_json(spec))
 
 
@@ -205,7 +214,9 @@ def _check_keys(place: str, data: Any, *, required: tuple[str, ...], known: tupl
             raise SpecError(f"{place} has no {key!r}; it takes {', '.join(known)}")
     for key in data:
         if key not in known:
-            raise SpecError(f"{place} has an unknown part {key!r}.{nearest(str(key), known)} It takes {', '.join(known)}")
+            raise SpecError(
+                f"{place} has an unknown part {key!r}.{nearest(str(key), known)} It takes {', '.join(known)}"
+            )
 
 
 def _expect(value: Any, kind: type, place: str) -> Any:

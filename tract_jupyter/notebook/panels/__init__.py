@@ -1,0 +1,1 @@
+"""Panels: a request on display in a cell's output."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from pygments.token import _TokenType
 
-    from tract_jupyter.analysis import Finding
+    from tract_jupyter.analysis import Finding, RiskLevel
     from tract_jupyter.review.request import CodeBlock
 
 _SHOWN_LINES = 400
@@ -24,7 +24,11 @@ Piece = tuple[str, str]
 def code_html(block: CodeBlock) -> str:
     """The block under its title. Everything is escaped."""
     lines = _highlight(block.code.rstrip("\n"), block.language)
-    rows = [_row("", _pieces_html(_highlight(block.header, "python")[0]), "tract-header")] if block.header else []
+    rows = (
+        [_row("", _pieces_html(_highlight(block.header, "python")[0]), "tract-header")]
+        if block.header
+        else []
+    )
     by_line: dict[int, list[Finding]] = {}
     for finding in block.findings:
         by_line.setdefault(min(finding.span.line, len(lines)), []).append(finding)
@@ -38,9 +42,11 @@ def code_html(block: CodeBlock) -> str:
     if len(lines) > _SHOWN_LINES:
         rows.append(_row("", f"… {len(lines) - _SHOWN_LINES:,} more lines", "tract-header"))
     label = f"{block.title}: code, {len(lines)} lines, {len(block.findings)} findings"
-    description = f" <span>{html.escape(block.description)}</span>" if block.description else ""
+    description = (
+        f' <span class="tract-about">{html.escape(block.description)}</span>' if block.description else ""
+    )
     return (
-        f"<h4>{html.escape(block.title)}{description}</h4>"
+        f'<div class="tract-heading" role="heading" aria-level="4">{html.escape(block.title)}{description}</div>'
         f'<div class="tract-code" tabindex="0" role="region" aria-label="{html.escape(label)}">{"".join(rows)}</div>'
     )
 
@@ -81,17 +87,18 @@ def _css(kind: _TokenType) -> str:
 
 def _mark(pieces: list[Piece], findings: Iterable[Finding]) -> str:
     """The line with the spans of findings underlined; spans that overlap are joined under the worst level."""
-    spans = sorted((_columns(f, pieces), f.level) for f in findings)
-    joined: list[tuple[int, int, str]] = []
-    for (start, end), level in spans:
+    spans = sorted((*_columns(f, pieces), f.level) for f in findings)
+    joined: list[tuple[int, int, RiskLevel]] = []
+    for start, end, level in spans:
         if joined and start < joined[-1][1]:
-            joined[-1] = (joined[-1][0], max(end, joined[-1][1]), joined[-1][2])
+            first, last, worst = joined.pop()
+            joined.append((first, max(end, last), max(level, worst)))
         elif end > start:
-            joined.append((start, end, level.value))
+            joined.append((start, end, level))
     parts, position = [], 0
-    for start, end, level_name in joined:
+    for start, end, level in joined:
         parts.append(_pieces_html(_cut(pieces, position, start)))
-        parts.append(f'<mark class="tract-{level_name}">{_pieces_html(_cut(pieces, start, end))}</mark>')
+        parts.append(f'<mark class="tract-{level.value}">{_pieces_html(_cut(pieces, start, end))}</mark>')
         position = end
     return "".join(parts) + _pieces_html(_cut(pieces, position, None))
 
@@ -115,5 +122,6 @@ def _cut(pieces: list[Piece], start: int, end: int | None) -> list[Piece]:
 
 def _pieces_html(pieces: list[Piece]) -> str:
     return "".join(
-        f'<span class="{css}">{html.escape(text)}</span>' if css else html.escape(text) for css, text in pieces
+        f'<span class="{css}">{html.escape(text)}</span>' if css else html.escape(text)
+        for css, text in pieces
     )

@@ -28,7 +28,9 @@ def action_form(action: ReviewAction) -> dict[str, Any]:
 
 def _input(parameter: Parameter, action: ReviewAction) -> dict[str, Any]:
     kind, choices = _kind(parameter.annotation)
-    described = parameter.description or ("" if kind in {"boolean", "text"} else type_text(parameter.annotation))
+    described = parameter.description or (
+        "" if kind in {"boolean", "text"} else type_text(parameter.annotation)
+    )
     is_reason = action.style == "reject"
     return {
         "name": parameter.name,

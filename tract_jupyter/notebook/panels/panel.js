@@ -15,6 +15,7 @@ const ELEMENT = (tag, attributes = {}, ...children) => {
 const READY_DELAYS = [60, 120, 250, 500, 1000, 2000]; // milliseconds; a kernel's first comm messages may wait
 const AGAIN_DELAYS = [700, 1400, 2800];
 const SILENCE = 3000;
+const PAGE = String(performance.timeOrigin); // tells one loading of the page from the next
 
 let counter = 0;
 
@@ -98,6 +99,8 @@ function render({ model, el }) {
   };
   const stale = () => {
     panel.dataset.status = "stale";
+    panel.querySelector(".tract-badge").textContent = "disconnected";
+    panel.setAttribute("aria-busy", "false");
     message.textContent = "This panel has lost its kernel. What waits is kept: run %tract inbox in a new one.";
   };
   const busy = (on) => {
@@ -137,9 +140,11 @@ function render({ model, el }) {
     body.innerHTML = view.body_html;
     panel.dataset.status = view.status;
     panel.dataset.pendingId = view.pending_id;
-    message.textContent = "";
+    // A front end can replace the output of a cell only on the page that ran it.
+    message.textContent = open || [PAGE, ""].includes(model.get("page")) ? ""
+      : "The page was reloaded since this was asked, so a saved notebook will not show the decision; %tract log does.";
     panel.replaceChildren(
-      ELEMENT("header", {}, ELEMENT("h3", { id: `${id}-title` }, view.title), badge),
+      ELEMENT("header", {}, ELEMENT("div", { id: `${id}-title`, class: "tract-title", role: "heading", "aria-level": 3 }, view.title), badge),
       body,
       ...(open ? view.actions.map((action) => form(action, id, submit)) : []),
       message,
@@ -152,7 +157,7 @@ function render({ model, el }) {
 
   const ping = (n) => {
     if (model.get("ready") || n > READY_DELAYS.length) return;
-    if (send({ type: "ready" })) later(() => ping(n + 1), READY_DELAYS[n]);
+    if (send({ type: "ready", page: PAGE })) later(() => ping(n + 1), READY_DELAYS[n]);
   };
 
   el.append(panel);

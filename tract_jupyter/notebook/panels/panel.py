@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 CHANNEL_NAME = "panel"
 
 
-class Panel(anywidget.AnyWidget):  # type: ignore[misc] # anywidget has no types for this
+class Panel(anywidget.AnyWidget):
     """Shows a ticket and takes the answer.
 
-    Synced state: `view` is everything that is drawn; `ready` and `heard` acknowledge what the front end sent.
+    Synced state: `view` is everything that is drawn; `ready` and `heard` acknowledge what the front end sent; `page`
+    is the loading of the page that showed it first.
     """
 
     _esm = asset("panel.js")
@@ -33,6 +34,7 @@ class Panel(anywidget.AnyWidget):  # type: ignore[misc] # anywidget has no types
     view = traitlets.Dict().tag(sync=True)
     ready = traitlets.Bool(default_value=False).tag(sync=True)
     heard = traitlets.Unicode("").tag(sync=True)
+    page = traitlets.Unicode("").tag(sync=True)
 
     def __init__(self, ticket: Ticket) -> None:
         self._ticket = ticket
@@ -48,6 +50,7 @@ class Panel(anywidget.AnyWidget):  # type: ignore[misc] # anywidget has no types
         if not isinstance(content, dict):
             return
         if content.get("type") == "ready":
+            self.page = self.page or str(content.get("page", ""))
             self.ready = True
         elif content.get("type") == "decide":
             self._take(content)

@@ -32,9 +32,13 @@ def body_html(ticket: Ticket) -> str:
     parts += [code_html(block) for block in request.code]
     parts += [_table_html(table) for table in request.tables]
     if ticket.output:
-        parts.append(f'<h4>Printed</h4><pre class="tract-output">{html.escape(ticket.output)}</pre>')
+        parts.append(
+            f'<div class="tract-heading" role="heading" aria-level="4">Printed</div><pre class="tract-output">{html.escape(ticket.output)}</pre>'
+        )
     if ticket.pending.result is not None and not ticket.status.is_open:
-        parts.append(f'<h4>Result</h4><pre class="tract-output">{html.escape(_result(ticket))}</pre>')
+        parts.append(
+            f'<div class="tract-heading" role="heading" aria-level="4">Result</div><pre class="tract-output">{html.escape(_result(ticket))}</pre>'
+        )
     if request.note:
         parts.append(f'<pre class="tract-note">{html.escape(request.note)}</pre>')
     parts.append(f'<p class="tract-foot">{html.escape(_foot_text(ticket))}</p>')
@@ -46,7 +50,7 @@ def record_html(ticket: Ticket) -> str:
     title, status = html.escape(ticket.request.title), ticket.status.value
     return (
         f'<style>{asset("record.css")}</style><section class="tract-panel" data-testid="tract-record" '
-        f'data-status="{status}" aria-label="{title}"><header><h3>{title}</h3>'
+        f'data-status="{status}" aria-label="{title}"><header><div class="tract-title" role="heading" aria-level="3">{title}</div>'
         f'<span class="tract-badge">{status}</span></header>{body_html(ticket)}</section>'
     )
 
@@ -74,7 +78,9 @@ def request_text(request: ReviewRequest) -> str:
         lines += ["", block.title, f"      {block.header}" if block.header else ""]
         by_line: dict[int, list[str]] = {}
         for f in block.findings:
-            by_line.setdefault(f.span.line, []).append(f"      ^ {f.level.value} {f.code}: {f.reason} {f.remedy}")
+            by_line.setdefault(f.span.line, []).append(
+                f"      ^ {f.level.value} {f.code}: {f.reason} {f.remedy}"
+            )
         for number, text in enumerate(block.code.splitlines(), 1):
             lines += [f"{number:4}  {text}", *by_line.get(number, [])]
     lines += [f"  {row.name}: {row.type} = {row.value}" for table in request.tables for row in table.rows]
@@ -90,10 +96,12 @@ def _table_html(table: ValueTable) -> str:
         cells = [f"<code>{html.escape(row.type)}</code>"]
         cells += [f"<code>{html.escape(row.value)}</code>"] if "Value" in heads else []
         cells += [html.escape(row.description)] if "Meaning" in heads else []
-        rows.append(f'<tr><th scope="row">{html.escape(row.name)}</th>{"".join(f"<td>{c}</td>" for c in cells)}</tr>')
+        rows.append(
+            f'<tr><th scope="row">{html.escape(row.name)}</th>{"".join(f"<td>{c}</td>" for c in cells)}</tr>'
+        )
     head = "".join(f'<th scope="col">{h}</th>' for h in heads)
     return (
-        f'<h4>{html.escape(table.title)}</h4><table class="tract-table"><thead><tr>{head}</tr></thead>'
+        f'<div class="tract-heading" role="heading" aria-level="4">{html.escape(table.title)}</div><table class="tract-table"><thead><tr>{head}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table>"
     )
 

@@ -1,0 +1,358 @@
+"""Operations in a tract: registered, fired, removed. The names are those of the design document's test plan."""
+
+from __future__ import annotations
+
+import pytest
+
+from tract_jupyter.exceptions import (
+    OperationExistsError,
+    ParameterError,
+    PendingError,
+    SpecError,
+    StoreClosedError,
+    TrustError,
+    UnknownOperationError,
+)
+from tract_jupyter.hooks import Pending, PendingStatus
+from tract_jupyter.review.trust import Trust
+
+URL = "https://a.example"
+
+
+def test_the_example_of_the_document(tract, spec):
+    tract.register_operation(spec())
+    tract.user(f"see {URL}")
+    tract.on("citation_check", lambda p: p.verify(strict=True))
+    found = tract.fire("citation_check", fields={"urls": [URL]})
+    assert (found.status, found.fields["verified"]) == ("approved", True)
+    missing = tract.fire("citation_check", fields={"urls": [URL, "https://b.example"]})
+    assert (missing.status, missing.fields["verified"]) == ("rejected", False)
+    assert missing.rejection_reason == "Missing 1 URLs: ['https://b.example']"
+
+
+def test_register_operation_makes_hookable(tract, spec):
+    with pytest.raises(ValueError, match="citation_check"):
+        tract.on("citation_check", print)
+    assert tract.register_operation(spec()) is None
+    assert "citation_check" in tract.operations.hookable
+    assert tract.on("citation_check", print) == "print"
+
+
+def test_register_operation_review_mode(tract, spec):
+    """review=True returns the class without activating."""
+    made = tract.register_operation(spec(), review=True)
+    assert issubclass(made, Pending)
+    assert "def verify" in made(tract=tract, fields={"urls": []}).code_blocks()[0].header
+    assert "citation_check" not in tract.operations.hookable
+    assert "fire_citation_check" not in tract.executor.tools()
+    assert tract.events() == []
+    with pytest.raises(UnknownOperationError):
+        tract.fire("citation_check", {"urls": []})
+    tract.register_operation(spec())
+    with pytest.raises(OperationExistsError):
+        tract.register_operation(spec(), review=True)
+
+
+def test_unregister_operation_removes_from_hookable(tract, spec):
+    tract.register_operation(spec())
+    tract.unregister_operation("citation_check")
+    assert "citation_check" not in tract.operations.hookable
+    assert "fire_citation_check" not in tract.executor.tools()
+    assert [event.event_type for event in tract.events()] == ["operation.removed", "operation.activated"]
+    with pytest.raises(ValueError, match="no operation"):
+        tract.on("citation_check", print)
+    with pytest.raises(UnknownOperationError):
+        tract.unregister_operation("citation_check")
+
+
+def test_unregister_operation_removes_handlers(tract, spec):
+    tract.register_operation(spec())
+    tract.on("citation_check", lambda p: p.reject())
+    tract.unregister_operation("citation_check")
+    tract.register_operation(spec())
+    assert tract.fire("citation_check", {"urls": []}).status is PendingStatus.APPROVED
+
+
+def test_unregister_of_an_unknown_one_changes_nothing(tract, spec):
+    tract.register_operation(spec())
+    tract.on("citation_check", lambda p: p.reject())
+    with pytest.raises(UnknownOperationError, match="Did you mean 'citation_check'"):
+        tract.unregister_operation("citation_chek")
+    assert tract.fire("citation_check", {"urls": []}).status is PendingStatus.REJECTED
+
+
+def test_fire_with_handler(tract, spec):
+    tract.register_operation(spec())
+    seen = []
+    tract.on("citation_check", seen.append)
+    pending = tract.fire("citation_check", {"urls": [URL]}, triggered_by="a test")
+    assert seen == [pending]
+    assert (pending.triggered_by, pending.actor, pending.tract) == ("a test", "user", tract)
+
+
+def test_fire_with_review(tract, spec):
+    tract.register_operation(spec())
+    tract.on("citation_check", lambda p: p.reject())
+    pending = tract.fire("citation_check", {"urls": []}, review=True)
+    assert pending.status is PendingStatus.PENDING
+    pending.verify(strict=False)
+    assert pending.status is PendingStatus.APPROVED
+
+
+def test_fire_auto_approve_no_handler(tract, spec):
+    tract.register_operation(spec())
+    pending = tract.fire("citation_check", {"urls": []})
+    assert pending.status is PendingStatus.APPROVED
+    assert pending.executed_at is not None
+
+
+def test_fire_with_execute_fn_returns_result(tract, spec):
+    tract.register_operation(spec())
+    assert tract.fire("citation_check", {"urls": [URL]}, execute_fn=lambda p: p.fields["urls"]) == [URL]
+    assert tract.fire("citation_check", {"urls": []}, execute_fn=lambda p: None) is None
+
+
+def test_fire_with_execute_fn_and_a_rejection_returns_the_pending_and_runs_nothing(tract, spec):
+    tract.register_operation(spec())
+    ran = []
+    tract.on("citation_check", lambda p: p.reject("no"))
+    pending = tract.fire("citation_check", {"urls": []}, execute_fn=ran.append)
+    assert (pending.rejection_reason, ran) == ("no", [])
+    assert tract.events("custom:*") == []
+
+
+def test_fire_without_execute_fn_returns_pending(tract, spec):
+    tract.register_operation(spec())
+    pending = tract.fire("citation_check", {"urls": []})
+    assert isinstance(pending, Pending)
+    assert tract.events("custom:*") == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"urls": "x"}, "'urls' should be a valid list, got 'x' (str)"),
+        ({"urls": ["a", 1]}, "'urls'[1] should be a valid string, got 1 (int)"),
+        ({"urls": ("a",)}, "'urls' should be a valid list"),
+        ({"urls": [], "verified": 1}, "'verified' should be a valid boolean, got 1 (int)"),
+        ({"urls": None}, "'urls' should be a valid list"),
+        ({}, "'urls' is missing (list[str])"),
+        (None, "'urls' is missing (list[str])"),
+        (
+            {"urls": [], "verifed": True},
+            "'verifed' is unknown. Did you mean 'verified'? It takes urls, verified.",
+        ),
+        ({"urls": [], 3: 1}, "'3' is no name; names are strings"),
+        ({"urls": [], "a\ud800": 1}, "no valid Unicode"),
+        ([], "a dict of values is needed, got list"),
+        ("urls", "a dict of values is needed, got str"),
+    ],
+)
+def test_fire_field_type_validation(tract, spec, fields, words):
+    """A wrong type raises ValueError."""
+    tract.register_operation(spec())
+    tract.on("citation_check", lambda p: pytest.fail("it was fired"))
+    with pytest.raises(ParameterError) as caught:
+        tract.fire("citation_check", fields, execute_fn=lambda p: pytest.fail("it ran"))
+    assert isinstance(caught.value, ValueError)
+    assert words in str(caught.value)
+    assert tract.hook_log == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "good", "bad"),
+    [
+        ("int", 3, True), ("int", -1, 1.0), ("float", 1, True), ("float", 1.5, "1.5"), ("str", "", 3), ("bool", False, 0),
+        ("list[int]", [1], [True]), ("dict[str, list[int]]", {"a": [1]}, {"a": ["1"]}), ("int | None", None, "x"),
+        ("Literal['a', 'b']", "b", "c"), ("None", None, 0), ("list", [1, "a"], {}), ("dict", {"a": 1}, []),
+        ("Optional[str]", "x", 1), ("Union[int, str]", "x", 1.5),
+    ],
+)  # fmt: skip
+def test_fire_is_strict_about_every_type(tract, spec, kind, good, bad):
+    tract.register_operation(spec(fields={"a": {"type": kind}}))
+    assert tract.fire("citation_check", {"a": good}).fields == {"a": good}
+    with pytest.raises(ParameterError, match="'a'"):
+        tract.fire("citation_check", {"a": bad})
+
+
+def test_all_problems_are_told_at_once(tract, spec):
+    tract.register_operation(spec(fields={name: {"type": "int"} for name in "abcdefghijklmnop"}))
+    with pytest.raises(ParameterError) as caught:
+        tract.fire("citation_check", {"a": "x", "b": 1, "z": 1})
+    assert len(caught.value.problems) == 11
+    assert caught.value.problems[-1] == "and 6 more"
+
+
+def test_fire_field_defaults_applied(tract, spec):
+    tract.register_operation(
+        spec(fields={"a": {"type": "int", "default": 1}, "b": {"type": "None", "default": None}})
+    )
+    assert tract.fire("citation_check").fields == {"a": 1, "b": None}
+    assert tract.fire("citation_check", {"a": 2}).fields == {"a": 2, "b": None}
+
+
+def test_fire_unknown_operation_raises(tract, spec):
+    with pytest.raises(UnknownOperationError, match="None is active yet"):
+        tract.fire("citation_check")
+    tract.register_operation(spec())
+    with pytest.raises(UnknownOperationError, match="Did you mean 'citation_check'") as caught:
+        tract.fire("citation_chek")
+    assert isinstance(caught.value, ValueError)
+    tract.unregister_operation("citation_check")
+    with pytest.raises(UnknownOperationError):
+        tract.fire("citation_check", {"urls": []})
+
+
+def test_fire_provenance_event_written(tract, spec):
+    tract.register_operation(spec())
+    tract.fire("citation_check", {"urls": [URL]}, execute_fn=lambda p: 1, triggered_by="me")
+    (event,) = tract.events("custom:citation_check")
+    assert (event.event_type, event.actor) == ("custom:citation_check", "user")
+    assert event.data["fields"] == {"urls": [URL], "verified": False}
+    assert event.data["triggered_by"] == "me"
+
+
+def test_no_provenance_event_of_what_failed(tract, spec):
+    tract.register_operation(spec())
+    with pytest.raises(ZeroDivisionError):
+        tract.fire("citation_check", {"urls": []}, execute_fn=lambda p: 1 / 0)
+    assert tract.events("custom:*") == []
+
+
+def test_on_accepts_dynamic_operation_name(tract, spec):
+    tract.register_operation(spec())
+    tract.on("citation_check", lambda p: p.reject("handled"))
+    assert tract.fire("citation_check", {"urls": []}).rejection_reason == "handled"
+
+
+def test_dynamic_op_appears_in_as_tools(tract, spec):
+    before = tract.as_tools()
+    tract.register_operation(spec())
+    (tool,) = [tool for tool in tract.as_tools() if tool not in before]
+    assert tool == {
+        "type": "function",
+        "function": {
+            "name": "fire_citation_check",
+            "description": "Verify source URLs survive compression",
+            "parameters": {
+                "type": "object",
+                "properties": {
+                    "urls": {"type": "array", "items": {"type": "string"}, "description": "URLs to verify"},
+                    "verified": {"type": "boolean", "default": False},
+                },
+                "required": ["urls"],
+                "additionalProperties": False,
+            },
+        },
+    }
+    tract.unregister_operation("citation_check")
+    assert tract.as_tools() == before
+
+
+def test_spec_fields_deep_copied_on_register(tract, spec):
+    given = spec()
+    tract.register_operation(given)
+    given.fields.clear()
+    given.actions["verify"].params["more"] = "int"
+    with pytest.raises(ParameterError):
+        tract.fire("citation_check")
+    assert tract.operations.registry.get_spec("citation_check") == spec()
+
+
+def test_activating_twice_is_refused_and_keeps_the_first(tract, spec):
+    tract.register_operation(spec())
+    with pytest.raises(OperationExistsError, match="active already"):
+        tract.register_operation(spec("pending.reject()"))
+    assert tract.operations.registry.get_spec("citation_check") == spec()
+    assert len(tract.events("operation.activated")) == 1
+
+
+def test_unhandled_ask_is_put_before_a_person(tract, spec):
+    tract.register_operation(spec(unhandled="ask"))
+    pending = tract.fire("citation_check", {"urls": []})
+    assert pending.status is PendingStatus.PENDING
+    assert [stored.pending_id for stored in tract.inbox()] == [pending.pending_id]
+    tract.on("citation_check", lambda p: p.reject())
+    assert tract.fire("citation_check", {"urls": []}).status is PendingStatus.REJECTED
+    assert len(tract.inbox()) == 1
+
+
+def test_without_a_secret_nothing_is_activated(tract, spec, data_dir):
+    data_dir.parent.joinpath("file").write_text("x")
+    tract.operations._trust = Trust(data_dir.parent / "file" / "secret")
+    with pytest.raises(TrustError, match="secret"):
+        tract.register_operation(spec())
+    assert tract.operations.registry.operation_names == set()
+    assert tract.events() == []
+
+
+def test_a_store_that_cannot_be_written_activates_and_removes_nothing(tract, spec):
+    tract.register_operation(spec(name="first"))
+    tract.close()
+    with pytest.raises(StoreClosedError):
+        tract.register_operation(spec())
+    with pytest.raises(StoreClosedError):
+        tract.unregister_operation("first")
+    assert tract.operations.registry.operation_names == {"first"}
+
+
+# --- proposals
+
+
+def test_a_proposal_activates_by_approval(tract, spec):
+    pending = tract.propose_operation(spec(), triggered_by="a model")
+    assert (pending.title, pending.labels["approve"]) == ("Activate operation citation_check", "Activate")
+    assert pending.summary() == "Verify source URLs survive compression"
+    assert "a model" in pending.why()
+    assert "citation_check" not in tract.operations.hookable
+    pending.approve()
+    assert "citation_check" in tract.operations.hookable
+    assert pending.executed_at is not None
+
+
+def test_a_rejected_proposal_leaves_nothing(tract, spec):
+    tract.propose_operation(spec()).reject("dangerous")
+    assert tract.operations.registry.operation_names == set()
+
+
+def test_nothing_of_a_proposal_is_made_before_it_is_approved(tract, spec, tmp_path, monkeypatch):
+    target = tmp_path / "written"
+    made = []
+    monkeypatch.setattr("tract_jupyter.hooks.registry.make_dynamic_pending_class", made.append)
+    pending = tract.propose_operation(spec(f"open({str(target)!r}, 'w').close()"))
+    pending.review_request()
+    pending.to_dict()
+    assert made == []
+    assert not target.exists()
+
+
+def test_a_new_version_shows_the_difference_and_replaces_the_old(tract, spec):
+    tract.register_operation(spec())
+    fired = tract.fire("citation_check", {"urls": []}, review=True)
+    with pytest.raises(SpecError, match="nothing to review"):
+        tract.propose_operation(spec())
+    pending = tract.propose_operation(spec("pending.reject('new')", version="2"))
+    assert pending.title == "Replace operation citation_check"
+    diff = pending.code_blocks()[0]
+    assert diff.language == "diff"
+    assert "+    pending.reject('new')" in diff.code
+    pending.approve()
+    assert tract.operations.registry.get_spec("citation_check").version == "2"
+    with pytest.raises(PendingError, match="replaced"):
+        tract.operations.check_current(fired)
+
+
+def test_the_fingerprint_of_a_proposal_binds_the_whole_spec(tract, spec):
+    prints = {
+        tract.propose_operation(made).fingerprint
+        for made in (spec(), spec("pending.reject()"), spec(description="x"), spec(unhandled="ask"))
+    }
+    assert len(prints) == 4
+    assert tract.propose_operation(spec()).fingerprint in prints
+
+
+def test_a_proposal_keeps_what_it_was_given(tract, spec):
+    given = spec()
+    pending = tract.propose_operation(given)
+    given.fields.clear()
+    assert pending.spec == spec()

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from tract_jupyter.exceptions import ContentError
+from tract_jupyter.models.content import (
+    ArtifactContent,
+    Content,
+    DialogueContent,
+    FreeformContent,
+    InstructionContent,
+    OutputContent,
+    ReasoningContent,
+    SessionContent,
+    ToolIOContent,
+    validate_content,
+)
+from tract_jupyter.models.priority import Priority
+
+# model, role of its message, text of its message, priority it starts with
+KINDS: list[tuple[Content, str, str, Priority]] = [
+    (InstructionContent(text="be brief"), "system", "be brief", Priority.PINNED),
+    (DialogueContent(role="user", text="hi", name="ann"), "user", "hi", Priority.NORMAL),
+    (
+        ToolIOContent(tool_name="f", direction="call", payload={"b": 1, "a": "é"}, status="ok"),
+        "tool",
+        '{"a":"é","b":1}',
+        Priority.NORMAL,
+    ),
+    (ReasoningContent(text="hm"), "assistant", "hm", Priority.SKIP),
+    (
+        ArtifactContent(artifact_type="code", content="x = 1", language="python"),
+        "assistant",
+        "x = 1",
+        Priority.NORMAL,
+    ),
+    (OutputContent(text="# done", format="markdown"), "assistant", "# done", Priority.NORMAL),
+    (FreeformContent(payload={"k": [1, None]}), "assistant", '{"k":[1,null]}', Priority.NORMAL),
+    (
+        SessionContent(session_type="handoff", summary="halfway", decisions=["use x"], next_steps=["a", "b"]),
+        "system",
+        "Session handoff: halfway\n\nDecisions:\n- use x\n\nNext steps:\n- a\n- b",
+        Priority.PINNED,
+    ),
+]
+
+
+@pytest.mark.parametrize(("model", "role", "text", "priority"), KINDS)
+def test_each_kind_knows_its_message(model: Content, role: str, text: str, priority: Priority):
+    assert (model.message_role(), model.message_text(), model.default_priority) == (role, text, priority)
+
+
+@pytest.mark.parametrize("model", [kind[0] for kind in KINDS])
+def test_a_model_and_its_dict_are_the_same(model: Content):
+    assert validate_content(model) == validate_content(dict(model)) == model
+
+
+def test_there_are_eight_kinds():
+    ours = {kind for kind in Content.__subclasses__() if kind.__module__ == Content.__module__}
+    assert {type(model) for model, *_ in KINDS} == ours
+    assert len({model.content_type for model, *_ in KINDS}) == 8
+
+
+@pytest.mark.parametrize("role", ["system", "user", "assistant", "tool"])
+def test_dialogue_has_four_roles(role: str):
+    assert validate_content({"content_type": "dialogue", "role": role, "text": ""}).message_role() == role
+
+
+INVALID: list[tuple[Any, str]] = [
+    ({}, "content_type"),
+    ({"content_type": "poem", "text": "x"}, "dialogue"),  # names what it could have been
+    ({"content_type": "dialogue", "text": "x"}, "role: Field required"),
+    ({"content_type": "dialogue", "role": "robot", "text": "x"}, "role"),
+    ({"content_type": "dialogue", "role": "user", "text": 5}, "text: Input should be a valid string"),
+    ({"content_type": "dialogue", "role": "user", "text": None}, "text"),
+    ({"content_type": "dialogue", "role": "user", "text": "x", "colour": "red"}, "colour"),
+    ({"content_type": "tool_io", "tool_name": "f", "direction": "up", "payload": {}}, "direction"),
+    ({"content_type": "tool_io", "tool_name": "f", "direction": "call", "payload": []}, "payload"),
+    ({"content_type": "freeform", "payload": {1: "x"}}, "payload"),
+    ({"content_type": "output", "text": "x", "format": "pdf"}, "format"),
+    ({"content_type": "session", "session_type": "pause", "summary": ""}, "session_type"),
+    ({"content_type": "session", "session_type": "end", "summary": "", "decisions": "one"}, "decisions"),
+    ("just text", "got str"),
+    (None, "got NoneType"),
+    ([("content_type", "output")], "got list"),
+]
+
+
+@pytest.mark.parametrize(("content", "part"), INVALID)
+def test_invalid_content_is_refused_and_the_part_named(content: Any, part: str):
+    with pytest.raises(ContentError, match=part):
+        validate_content(content)
+
+
+def test_a_model_that_was_never_validated_is_validated():
+    unchecked = DialogueContent.model_construct(role="robot", text="x", name=None)
+    with pytest.raises(ContentError, match="role"):
+        validate_content(unchecked)
+
+
+def test_the_base_class_and_kinds_of_ones_own_are_refused():
+    # they could be committed, and then the history could not be compiled
+    class Poem(Content):
+        content_type: str = "poem"
+        text: str = ""
+
+    class Verse(DialogueContent):
+        metre: str = "iambic"
+
+    for content in (Content(content_type="dialogue"), Poem(), Verse(role="user", text="x")):
+        with pytest.raises(ContentError):
+            validate_content(content)
+
+
+def test_models_do_not_change():
+    with pytest.raises(ValidationError, match="frozen"):
+        InstructionContent(text="a").text = "b"

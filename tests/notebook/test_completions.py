@@ -1,0 +1,77 @@
+"""Completion and help, asked of a real kernel as a front end asks."""
+
+import pytest
+
+pytestmark = [
+    pytest.mark.kernel,
+    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+DEFINE = '''%%tract_operation citation_check --activate
+"""Verify source URLs."""
+urls: Annotated[list[str], "URLs to verify"]
+verified: bool = False
+def verify(pending):
+    pending.approve()
+'''
+
+
+@pytest.fixture(scope="module", autouse=True)
+def operation(kernel):
+    assert kernel.run(DEFINE).ok
+
+
+def test_subcommands(kernel):
+    assert {"status", "log", "ops", "tools", "inbox", "help"} <= set(kernel.complete("%tract "))
+    assert kernel.complete("%tract lo") == ["log"]
+
+
+def test_operations_fields_and_options(kernel):
+    assert kernel.complete("%tract_fire cit") == ["citation_check"]
+    assert kernel.complete("p = %tract_fire cit") == ["citation_check"]
+    assert set(kernel.complete("%tract_fire citation_check ")) == {
+        "urls=",
+        "verified=",
+        "--fields",
+        "--review",
+    }
+    assert kernel.complete("%tract_fire citation_check urls=[] v") == ["verified="]
+    assert "--json" in kernel.complete("%%tract_operation x --")
+
+
+def test_tools_complete_and_are_live(kernel):
+    offered = kernel.complete("tools.")
+    assert any(match.endswith("commit") for match in offered)
+    assert any(match.endswith("fire_citation_check") for match in offered)
+    assert any(match.endswith("list_tools") for match in offered)
+
+
+def test_a_variable_of_the_same_name_completes_as_itself(kernel):
+    kernel.run("keep, tools = tools, 'text'")
+    assert any(match.endswith("startswith") for match in kernel.complete("tools.starts"))
+    kernel.run("tools = keep")
+
+
+def test_the_context_completes(kernel):
+    assert any(match.endswith("compile") for match in kernel.complete("tract.com"))
+
+
+def test_other_lines_are_left_alone(kernel):
+    kernel.run("tract_fires = 1")
+    assert "tract_fires" in kernel.complete("tract_fir")
+    assert not [m for m in kernel.complete("x = 1 ") if m in {"status", "log"}]
+
+
+def test_help_shows_signature_and_docs(kernel):
+    text = kernel.inspect("tools.commit")
+    assert "operation" in text
+    assert "Add a commit to the context" in text
+    text = kernel.inspect("tools.fire_citation_check")
+    assert "urls" in text
+    assert "URLs to verify" in text
+    assert "Add a commit to the current branch" in kernel.inspect("tract.commit")
+
+
+def test_the_magics_explain_themselves(kernel):
+    assert "--activate" in kernel.run("%%tract_operation?").pager
+    assert "%tract inbox" in kernel.run("%tract?").pager
+    assert "--review" in kernel.run("%tract_fire?").pager

@@ -1,0 +1,69 @@
+"""Without a person: notebooks run to their end, and a question is refused at once."""
+
+import time
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
+
+ROOT = Path(__file__).parent.parent.parent
+pytestmark = [
+    pytest.mark.kernel,
+    # nbclient and jupyter_client leave sockets and a loop to the collector
+    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+DEFINE = "%%tract_operation deploy --activate --ask\nx: int = 1\n\ndef go(pending):\n    pending.approve()\n"
+
+
+def execute(tmp_path, *sources, monkeypatch):
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
+    NotebookClient(
+        notebook, kernel_name="python3", timeout=60, resources={"metadata": {"path": str(tmp_path)}}
+    ).execute()
+    return notebook
+
+
+def text(cell):
+    parts = [o.get("text", "") or o.get("data", {}).get("text/plain", "") for o in cell.outputs]
+    return "".join(parts)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda p: p.name)
+def test_tutorials_run(path, tmp_path, monkeypatch):
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    notebook = nbformat.read(path, as_version=4)
+    NotebookClient(notebook, timeout=60, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    assert not (tmp_path / "count.txt").exists()  # what a model wrote was shown, and did not run
+
+
+def test_a_request_is_recorded_without_a_widget(tmp_path, monkeypatch):
+    notebook = execute(
+        tmp_path, "%load_ext tract_jupyter", DEFINE, "p = %tract_fire deploy", monkeypatch=monkeypatch
+    )
+    (output,) = notebook.cells[2].outputs
+    assert set(output.data) == {"text/html", "text/plain"}
+    assert "[pending] deploy" in output.data["text/plain"]
+
+
+@pytest.mark.parametrize(
+    "ask", ["tools.fire_deploy(x=1)", "await tract.fire('deploy')", "p = %tract_fire deploy\nawait p"]
+)
+def test_a_question_is_refused_at_once_and_says_what_to_do(tmp_path, monkeypatch, ask):
+    started = time.monotonic()
+    with pytest.raises(CellExecutionError, match="inbox") as caught:
+        execute(tmp_path, "%load_ext tract_jupyter", DEFINE, ask, monkeypatch=monkeypatch)
+    assert "nobody can be asked" in str(caught.value)
+    assert time.monotonic() - started < 30
+
+
+def test_a_waiting_cell_is_refused_too(tmp_path, monkeypatch):
+    with pytest.raises(CellExecutionError, match="nobody can be asked"):
+        execute(
+            tmp_path,
+            "%load_ext tract_jupyter",
+            DEFINE.replace("--activate --ask", "--wait"),
+            monkeypatch=monkeypatch,
+        )

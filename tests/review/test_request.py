@@ -1,0 +1,52 @@
+"""What a person is shown."""
+
+from __future__ import annotations
+
+import pytest
+
+from tract_jupyter.review.fingerprint import fingerprint
+from tract_jupyter.review.request import show_value
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("a", "'a'"), ([1, 2], "[1, 2]"), ("x" * 1_000, "'" + "x" * 299 + "… (1,000 characters)"), (None, "None"),
+        ([0] * 1_000, "[" + "0, " * 99 + "0,… (1,000 entries)"),
+    ],
+)  # fmt: skip
+def test_show_value(value, text):
+    assert show_value(value) == text
+
+
+def test_show_value_of_what_cannot_be_shown():
+    assert show_value(10**5000) == "<int that cannot be shown>"
+
+
+def test_a_fired_operation_shows_code_findings_and_values(tract, spec):
+    tract.register_operation(spec("import subprocess\nsubprocess.run('ls', shell=True)\npending.approve()"))
+    request = tract.fire(
+        "citation_check", {"urls": ["u"]}, review=True, triggered_by="a model"
+    ).review_request("note")
+    assert (request.title, request.note, request.why) == ("citation_check", "note", "asked by a model")
+    (block,) = request.code
+    assert block.code.startswith("import subprocess\n")
+    assert block.header == "def verify(pending, strict: bool = None):"
+    assert block.findings
+    assert [(row.name, row.type, row.value, row.description) for row in request.tables[0].rows] == [
+        ("urls", "list[str]", "['u']", "URLs to verify"),
+        ("verified", "bool", "False", ""),
+    ]
+    assert request.action("verify").label == "Verify"
+    assert request.action("nothing") is None
+
+
+def test_one_changed_character_gives_another_fingerprint():
+    base = fingerprint("operation", "a", "h", {"x": 1, "y": 2})
+    assert fingerprint("operation", "a", "h", {"y": 2, "x": 1}) == base
+    others = [
+        fingerprint("tool", "a", "h", {"x": 1, "y": 2}), fingerprint("operation", "b", "h", {"x": 1, "y": 2}),
+        fingerprint("operation", "a", "i", {"x": 1, "y": 2}), fingerprint("operation", "a", "h", {"x": 1, "y": 3}),
+        fingerprint("operation", "a", "h", {"x": "1", "y": 2}), fingerprint("operation", "a", "h", {"x": True, "y": 2}),
+    ]  # fmt: skip
+    assert len({base, *others}) == 7

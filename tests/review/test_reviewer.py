@@ -1,0 +1,599 @@
+"""Asking a person: click later, awaited, blocking; rounds; who is first; what is no longer what was shown."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.review.fakes import FakeChannel, click
+from tract_jupyter import Tract
+from tract_jupyter.exceptions import NobodyToAskError, PendingStateError
+from tract_jupyter.hooks import ActionDef, PendingStatus
+from tract_jupyter.review import reviewer as reviewer_module
+from tract_jupyter.review.decision import Answer, Decision
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch):
+    monkeypatch.setattr(reviewer_module, "_HEARTBEAT_SECONDS", 0)
+    monkeypatch.setattr(reviewer_module, "_STORE_POLL_SECONDS", -1)
+
+
+@pytest.fixture
+def ask(tract, spec):
+    """Fires the operation with an action of this code, and puts the person there."""
+
+    def make(code="pending.approve()", *steps, params=None, channel=None, **options):
+        tract.register_operation(
+            spec(actions={"verify": ActionDef("verify", "Look.", params or {}, code)},
+                 fields={"n": {"type": "int", "default": 0}})
+        )  # fmt: skip
+        tract.reviewer.channel = channel or FakeChannel(*steps)
+        return tract.fire("citation_check", review=True, **options)
+
+    return make
+
+
+def pressing(action, **arguments):
+    return lambda ticket: click(ticket, action, **arguments)
+
+
+def decisions(tract):
+    return [event.data for event in reversed(tract.events("decision"))]
+
+
+# --- click later
+
+
+def test_show_stores_it_and_returns_and_a_later_click_is_carried_out(tract, ask):
+    pending = ask()
+    ticket = tract.reviewer.show(pending)
+    assert [stored.pending_id for stored in tract.inbox()] == [pending.pending_id]
+    assert click(ticket, "approve")
+    assert pending.status is PendingStatus.PENDING  # the click itself runs nothing
+    tract.reviewer.channel.run_due()
+    assert pending.status is PendingStatus.APPROVED
+    assert ticket.settled.is_set()
+    assert tract.inbox() == []
+    assert tract.reviewer.channel.shown[-1][1] == "approved"
+    (decision,) = decisions(tract)
+    assert (decision["action"], decision["channel"], decision["pending_id"]) == (
+        "approve",
+        "fake",
+        pending.pending_id,
+    )
+    assert decision["fingerprint"] == pending.fingerprint
+
+
+def test_showing_twice_is_one_request(tract, ask):
+    pending = ask()
+    assert tract.reviewer.show(pending) is tract.reviewer.show(pending)
+    assert len(tract.reviewer.channel.shown) == 1
+    assert len(tract.inbox()) == 1
+
+
+def test_show_again_moves_it_and_old_and_new_panel_are_one_ticket(tract, ask):
+    pending = ask()
+    first = tract.reviewer.show(pending)
+    rebuilt = tract.operations.rebuild(tract.inbox()[0])
+    assert tract.reviewer.show_again(rebuilt) is first
+    assert tract.reviewer.channel.forgotten == [pending.pending_id]
+    click(first, "reject", reason="no")
+    tract.reviewer.channel.run_due()
+    assert pending.rejection_reason == "no"
+
+
+def test_what_is_decided_cannot_be_asked(tract, ask):
+    pending = ask()
+    pending.reject()
+    for again in (tract.reviewer.show, tract.reviewer.decide_now):
+        with pytest.raises(PendingStateError, match="nothing to ask"):
+            again(pending)
+    assert tract.inbox() == []
+
+
+# --- waiting
+
+
+def test_decide(tract, ask):
+    pending = ask("pending.approve()", pressing("reject", reason="no"))
+    decision = asyncio.run(tract.reviewer.decide(pending))
+    assert isinstance(decision, Decision)
+    assert (decision.action, decision.reason, decision.channel) == ("reject", "no", "fake")
+    assert (pending.status, pending.rejection_reason) == ("rejected", "no")
+
+
+def test_decide_now(tract, ask):
+    ran = []
+    pending = ask("pending.approve()", pressing("approve"), execute_fn=ran.append)
+    decision = tract.reviewer.decide_now(pending)
+    assert (decision.action, decision.fingerprint) == ("approve", pending.fingerprint)
+    assert ran == [pending]
+    tract.reviewer.channel.run_due()
+    assert ran == [pending]
+
+
+def test_awaiting_a_pending(tract, ask):
+    pending = ask("pending.approve()", pressing("verify"))
+
+    async def main():
+        return await pending, await pending  # one that is decided is there at once
+
+    assert asyncio.run(main()) == (pending, pending)
+    assert pending.status is PendingStatus.APPROVED
+
+
+def test_the_event_loop_runs_while_it_is_awaited(tract, ask):
+    pending = ask()
+
+    async def main():
+        waiting = asyncio.create_task(tract.reviewer.decide(pending))
+        await tract.reviewer.channel.until_shown()
+        click(tract.reviewer.show(pending), "approve")
+        return await waiting
+
+    assert asyncio.run(main()).action == "approve"
+
+
+def test_a_click_from_another_thread_ends_a_blocking_wait(tract, ask):
+    def step(ticket):
+        thread = threading.Thread(target=click, args=(ticket, "approve"))
+        thread.start()
+        thread.join()
+
+    pending = ask("pending.approve()", step)
+    assert tract.reviewer.decide_now(pending).action == "approve"
+
+
+def test_several_wait_for_one_decision(tract, ask):
+    pending = ask()
+
+    async def main():
+        waiting = [asyncio.create_task(tract.reviewer.decide(pending)) for _ in range(5)]
+        await tract.reviewer.channel.until_shown()
+        click(tract.reviewer.show(pending), "verify")
+        return await asyncio.gather(*waiting)
+
+    assert {decision.action for decision in asyncio.run(main())} == {"verify"}
+    assert len(decisions(tract)) == 1
+
+
+# --- who is first
+
+
+def test_the_first_answer_wins(tract, ask):
+    pending = ask()
+    ticket = tract.reviewer.show(pending)
+    assert click(ticket, "reject") is True
+    assert click(ticket, "approve") is False
+    tract.reviewer.channel.run_due()
+    assert click(ticket, "approve") is False
+    assert pending.status is PendingStatus.REJECTED
+
+
+def test_the_first_answer_wins_from_many_threads(tract, ask):
+    ran = []
+    pending = ask(execute_fn=ran.append)
+    ticket = tract.reviewer.show(pending)
+    barrier = threading.Barrier(16)
+    round_id = ticket.round_id
+
+    def press(number):
+        barrier.wait()
+        taken = ticket.submit(Answer("approve", {}, round_id), f"panel {number}")
+        tract.reviewer.carry_out(ticket)
+        return taken
+
+    with ThreadPoolExecutor(16) as pool:
+        taken = list(pool.map(press, range(16)))
+    assert taken.count(True) == 1
+    assert ran == [pending]
+    (decision,) = decisions(tract)
+    assert decision["channel"] == f"panel {taken.index(True)}"
+
+
+@pytest.mark.parametrize("round_id", ["", "0" * 16, None])
+def test_an_answer_to_another_showing_does_not_count(tract, ask, round_id):
+    pending = ask()
+    ticket = tract.reviewer.show(pending)
+    assert ticket.submit(Answer("approve", {}, round_id), "fake") is False
+    tract.reviewer.channel.run_due()
+    assert pending.status is PendingStatus.PENDING
+
+
+def test_nothing_can_be_submitted_while_an_answer_is_carried_out(tract, ask):
+    taken = []
+
+    def execute(pending):
+        taken.extend(ticket.submit(Answer("approve", {}, r), "fake") for r in ("", ticket.round_id, shown))
+        tract.reviewer.carry_out(ticket)
+
+    ticket = tract.reviewer.show(ask(execute_fn=execute))
+    shown = ticket.round_id
+    click(ticket, "approve")
+    tract.reviewer.channel.run_due()
+    assert taken == [False, False, False]
+
+
+def test_a_stale_round_is_ignored(tract, ask):
+    pending = ask("pending.fields['n'] += 1")
+    ticket = tract.reviewer.show(pending)
+    old = ticket.round_id
+    click(ticket, "verify")
+    tract.reviewer.channel.run_due()
+    assert ticket.submit(Answer("approve", {}, old), "fake") is False
+    assert pending.status is PendingStatus.PENDING
+    assert click(ticket, "approve") is True
+
+
+def test_an_action_that_was_not_offered_is_no_answer(tract, ask):
+    ticket = tract.reviewer.show(ask())
+    for action in ("get_state", "pass_through", "_fail", "nothing", ""):
+        assert click(ticket, action) is False
+    assert click(ticket, "approve") is True
+
+
+# --- rounds
+
+
+def test_arguments_that_do_not_fit_give_a_new_round_with_a_note(tract, ask):
+    pending = ask("pending.reject(str(n))", pressing("verify", n="x"), pressing("verify"), pressing("verify", n=3),
+                  params={"n": "int"})  # fmt: skip
+    tract.operations.registry.get_class("citation_check")
+    tract.reviewer.decide_now(pending)
+    notes = tract.reviewer.channel.notes
+    assert "Nothing was run: verify: 'n' should be a valid integer, got 'x' (str)" in notes[1]
+    assert pending.rejection_reason == "None"  # n may be left out
+    assert len(decisions(tract)) == 1
+
+
+def test_the_inputs_of_an_action_are_offered(tract, ask):
+    pending = ask(params={"n": "int"})
+    (action,) = [a for a in pending.review_request().actions if a.name == "verify"]
+    assert action.parameters.names == ("n",)
+    assert [a.name for a in pending.review_request().actions] == ["verify", "approve", "reject"]
+
+
+def test_an_action_that_leaves_it_open_gives_the_next_round(tract, ask):
+    pending = ask(
+        "print('counting')\npending.fields['n'] += 1",
+        pressing("verify"),
+        pressing("verify"),
+        pressing("approve"),
+    )
+    tract.reviewer.decide_now(pending)
+    assert (pending.status, pending.fields) == ("approved", {"n": 2})
+    prints = [request.fingerprint for request, _ in tract.reviewer.channel.shown[:3]]
+    assert len(set(prints)) == 3
+    assert [d["action"] for d in decisions(tract)] == ["verify", "verify", "approve"]
+    assert [d["fingerprint"] for d in decisions(tract)] == prints
+
+
+def test_what_an_action_prints_is_kept_for_the_panel(tract, ask, capsys):
+    ticket = tract.reviewer.show(ask("print('hello')\nprint('x' * 30_000)"))
+    click(ticket, "verify")
+    tract.reviewer.channel.run_due()
+    assert ticket.output.startswith("hello\nxxx")
+    assert "characters left out" in ticket.output
+    assert len(ticket.output) < 11_000
+    assert capsys.readouterr().out == ""
+
+
+def test_an_action_that_raises_is_failed_and_can_be_retried(tract, ask):
+    code = "n = globals().setdefault('n', []);  n.append(1)\nif len(n) < 2:\n    raise OSError('down')\npending.approve()"
+    pending = ask(code, pressing("verify"), pressing("verify"))
+    tract.reviewer.decide_now(pending)
+    _, second, _ = tract.reviewer.channel.shown
+    assert second[1] == "failed"
+    assert second[0].note.splitlines() == [
+        "<action:citation_check.verify>, line 3: raise OSError('down')", "OSError: down",
+    ]  # fmt: skip
+    assert [event.data["error"] for event in tract.events("failed")] == ["OSError: down"]
+    assert (pending.status, pending.error) == ("approved", None)
+    assert tract.inbox() == []
+
+
+def test_a_failed_one_stays_in_the_inbox_with_its_error(tract, ask):
+    ticket = tract.reviewer.show(ask("raise ValueError('\\ud800')"))
+    click(ticket, "verify")
+    tract.reviewer.channel.run_due()
+    (stored,) = tract.inbox()
+    assert (stored.status, stored.error) == ("failed", "ValueError: \\ud800")
+    click(ticket, "reject")
+    tract.reviewer.channel.run_due()
+    assert tract.inbox() == []
+
+
+def test_what_approval_runs_may_raise_and_be_retried(tract, ask):
+    outcomes = iter([1, 0])
+    pending = ask(
+        "pass", pressing("approve"), pressing("approve"), execute_fn=lambda p: 1 // (1 - next(outcomes))
+    )
+    tract.reviewer.decide_now(pending)
+    assert (pending.status, pending.result) == ("approved", 1)
+    assert len(tract.events("failed")) == 1
+
+
+def test_fields_without_a_json_form_are_put_back(tract, ask):
+    pending = ask("pending.fields['n'] = object()", pressing("verify"), pressing("approve"))
+    tract.reviewer.decide_now(pending)
+    assert pending.fields == {"n": 0}
+    assert "no JSON form" in tract.reviewer.channel.notes[1]
+
+
+def test_interrupted_half_way_is_failed_in_memory_and_in_the_store(tract, ask):
+    def interrupt(pending):
+        raise KeyboardInterrupt
+
+    pending = ask("pass", pressing("approve"), execute_fn=interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        tract.reviewer.decide_now(pending)
+    assert pending.status is PendingStatus.FAILED
+    assert [stored.status for stored in tract.inbox()] == ["failed"]
+    assert tract.reviewer.channel.notes[-1] == "Interrupted before it ended."
+    click(tract.reviewer.show(pending), "reject")
+    tract.reviewer.channel.run_due()
+    assert tract.inbox() == []
+
+
+# --- not what was shown
+
+
+def test_what_changed_after_it_was_shown_does_not_run(tract, ask):
+    ran = []
+    pending = ask(execute_fn=ran.append)
+    ticket = tract.reviewer.show(pending)
+    pending.fields["n"] = 99
+    click(ticket, "approve")
+    tract.reviewer.channel.run_due()
+    assert (ran, pending.status) == ([], PendingStatus.PENDING)
+    request, _ = tract.reviewer.channel.shown[-1]
+    assert "it changed after it was shown" in request.note
+    assert "99" in request.tables[0].rows[0].value
+    assert decisions(tract) == []
+    click(ticket, "approve")  # now that it is what was shown
+    tract.reviewer.channel.run_due()
+    assert ran == [pending]
+
+
+@pytest.mark.parametrize("change", ["replaced", "removed"])
+@pytest.mark.parametrize("action", ["approve", "verify"])
+def test_an_operation_that_was_replaced_or_removed_does_not_run_but_can_be_rejected(
+    tract, ask, spec, change, action
+):
+    ran = []
+    pending = ask("pending.approve()", execute_fn=ran.append)
+    ticket = tract.reviewer.show(pending)
+    if change == "removed":
+        tract.unregister_operation("citation_check")
+    else:
+        tract.propose_operation(spec("pending.approve() ")).approve()
+    click(ticket, action)
+    tract.reviewer.channel.run_due()
+    assert (ran, pending.status) == ([], PendingStatus.PENDING)
+    assert change in tract.reviewer.channel.notes[-1]
+    assert len(tract.inbox()) == 1
+    click(ticket, "reject", reason="outdated")
+    tract.reviewer.channel.run_due()
+    assert (ran, pending.rejection_reason) == ([], "outdated")
+    assert tract.inbox() == []
+
+
+def test_a_proposal_that_was_changed_after_it_was_shown_is_not_activated(tract, spec):
+    tract.reviewer.channel = FakeChannel()
+    pending = tract.propose_operation(spec())
+    ticket = tract.reviewer.show(pending)
+    pending.fields["spec"] = tract.propose_operation(spec("import os")).fields["spec"]
+    click(ticket, "approve")
+    tract.reviewer.channel.run_due()
+    assert tract.operations.registry.operation_names == set()
+
+
+# --- nobody there
+
+
+def test_nobody_to_ask_is_said_at_once_and_it_stands_in_the_inbox(tract, spec):
+    tract.register_operation(spec(fields={}))  # the channel of a tract without a notebook is none
+    pending = tract.fire("citation_check", review=True)
+    with pytest.raises(NobodyToAskError, match="inbox"):
+        tract.reviewer.decide_now(pending)
+    with pytest.raises(NobodyToAskError, match="inbox"):
+        asyncio.run(tract.reviewer.decide(pending))
+    assert [stored.pending_id for stored in tract.inbox()] == [pending.pending_id]
+    assert pending.status is PendingStatus.PENDING
+
+
+def test_a_panel_that_never_says_ready_gives_way_to_the_prompt(tract, ask, monkeypatch):
+    monkeypatch.setattr(reviewer_module, "PROBE_SECONDS", -1)
+    channel = FakeChannel(ready=False)
+    channel.prompts.extend([("verify", {"n": "x"}), ("nothing", {}), ("reject", {"reason": "typed"})])
+    pending = ask(params={"n": "int"}, channel=channel)
+    decision = tract.reviewer.decide_now(pending)
+    assert (decision.channel, pending.rejection_reason) == ("prompt", "typed")
+    assert not channel.prompts
+
+
+def test_no_panel_and_no_input_is_said(tract, ask, monkeypatch):
+    monkeypatch.setattr(reviewer_module, "PROBE_SECONDS", -1)
+    channel = FakeChannel(ready=False)
+    channel.prompts.append(None)
+    pending = ask(channel=channel)
+    with pytest.raises(NobodyToAskError, match="takes no input"):
+        tract.reviewer.decide_now(pending)
+    assert len(tract.inbox()) == 1
+    click(tract.reviewer.show(pending), "approve")
+    channel.run_due()
+    assert pending.status is PendingStatus.APPROVED
+
+
+def test_a_ready_panel_is_not_prompted_for(tract, ask, monkeypatch):
+    monkeypatch.setattr(reviewer_module, "PROBE_SECONDS", -1)
+    pending = ask("pending.approve()", lambda ticket: threading.Timer(0, click, (ticket, "approve")).start())
+    assert tract.reviewer.decide_now(pending).channel == "fake"
+
+
+# --- interrupted
+
+
+def test_an_interrupted_wait_leaves_it_decidable(tract, ask):
+    pending = ask()
+    channel = tract.reviewer.channel
+
+    async def main():
+        waiting = asyncio.create_task(tract.reviewer.decide(pending))
+        await channel.until_shown()
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+    asyncio.run(main())
+    assert len(tract.inbox()) == 1
+    ticket = tract.reviewer.show(pending)
+    assert ticket.waiting == 0
+    assert click(ticket, "approve")
+    channel.run_due()
+    assert pending.status is PendingStatus.APPROVED
+
+
+def test_a_click_just_before_the_interrupt_is_not_lost(tract, ask):
+    pending = ask()
+    channel = tract.reviewer.channel
+
+    async def main():
+        waiting = asyncio.create_task(tract.reviewer.decide(pending))
+        await channel.until_shown()
+        click(tract.reviewer.show(pending), "approve")
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+    asyncio.run(main())
+    assert pending.status is PendingStatus.PENDING
+    channel.run_due()
+    assert pending.status is PendingStatus.APPROVED
+
+
+# --- several processes
+
+
+@pytest.fixture
+def two(tmp_path, spec):
+    """Two tracts on one file, as two kernels have them."""
+    with Tract.open(tmp_path / "t.db") as first:
+        first.register_operation(
+            spec(fields={"n": {"type": "int", "default": 0}},
+                 actions={"write": ActionDef("write", "", {}, "with open(__import__('os').environ['OUT'], 'a') as f:\n"
+                                                              "    f.write('x')\npending.approve()")})
+        )  # fmt: skip
+        with Tract.open(tmp_path / "t.db") as second:
+            first.reviewer.channel, second.reviewer.channel = FakeChannel(), FakeChannel()
+            yield first, second
+
+
+@pytest.fixture
+def out(tmp_path, monkeypatch):
+    monkeypatch.setenv("OUT", str(tmp_path / "out"))
+    return tmp_path / "out"
+
+
+def test_a_decision_of_another_process_is_noticed(two, out):
+    first, second = two
+    pending = first.fire("citation_check", review=True)
+
+    def elsewhere(ticket):
+        other = second.reviewer.show_again(second.operations.rebuild(second.inbox()[0]))
+        click(other, "write")
+        second.reviewer.channel.run_due()
+
+    first.reviewer.channel.steps.append(elsewhere)
+    decision = first.reviewer.decide_now(pending)
+    assert (decision.action, decision.channel) == ("approved", "store")
+    assert pending.status is PendingStatus.APPROVED
+    assert first.reviewer.channel.notes[-1] == "Decided in another process."
+    assert out.read_text() == "x"
+    assert first.inbox() == second.inbox() == []
+
+
+def test_whoever_is_second_runs_nothing_however_often_they_click(two, out):
+    first, second = two
+    pending = first.fire("citation_check", review=True)
+    mine = first.reviewer.show(pending)
+    other = second.reviewer.show_again(second.operations.rebuild(second.inbox()[0]))
+    click(other, "write")
+    click(mine, "write")
+    second.reviewer.channel.run_due()
+    first.reviewer.channel.run_due()
+    assert first.reviewer.channel.notes[-1] == "Somebody else decided this first."
+    click(mine, "write")
+    first.reviewer.channel.run_due()
+    assert out.read_text() == "x"
+    assert pending.status is PendingStatus.APPROVED
+    assert [event.data["action"] for event in first.events("decision")] == ["write"]
+
+
+def test_a_round_that_was_renumbered_after_the_others_decision_runs_nothing(two, out):
+    first, second = two
+    mine = first.reviewer.show(first.fire("citation_check", review=True))
+    other = second.reviewer.show_again(second.operations.rebuild(second.inbox()[0]))
+    click(other, "write")
+    second.reviewer.channel.run_due()
+    click(mine, "reject", reason=3)  # does not fit: a new round
+    first.reviewer.channel.run_due()
+    click(mine, "write")
+    first.reviewer.channel.run_due()
+    assert out.read_text() == "x"
+
+
+def test_what_the_inbox_rebuilds_runs_exactly_once(two, out):
+    first, second = two
+    first.reviewer.show(first.fire("citation_check", {"n": 7}, review=True, triggered_by="a test"))
+    (stored,) = second.inbox()
+    rebuilt = second.operations.rebuild(stored)
+    assert (rebuilt.fields, rebuilt.triggered_by, rebuilt.pending_id) == (
+        {"n": 7},
+        "a test",
+        stored.pending_id,
+    )
+    click(second.reviewer.show_again(rebuilt), "write")
+    second.reviewer.channel.run_due()
+    stale = second.operations.rebuild(stored)  # from a listing of the inbox made before
+    ticket = second.reviewer.show_again(stale)
+    click(ticket, "write")
+    second.reviewer.channel.run_due()
+    assert out.read_text() == "x"
+    assert stale.status is PendingStatus.APPROVED
+
+
+def test_a_proposal_can_be_approved_in_another_process(two, spec):
+    first, second = two
+    first.reviewer.show(first.propose_operation(spec(name="fresh"), triggered_by="a model"))
+    (stored,) = second.inbox()
+    pending = second.operations.rebuild(stored)
+    assert pending.title == "Activate operation fresh"
+    click(second.reviewer.show_again(pending), "approve")
+    second.reviewer.channel.run_due()
+    assert "fresh" in second.operations.registry.operation_names
+
+
+def test_what_lives_in_the_other_process_is_not_rebuilt(two):
+    from tract_jupyter.exceptions import PendingError
+
+    first, second = two
+    first.reviewer.show(first.fire("citation_check", review=True, execute_fn=lambda p: None))
+    with pytest.raises(PendingError, match="kernel that asked"):
+        second.operations.rebuild(second.inbox()[0])
+
+
+def test_it_survives_the_process_that_asked(tmp_path, spec, out):
+    with Tract.open(tmp_path / "t.db") as t:
+        t.register_operation(spec(fields={}, code=f"open({str(out)!r}, 'a').write('x')\npending.approve()"))
+        t.reviewer.show(t.fire("citation_check", review=True))
+    with Tract.open(tmp_path / "t.db") as t:
+        t.reviewer.channel = FakeChannel()
+        click(t.reviewer.show_again(t.operations.rebuild(t.inbox()[0])), "approve")
+        t.reviewer.channel.run_due()
+        assert t.inbox() == []
+        assert t.status().waiting == 0

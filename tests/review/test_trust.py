@@ -1,0 +1,103 @@
+"""The secret that signs approvals."""
+
+from __future__ import annotations
+
+import stat
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tract_jupyter.exceptions import TrustError
+from tract_jupyter.review.trust import Trust
+
+
+@pytest.fixture
+def trust(data_dir):
+    return Trust()
+
+
+def test_sign_and_verify(trust):
+    signature = trust.sign("kind", "text")
+    assert len(signature) == 64
+    assert trust.verify("kind", "text", signature)
+    assert Trust().verify("kind", "text", signature)
+    assert not trust.verify("kind", "text ", signature)
+    assert not trust.verify("other", "text", signature)
+    assert not trust.verify("kind", "text", signature[:-1])
+    assert not trust.verify("kind", "text", "")
+    assert not trust.verify("kind", "text", "é" * 64)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX modes")
+def test_the_secret_is_made_for_this_user_alone(trust, data_dir):
+    assert trust.secret_file == data_dir / "tract_jupyter" / "secret"
+    trust.sign("kind", "text")
+    assert stat.S_IMODE(trust.secret_file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(trust.secret_file.parent.stat().st_mode) == 0o700
+    assert len(trust.secret_file.read_bytes()) == 32
+    assert list(trust.secret_file.parent.iterdir()) == [trust.secret_file]
+
+
+def test_verifying_makes_no_secret(trust):
+    assert not trust.verify("kind", "text", "0" * 64)
+    assert not trust.secret_file.exists()
+
+
+def test_secrets_differ(tmp_path):
+    one, two = Trust(tmp_path / "one"), Trust(tmp_path / "two")
+    assert one.sign("k", "t") != two.sign("k", "t")
+    assert not two.verify("k", "t", one.sign("k", "t"))
+
+
+@pytest.mark.parametrize("content", [b"", b"short", b"x" * 31])
+def test_a_damaged_secret_is_refused(trust, content):
+    trust.sign("kind", "text")
+    trust.secret_file.write_bytes(content)
+    for use in (lambda: trust.sign("k", "t"), lambda: trust.verify("k", "t", "0" * 64)):
+        with pytest.raises(TrustError, match="damaged; delete it"):
+            use()
+    assert trust.secret_file.read_bytes() == content
+
+
+def test_a_secret_that_cannot_be_read_is_said(tmp_path):
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(TrustError, match="cannot be read"):
+        Trust(tmp_path / "folder").sign("k", "t")
+
+
+def test_a_secret_that_cannot_be_made_is_said(tmp_path):
+    (tmp_path / "file").write_text("")
+    trust = Trust(tmp_path / "file" / "secret")
+    with pytest.raises(TrustError, match="JUPYTER_DATA_DIR|cannot be read"):
+        trust.sign("k", "t")
+
+
+def test_many_make_it_at_once_and_agree(tmp_path):
+    barrier = threading.Barrier(12)
+
+    def sign(_):
+        barrier.wait()
+        return Trust(tmp_path / "made" / "secret").sign("kind", "text")
+
+    with ThreadPoolExecutor(12) as pool:
+        assert len(set(pool.map(sign, range(12)))) == 1
+    assert [file.name for file in (tmp_path / "made").iterdir()] == ["secret"]
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    return Trust(tmp_path_factory.mktemp("shared") / "secret")
+
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+
+
+@given(text=TEXTS, other=TEXTS)
+def test_a_signature_fits_one_text_only(shared, text, other):
+    signature = shared.sign("kind", text)
+    assert shared.verify("kind", text, signature)
+    assert shared.verify("kind", other, signature) is (other == text)

@@ -1,0 +1,346 @@
+"""Which files and addresses can be opened, and what is told about the others."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import sqlalchemy
+
+from tract_jupyter import Tract
+from tract_jupyter.exceptions import (
+    StoreClosedError,
+    StoreCorruptError,
+    StoreError,
+    StoreLockedError,
+    StoreReadOnlyError,
+    StoreVersionError,
+)
+
+
+@pytest.fixture
+def store(tmp_path):
+    """A store with one commit, closed."""
+    path = tmp_path / "store.db"
+    with Tract.open(path) as tract:
+        tract.user("first")
+    return path
+
+
+def texts(tract):
+    return [message.content for message in tract.compile().messages]
+
+
+def assert_refused(path, error, match, **options):
+    """Opening fails so, and neither the file nor its folder is changed."""
+    before, beside = path.read_bytes(), sorted(path.parent.iterdir())
+    with pytest.raises(error, match=match) as caught:
+        Tract.open(path, **options)
+    assert type(caught.value) is error
+    assert str(path) in str(caught.value)
+    assert path.read_bytes() == before
+    assert sorted(path.parent.iterdir()) == beside
+
+
+# --- what can be opened
+
+
+def test_the_folder_is_made(tmp_path):
+    path = tmp_path / "new" / "folder" / "store.db"
+    with Tract.open(str(path)) as tract:
+        tract.user("x")
+        assert tract.location == tract.status().location == str(path)
+    assert path.exists()
+
+
+def test_an_empty_file_becomes_a_store(tmp_path):
+    path = tmp_path / "empty.db"
+    path.touch()
+    with Tract.open(path) as tract:
+        tract.user("x")
+    with Tract.open(path) as tract:
+        assert texts(tract) == ["x"]
+
+
+def test_a_store_is_in_wal_mode_and_leaves_one_file(store):
+    with closing(sqlite3.connect(store)) as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert [path.name for path in store.parent.iterdir() if path.is_file()] == ["store.db"]
+
+
+def test_a_file_by_its_url(store):
+    with Tract.open(url=f"sqlite:///{store}") as tract:
+        assert texts(tract) == ["first"]
+        assert tract.location == f"sqlite:///{store}"
+
+
+@pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:"])
+def test_a_memory_url_is_one_store_for_all_threads(url):
+    with Tract.open(url=url) as tract:
+        tract.user("x")
+        seen = []
+        thread = threading.Thread(target=lambda: seen.extend(texts(tract)))
+        thread.start()
+        thread.join()
+        assert seen == ["x"]
+
+
+@pytest.mark.parametrize(
+    "name", ["with space.db", "per%cent.db", "que?ry.db", "#hash.db", "é中.db", "file:x.db"]
+)
+def test_any_file_name_is_taken_as_it_is(tmp_path, name):
+    with Tract.open(tmp_path / name) as tract:
+        tract.user("x")
+    assert (tmp_path / name).is_file()
+
+
+# --- what cannot
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"not a database at all, but long enough to be read as one" * 100,
+        b"x",
+        b"short note\n" * 20,
+        b"\0" * 5000,
+    ],
+)
+def test_garbage_is_refused(tmp_path, data):
+    path = tmp_path / "garbage.db"
+    path.write_bytes(data)
+    assert_refused(path, StoreCorruptError, "no valid SQLite database")
+
+
+def test_somebody_elses_database_is_refused(tmp_path):
+    path = tmp_path / "other.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE customers (name TEXT)")
+        connection.commit()
+    assert_refused(path, StoreCorruptError, "no tract store .tables: customers")
+
+
+@pytest.mark.parametrize("version", ["2", "999"])
+def test_a_newer_store_is_refused(store, version):
+    set_version(store, version)
+    assert_refused(store, StoreVersionError, f"store version {version}.*upgrade")
+
+
+@pytest.mark.parametrize("version", ["", "new", "²", "-1", None])
+def test_a_store_without_a_version_is_refused(store, version):
+    set_version(store, version)
+    assert_refused(store, StoreCorruptError, "does not say which version")
+
+
+def set_version(store, version):
+    with closing(sqlite3.connect(store)) as connection:
+        if version is None:
+            connection.execute("DELETE FROM tract_meta WHERE key = 'schema_version'")
+        else:
+            connection.execute("UPDATE tract_meta SET value = ? WHERE key = 'schema_version'", (version,))
+        connection.commit()
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def test_a_folder_is_refused(tmp_path):
+    with pytest.raises(StoreError, match="cannot be opened"):
+        Tract.open(tmp_path)
+
+
+def test_a_file_in_the_folders_place_is_refused(tmp_path):
+    (tmp_path / "file").write_text("x")
+    for path in (tmp_path / "file" / "store.db", tmp_path / "file" / "deeper" / "store.db"):
+        with pytest.raises(StoreError, match="folder of .* cannot be made"):
+            Tract.open(path)
+    assert (tmp_path / "file").read_text() == "x"
+
+
+@pytest.mark.parametrize("url", [
+    "", "nonsense", "nonsense://x", "sqlite", "postgresql://host:port/name", "postgresql+nodriver://host/name",
+])  # fmt: skip
+def test_a_bad_url_is_refused(url):
+    with pytest.raises(StoreError, match="URL|driver"):
+        Tract.open(url=url)
+
+
+def test_a_missing_file_by_read_only_url_is_refused(tmp_path):
+    with pytest.raises(StoreError, match="cannot be opened"):
+        Tract.open(url=f"sqlite:///file:{tmp_path}/none.db?mode=ro&uri=true")
+    assert not (tmp_path / "none.db").exists()
+
+
+@pytest.mark.parametrize(
+    "url", ["nodialect://me:hunter2@host/name", "me:hunter2@host", "postgresql://me:hunter2@host:x/n"]
+)
+def test_a_password_is_not_shown(url):
+    with pytest.raises(StoreError) as caught:
+        Tract.open(url=url)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_the_location_of_a_database_does_not_show_its_password(monkeypatch):
+    def no_server(*_, **__):
+        return sqlalchemy.create_engine("sqlite://", poolclass=sqlalchemy.StaticPool)
+
+    monkeypatch.setattr("tract_jupyter.storage.database.create_engine", no_server)
+    with Tract.open(url="postgresql://me:hunter2@host/name") as tract:
+        assert tract.location == tract.status().location == "postgresql://me:***@host/name"
+
+
+# --- locked
+
+
+def test_a_locked_store_is_read_but_not_written(store):
+    with Tract.open(store, lock_timeout=0.01) as tract, closing(sqlite3.connect(store)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        for write in (
+            lambda: tract.user("x"),
+            lambda: tract.branch("topic"),
+            lambda: tract.switch("main"),
+            lambda: tract.annotate("main", "skip"),
+        ):
+            with pytest.raises(StoreLockedError, match="locked by another process; nothing was written"):
+                write()
+        assert texts(tract) == ["first"]
+        assert tract.status().commit_count == 1
+        other.rollback()
+        assert [branch.name for branch in tract.list_branches()] == ["main"]
+        tract.user("second")
+        assert texts(tract) == ["first", "second"]
+
+
+def test_a_locked_store_can_be_opened(store):
+    with closing(sqlite3.connect(store)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with Tract.open(store, lock_timeout=0.01) as tract:
+            assert texts(tract) == ["first"]
+
+
+def test_a_file_locked_for_all_is_refused(tmp_path):
+    path = tmp_path / "locked.db"
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("PRAGMA locking_mode=EXCLUSIVE")
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(StoreLockedError, match="locked"):
+            Tract.open(path, lock_timeout=0.01)
+
+
+def test_a_new_file_that_another_is_about_to_write_is_refused_in_our_words(tmp_path):
+    # reading is possible here, so that making it a store is what fails
+    path = tmp_path / "new.db"
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreLockedError, match="locked"):
+            Tract.open(path, lock_timeout=0.01)
+
+
+# --- read-only
+
+
+def test_a_read_only_store_is_read_but_not_written(store):
+    before = store.read_bytes()
+    with Tract.open(url=f"sqlite:///file:{store}?mode=ro&uri=true") as tract:
+        head = tract.head
+        assert texts(tract) == ["first"]
+        assert len(tract.log()) == tract.status().commit_count == 1
+        for write in (
+            lambda: tract.user("x"),
+            lambda: tract.branch("topic"),
+            lambda: tract.annotate("main", "skip"),
+        ):
+            with pytest.raises(StoreReadOnlyError, match="cannot be written; nothing was changed"):
+                write()
+        assert (tract.head, texts(tract)) == (head, ["first"])
+    assert store.read_bytes() == before
+
+
+def test_another_tract_cannot_be_made_in_a_read_only_store(store):
+    with pytest.raises(StoreReadOnlyError):
+        Tract.open(url=f"sqlite:///file:{store}?mode=ro&uri=true", tract_id="other")
+
+
+READ_ONLY = """
+import os, sys
+from tract_jupyter import Tract
+from tract_jupyter.exceptions import StoreReadOnlyError
+with Tract.open() as tract:  # imports everything, as another user may not read the interpreter's files
+    tract.user("x"), tract.compile()
+if os.geteuid() == 0:  # permissions do not bind root
+    os.setuid(65534)
+with Tract.open(sys.argv[1]) as tract:
+    assert [message.content for message in tract.compile().messages] == ["first"]
+    try:
+        tract.user("second")
+    except StoreReadOnlyError:
+        print("refused")
+"""
+
+
+@pytest.fixture
+def public_store(store):
+    """The store in a folder that every user can enter; pytest's own are for their owner."""
+    with tempfile.TemporaryDirectory(prefix="tract-read-only-") as folder:
+        Path(folder).chmod(0o777)
+        yield Path(shutil.copy(store, folder))
+        Path(folder).chmod(0o777)
+
+
+@pytest.mark.parametrize("folder_mode", [0o777, 0o555])
+def test_a_store_without_write_permission_is_read_but_not_written(public_store, folder_mode):
+    before = public_store.read_bytes()
+    public_store.chmod(0o444)
+    public_store.parent.chmod(folder_mode)
+    command = [sys.executable, "-c", READ_ONLY, str(public_store)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.stdout.strip(), done.returncode) == ("refused", 0), done.stderr
+    assert public_store.read_bytes() == before
+
+
+# --- closed
+
+
+def test_a_closed_tract_says_so(store):
+    tract = Tract.open(store)
+    tract.close()
+    tract.close()
+    for use in (
+        tract.log,
+        tract.compile,
+        tract.status,
+        tract.list_branches,
+        lambda: tract.user("x"),
+        lambda: tract.head,
+    ):
+        with pytest.raises(StoreClosedError, match=r"was closed; open it again"):
+            use()
+    with Tract.open(store) as again:
+        assert texts(again) == ["first"]
+
+
+def test_a_closed_store_in_memory_is_gone():
+    tract = Tract.open()
+    tract.close()
+    with pytest.raises(StoreClosedError):
+        tract.user("x")
+
+
+def test_leaving_the_block_closes_also_after_an_error(store):
+    with pytest.raises(ZeroDivisionError), Tract.open(store) as tract:
+        raise ZeroDivisionError
+    with pytest.raises(StoreClosedError):
+        tract.log()
+
+
+def test_a_failed_opening_leaves_no_connection(store):
+    set_version(store, "99")
+    for _ in range(3):
+        with pytest.raises(StoreVersionError):
+            Tract.open(store)
+    assert [path.name for path in store.parent.iterdir() if path.is_file()] == ["store.db"]

@@ -1,0 +1,266 @@
+"""The rules of the design about layers, sizes and docstrings, held for every file of the package."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import tract_jupyter
+
+ROOT = Path(tract_jupyter.__file__).parent
+FILES = sorted(ROOT.rglob("*.py"))
+OWN = ROOT / "__init__.py"  # the package's own file imports everything, lazily
+
+# the higher may import the lower; of two parts in one layer, one may import the other
+LAYERS = [
+    {"notebook"}, {"agents", "orchestrator", "policy"}, {"runs", "scripts"}, {"toolkit"}, {"hooks", "review"},
+    {"history"}, {"engine"}, {"storage"}, {"models", "protocols", "exceptions"},
+]  # fmt: skip
+BOTTOM = LAYERS[-1]
+ASIDE = {"analysis", "llm", "prompts"}  # these need only the bottom; what is above `engine` may use them
+PARTS = set().union(*LAYERS) | ASIDE | {"tract"}
+NOTEBOOK_ONLY = {"IPython", "ipykernel", "ipywidgets", "anywidget"}
+
+
+def level(part):
+    return next(number for number, layer in enumerate(LAYERS) if part in layer)
+
+
+def part_of(module):
+    """`hooks` for `tract_jupyter.hooks.bus`; empty for the package's own names, such as `__version__`."""
+    part = [*module.split("."), ""][1]
+    return part if part in PARTS else ""
+
+
+def may_import(importer, imported):
+    """Whether one part of the package may import another."""
+    if imported in BOTTOM | {"", importer}:
+        return True
+    if importer == "tract":
+        return imported != "notebook"
+    if importer in BOTTOM | ASIDE:
+        return False
+    if imported in ASIDE:
+        return level(importer) < level("engine")
+    if imported == "tract":
+        return importer == "notebook"
+    return level(importer) <= level(imported)
+
+
+def is_type_checking(node):
+    return isinstance(node, ast.If) and ast.unparse(node.test) in {"TYPE_CHECKING", "typing.TYPE_CHECKING"}
+
+
+def imports(tree):
+    """(module, whether at runtime) for each import of a file."""
+
+    def visit(node, runtime):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, runtime) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            if node.module == "tract_jupyter":
+                homes = tract_jupyter._HOME  # `from tract_jupyter import Tract` imports the module of Tract
+                names = (alias.name for alias in node.names)
+                yield from ((homes.get(name, f"tract_jupyter.{name}"), runtime) for name in names)
+            yield node.module, runtime
+        elif is_type_checking(node):
+            for child in node.body:
+                yield from visit(child, runtime=False)
+            for child in node.orelse:
+                yield from visit(child, runtime)
+        else:
+            for child in ast.iter_child_nodes(node):
+                yield from visit(child, runtime)
+
+    return list(visit(tree, runtime=True))
+
+
+@cache
+def parsed(path):
+    return ast.parse(path.read_text())
+
+
+def name_of(path):
+    return str(path.relative_to(ROOT))
+
+
+def part_of_file(path):
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def in_every_file(rule):
+    """Make one test of a rule about files."""
+
+    def test():
+        assert len(FILES) > 100
+        for path in FILES:
+            rule(path)
+
+    return test
+
+
+def test_the_rules_themselves():
+    assert may_import("notebook", "tract")
+    assert may_import("toolkit", "hooks")
+    assert may_import("hooks", "analysis")
+    assert may_import("tract", "agents")
+    assert may_import("storage", "models")
+    for importer, imported in [("hooks", "toolkit"), ("hooks", "tract"), ("engine", "analysis"), ("analysis", "storage"),
+                               ("tract", "notebook"), ("models", "storage"), ("storage", "engine"),
+                               ("llm", "analysis")]:  # fmt: skip
+        assert not may_import(importer, imported), (importer, imported)
+
+
+def test_imports_are_found_where_they_are():
+    tree = ast.parse(
+        "import a\nfrom b.c import d\nif TYPE_CHECKING:\n    import e\nelse:\n    import f\n"
+        "def g():\n    import h\ntry:\n    from tract_jupyter import notebook, Tract\nexcept ImportError: pass"
+    )
+    assert imports(tree) == [("a", True), ("b.c", True), ("e", False), ("f", True), ("h", True),
+                             ("tract_jupyter.notebook", True), ("tract_jupyter.tract", True), ("tract_jupyter", True)]  # fmt: skip
+
+
+def test_every_part_has_its_place():
+    assert {part_of_file(path) for path in FILES} <= PARTS | {"__init__"}
+
+
+@in_every_file
+def test_imports_go_down_the_layers_only(path):
+    importer = part_of_file(path)
+    wrong = [
+        module
+        for module, runtime in imports(parsed(path))
+        if runtime
+        and path != OWN
+        and module.startswith("tract_jupyter.")
+        and not may_import(importer, part_of(module))
+    ]
+    assert not wrong
+
+
+def test_of_two_parts_in_a_layer_only_one_imports_the_other():
+    pairs = {
+        (part_of_file(path), part_of(module))
+        for path in FILES
+        for module, runtime in imports(parsed(path))
+        if runtime and module.startswith("tract_jupyter.") and part_of_file(path) not in BOTTOM
+    }
+    assert not {(one, other) for one, other in pairs if one < other and (other, one) in pairs}
+
+
+@in_every_file
+def test_types_come_from_anywhere_but_the_notebook(path):
+    # a name that only the type checker reads makes no cycle; yet nothing below may know of the notebook
+    modules = {part_of(module) for module, _ in imports(parsed(path)) if module.startswith("tract_jupyter.")}
+    if part_of_file(path) not in {"notebook", "__init__"}:
+        assert "notebook" not in modules
+
+
+@in_every_file
+def test_types_that_are_imported_exist(path):
+    from importlib import import_module
+    from importlib.util import find_spec
+
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tract_jupyter."):
+            assert find_spec(node.module), f"{node.module} does not exist"
+            home = import_module(node.module)
+            for alias in node.names:
+                assert hasattr(home, alias.name) or find_spec(f"{node.module}.{alias.name}"), alias.name
+
+
+@in_every_file
+def test_only_the_notebook_knows_jupyter(path):
+    used = {module.partition(".")[0] for module, runtime in imports(parsed(path)) if runtime}
+    if part_of_file(path) != "notebook":
+        assert not used & NOTEBOOK_ONLY
+
+
+@in_every_file
+def test_files_are_short(path):
+    assert len(path.read_text().splitlines()) <= 500
+
+
+def functions():
+    return [
+        (f"{name_of(path)}:{node.name}", node)
+        for path in FILES
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+
+
+def length(node):
+    """Lines of a function without its docstring."""
+    documented = ast.get_docstring(node) is not None
+    docstring = node.body[0].end_lineno - node.body[0].lineno + 1 if documented else 0
+    return node.end_lineno - node.lineno + 1 - docstring
+
+
+def test_functions_are_short():
+    lengths = {name: length(node) for name, node in functions()}
+    assert not {name: lines for name, lines in lengths.items() if lines > 60}
+    long = [name for name, lines in lengths.items() if lines > 40]
+    assert len(long) <= len(lengths) // 100, long
+    assert sorted(lengths.values())[len(lengths) // 2] <= 10
+
+
+def undocumented(tree, prefix=""):
+    for node in tree.body:
+        if isinstance(
+            node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+        ) and not node.name.startswith("_"):
+            if ast.get_docstring(node) is None and "override" not in map(ast.unparse, node.decorator_list):
+                yield prefix + node.name
+            if isinstance(node, ast.ClassDef):
+                yield from undocumented(node, f"{node.name}.")
+
+
+@in_every_file
+def test_everything_public_is_documented(path):
+    tree = parsed(path)
+    if tree.body:  # an empty __init__.py only makes a folder a package
+        assert ast.get_docstring(tree), "the module has no docstring"
+    assert not list(undocumented(tree))
+
+
+def test_public_names_resolve():
+    for name in tract_jupyter.__all__:
+        assert getattr(tract_jupyter, name) is not None
+    assert set(tract_jupyter.__all__) <= set(dir(tract_jupyter))
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        tract_jupyter.Nothing  # noqa: B018
+
+
+def loaded_by(code):
+    command = [sys.executable, "-c", f"import sys\n{code}\nprint(*sorted(sys.modules))"]
+    return set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
+
+
+def test_importing_the_package_imports_nothing_heavy():
+    heavy = {
+        "sqlalchemy",
+        "pydantic",
+        "IPython",
+        "ipywidgets",
+        "ipykernel",
+        "anywidget",
+        "tiktoken",
+        "traitlets",
+    }
+    assert not loaded_by("import tract_jupyter") & heavy
+
+
+def test_a_tract_needs_no_jupyter():
+    assert not loaded_by("from tract_jupyter import Tract; Tract.open().user('x')") & NOTEBOOK_ONLY
+
+
+def test_opening_a_tract_does_not_load_a_tokenizer_that_has_no_vocabulary(tmp_path, monkeypatch):
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
+    assert "tiktoken" not in loaded_by("from tract_jupyter import Tract; Tract.open().user('x')")

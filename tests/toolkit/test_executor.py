@@ -1,0 +1,322 @@
+"""The one way to run a tool: validation, permission, errors as data; schemas that keep their promise."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import Any, Literal
+
+import jsonschema
+import pytest
+
+from tests.review.fakes import FakeChannel, click
+from tract_jupyter.exceptions import SpecError, ToolDeniedError
+from tract_jupyter.toolkit import Permission, ToolBridge, ToolDefinition, Traits
+from tract_jupyter.toolkit.stubs import make_stub
+
+
+@pytest.fixture
+def ran():
+    return []
+
+
+@pytest.fixture
+def write(add, ran):
+    def write(path: str, text: str = "") -> str:
+        """Write a file."""
+        ran.append((path, text))
+        return "written"
+
+    return add(write, traits=Traits(destructive=True))
+
+
+def test_arguments_are_checked_before_the_handler_runs(tract, write, ran):
+    for arguments in (
+        {},
+        {"path": 1},
+        {"path": "x", "txt": ""},
+        {"path": "x", "text": None},
+        [],
+        None,
+        {1: 2},
+    ):
+        result = tract.executor.execute("write", arguments)
+        assert (result.success, result.denied, ran) == (False, False, [])
+        assert result.error
+        assert str(result).startswith("Error: ")
+
+
+def test_every_problem_is_told(tract, write):
+    assert tract.executor.execute("write", {"txt": 1, "text": 2}).error == (
+        "'path' is missing (str); 'text' should be a valid string, got 2 (int); "
+        "'txt' is unknown. Did you mean 'text'? It takes path, text."
+    )
+
+
+def test_success(tract, write, ran):
+    result = tract.executor.execute("write", {"path": "a"})
+    assert (result.success, result.output, result.error, result.tool_name) == (True, "written", "", "write")
+    assert str(result) == "written"
+    assert ran == [("a", "")]
+
+
+@pytest.mark.parametrize("name", ["wirte", "", None, 3])
+def test_an_unknown_tool(tract, write, name):
+    result = tract.executor.execute(name, {})
+    assert result.success is False
+    assert "no tool" in result.error
+
+
+def test_handlers_get_their_own_copy_of_defaults(tract, add):
+    def f(seen: list[int] = []) -> list[int]:  # noqa: B006 # that is the point
+        seen.append(1)
+        return seen
+
+    add(f)
+    assert [tract.tools.f(), tract.tools.f(), tract.tools.f([5])] == [[1], [1], [5, 1]]
+
+
+def test_a_function_whose_parameters_have_no_names_is_no_tool():
+    def f(*args, **kwargs):
+        pass
+
+    with pytest.raises(SpecError, match="needs a name"):
+        ToolDefinition.from_function(f)
+
+
+def test_a_default_that_does_not_fit_is_refused():
+    def f(x: int = "3"):  # type: ignore[assignment]
+        pass
+
+    with pytest.raises(SpecError, match="is no int"):
+        ToolDefinition.from_function(f)
+
+
+# --- who calls
+
+
+def test_the_user_is_not_asked(tract, write, ran):
+    assert tract.executor.execute("write", {"path": "a"}).success
+    assert tract.inbox() == []
+
+
+@pytest.mark.parametrize("actor", ["script:ab12", "agent:1", "orchestrator", ""])
+def test_what_a_model_wrote_may_read_and_is_asked_about_the_rest(tract, search, write, ran, actor):
+    bridge = ToolBridge(tract.executor, actor=actor)
+    assert bridge.call("web_search", {"query": "x"})
+    with pytest.raises(ToolDeniedError, match="nobody can be asked"):
+        bridge.call("write", {"path": "a"})
+    assert ran == []
+    (stored,) = tract.inbox()
+    assert (stored.title, stored.actor, stored.fields) == (
+        "Call tool write",
+        actor,
+        {"path": "a", "text": ""},
+    )
+    assert stored.resumable is False
+
+
+def answering(action, **arguments):
+    return FakeChannel(lambda ticket: click(ticket, action, **arguments))
+
+
+def test_a_person_allows_exactly_this_call(tract, write, ran):
+    tract.reviewer.channel = answering("approve")
+    bridge = ToolBridge(tract.executor, actor="agent:1")
+    stub = make_stub("write", write, bridge)
+    assert stub("a", text="b") == "written"
+    assert ran == [("a", "b")]
+    request, _ = tract.reviewer.channel.shown[0]
+    assert (request.title, request.summary) == ("Call tool write", "Write a file.")
+    assert "agent:1" in request.why
+    assert [(row.name, row.value) for row in request.tables[0].rows] == [("path", "'a'"), ("text", "'b'")]
+    tract.reviewer.channel = answering("reject")  # the next call is asked about anew
+    with pytest.raises(ToolDeniedError):
+        stub("a", text="b")
+    assert len(ran) == 1
+    assert [event.data["action"] for event in tract.events("decision")] == ["reject", "approve"]
+
+
+@pytest.mark.parametrize(("reason", "words"), [("not there", "not there"), ("", "a person said no")])
+def test_a_person_denies(tract, write, ran, reason, words):
+    tract.reviewer.channel = answering("reject", reason=reason)
+    with pytest.raises(ToolDeniedError, match=words) as caught:
+        ToolBridge(tract.executor, actor="agent:1").call("write", {"path": "a"})
+    assert (caught.value.tool, caught.value.arguments, ran) == ("write", {"path": "a"}, [])
+
+
+def test_arguments_are_checked_before_anybody_is_asked(tract, write):
+    tract.reviewer.channel = FakeChannel()
+    result = tract.executor.execute("write", {"path": 3}, actor="agent:1")
+    assert (result.success, result.denied, tract.reviewer.channel.shown) == (False, False, [])
+
+
+def test_arguments_that_changed_after_they_were_shown_are_not_used(tract, write, ran):
+    def change(ticket):
+        ticket.pending.fields["path"] = "/etc/passwd"
+        click(ticket, "approve")
+
+    tract.reviewer.channel = FakeChannel(change, lambda ticket: click(ticket, "reject"))
+    result = tract.executor.execute("write", {"path": "a"}, actor="agent:1")
+    assert (result.denied, ran) == (True, [])
+
+
+@pytest.mark.parametrize("actor", ["user", "agent:1"])
+def test_a_policy_that_denies(tract, write, ran, actor):
+    tract.executor.policy = lambda tool, who: Permission.DENY if tool.traits.destructive else Permission.ALLOW
+    with pytest.raises(ToolDeniedError, match=f"policy denies 'write' to {actor}"):
+        ToolBridge(tract.executor, actor=actor).call("write", {"path": "a"})
+    assert (ran, tract.inbox()) == ([], [])
+    assert ToolBridge(tract.executor, actor=actor).call("status", {})
+
+
+def test_a_policy_that_asks_the_user_too(tract, write, ran):
+    tract.executor.policy = lambda tool, actor: Permission.ASK
+    tract.reviewer.channel = answering("approve")
+    assert tract.tools.write("a") == "written"
+
+
+def test_a_policy_that_raises_lets_nothing_through(tract, write, ran):
+    tract.executor.policy = lambda tool, actor: 1 / 0
+    assert tract.executor.execute("write", {"path": "a"}).success is False
+    assert ran == []
+
+
+# --- operations as tools
+
+
+def test_a_rejected_operation_is_a_denied_call(tract, spec):
+    tract.register_operation(spec())
+    tract.on("citation_check", lambda p: p.verify(True))
+    with pytest.raises(ToolDeniedError, match="Missing 1 URLs"):
+        tract.tools.fire_citation_check(["u"])
+    assert tract.tools.fire_citation_check([]) == {
+        "operation": "citation_check", "status": "approved", "fields": {"urls": [], "verified": True}, "result": None,
+    }  # fmt: skip
+
+
+def test_an_operation_that_nobody_decides_is_asked_about(tract, spec):
+    tract.register_operation(spec(unhandled="ask"))
+    tract.reviewer.channel = answering("verify", strict=False)
+    assert tract.tools.fire_citation_check(["u"])["fields"]["verified"] is True
+    tract.reviewer.channel = FakeChannel(reachable=False)
+    result = tract.executor.execute("fire_citation_check", {"urls": ["u"]})
+    assert "NobodyToAskError" in result.error
+    assert len(tract.inbox()) == 1
+
+
+def test_an_operation_is_gated_for_a_model(tract, spec):
+    tract.register_operation(spec())
+    result = tract.executor.execute("fire_citation_check", {"urls": []}, actor="agent:1")
+    assert result.denied
+    assert tract.hook_log == []
+
+
+# --- schemas
+
+
+def examples(schema: dict[str, Any]) -> Any:
+    """A value that fits a schema."""
+    if "enum" in schema or "const" in schema:
+        return schema.get("const", schema.get("enum", [None])[0])
+    if "anyOf" in schema:
+        return examples(schema["anyOf"][0])
+    return {
+        "string": "x",
+        "integer": 1,
+        "number": 1.5,
+        "boolean": True,
+        "array": [],
+        "object": {},
+        "null": None,
+    }[schema["type"]]
+
+
+SPECIAL = {
+    "commit": {"content": {"content_type": "dialogue", "role": "user", "text": "hello"}},
+    "get_commit": {"commit_hash": "HEAD"},
+    "annotate": {"target_hash": "HEAD", "priority": "pinned"},
+    "branch": {"name": "topic"},
+    "switch": {"target": "main"},
+}
+
+
+def test_every_tool_can_be_called_as_its_schema_says(tract, spec):
+    tract.register_operation(spec())
+    tract.user("first")
+    for tool in tract.as_tools(format="anthropic"):
+        name, schema = tool["name"], tool["input_schema"]
+        jsonschema.Draft202012Validator.check_schema(schema)
+        given = {key: examples(schema["properties"][key]) for key in schema["required"]}
+        arguments = SPECIAL.get(name, given)
+        jsonschema.validate(arguments, schema)
+        result = tract.executor.execute(name, json.loads(json.dumps(arguments)))
+        assert result.success, result.error
+        json.dumps(result.output)
+        wrong = {**arguments, "surplus": 1}
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(wrong, schema)
+        assert not tract.executor.execute(name, wrong).success
+        for key in schema["required"]:
+            missing = {k: v for k, v in arguments.items() if k != key}
+            assert not tract.executor.execute(name, missing).success
+
+
+def test_as_tools_in_both_shapes(tract, search):
+    openai = {tool["function"]["name"]: tool for tool in tract.as_tools()}
+    anthropic = {tool["name"]: tool for tool in tract.as_tools(format="anthropic")}
+    assert set(openai) == set(anthropic) == set(tract.executor.tools())
+    assert openai["web_search"] == {
+        "type": "function",
+        "function": {
+            "name": "web_search",
+            "description": "Search the web.",
+            "parameters": anthropic["web_search"]["input_schema"],
+        },
+    }
+    assert anthropic["web_search"]["input_schema"] == {
+        "type": "object",
+        "properties": {
+            "query": {"type": "string", "description": "What to look for."},
+            "limit": {"type": "integer", "description": "How many.", "default": 10},
+            "sites": {
+                "anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "null"}],
+                "description": "Where.",
+            },
+        },
+        "required": ["query"],
+        "additionalProperties": False,
+    }
+
+
+def test_schemas_of_unions_and_literals_are_not_flattened(add):
+    def f(a: int | None, b: Literal["x", "y"], c: dict[str, list[int]], d: Any = None) -> None:
+        pass
+
+    properties = add(f).parameters.json_schema["properties"]
+    assert properties["a"] == {"anyOf": [{"type": "integer"}, {"type": "null"}]}
+    assert properties["b"] == {"type": "string", "enum": ["x", "y"]}
+    assert properties["c"] == {
+        "type": "object",
+        "additionalProperties": {"type": "array", "items": {"type": "integer"}},
+    }
+    assert properties["d"] == {}
+
+
+def test_tools_can_be_called_from_many_threads(tract):
+    errors = []
+
+    def work():
+        try:
+            for _ in range(5):
+                tract.tools.commit({"content_type": "dialogue", "role": "user", "text": "x"})
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert tract.tools.status()["commit_count"] == 20
