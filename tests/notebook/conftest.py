@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -77,12 +78,18 @@ class Kernel:
     client: Any
     texts: list[str] = field(default_factory=list)
 
-    def run(self, cell: str, *, allow_stdin: bool = False) -> Result:
-        """Run a cell to its end; `allow_stdin=False` is what headless runners say."""
+    def run(self, cell: str, *, typed: tuple[str, ...] = ()) -> Result:
+        """Run a cell to its end. Without anything `typed` at its prompts, it takes no input, as in headless runners."""
         parts: list[dict[str, Any]] = []
+        answers = deque(typed)
         reply = self.client.execute_interactive(
-            cell, allow_stdin=allow_stdin, timeout=60, output_hook=parts.append
+            cell,
+            allow_stdin=bool(typed),
+            timeout=60,
+            output_hook=parts.append,
+            stdin_hook=lambda _: self.client.input(answers.popleft()),
         )
+        assert not answers, "it did not ask for all that was to be typed"
         text, html = "", ""
         for message in parts:
             content = message["content"]

@@ -46,10 +46,10 @@ class FakeChannel:
     def forget(self, ticket: Ticket) -> None:
         self.forgotten.append(ticket.pending.pending_id)
 
-    def is_ready(self, ticket: Ticket) -> bool:
+    def panel_may_answer(self, ticket: Ticket, waited: float) -> bool:
         return self.ready
 
-    def prompt(self, ticket: Ticket) -> Answer | None:
+    def prompt(self, ticket: Ticket, *, may_wait: bool = False) -> Answer | None:
         answer = self.prompts.popleft()
         return None if answer is None else Answer(*answer, ticket.round_id)
 

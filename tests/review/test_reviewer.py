@@ -406,8 +406,7 @@ def test_nobody_to_ask_is_said_at_once_and_it_stands_in_the_inbox(tract, spec):
     assert pending.status is PendingStatus.PENDING
 
 
-def test_a_panel_that_never_says_ready_gives_way_to_the_prompt(tract, ask, monkeypatch):
-    monkeypatch.setattr(reviewer_module, "PROBE_SECONDS", -1)
+def test_a_panel_that_never_says_ready_gives_way_to_the_prompt(tract, ask):
     channel = FakeChannel(ready=False)
     channel.prompts.extend([("verify", {"n": "x"}), ("nothing", {}), ("reject", {"reason": "typed"})])
     pending = ask(params={"n": "int"}, channel=channel)
@@ -416,8 +415,7 @@ def test_a_panel_that_never_says_ready_gives_way_to_the_prompt(tract, ask, monke
     assert not channel.prompts
 
 
-def test_no_panel_and_no_input_is_said(tract, ask, monkeypatch):
-    monkeypatch.setattr(reviewer_module, "PROBE_SECONDS", -1)
+def test_no_panel_and_no_input_is_said(tract, ask):
     channel = FakeChannel(ready=False)
     channel.prompts.append(None)
     pending = ask(channel=channel)
@@ -429,8 +427,7 @@ def test_no_panel_and_no_input_is_said(tract, ask, monkeypatch):
     assert pending.status is PendingStatus.APPROVED
 
 
-def test_a_ready_panel_is_not_prompted_for(tract, ask, monkeypatch):
-    monkeypatch.setattr(reviewer_module, "PROBE_SECONDS", -1)
+def test_a_ready_panel_is_not_prompted_for(tract, ask):
     pending = ask("pending.approve()", lambda ticket: threading.Timer(0, click, (ticket, "approve")).start())
     assert tract.reviewer.decide_now(pending).channel == "fake"
 

@@ -6,10 +6,10 @@ The same pending can be decided four ways with the same effect: by Python (`p.ap
 
 from __future__ import annotations
 
+import secrets
 import traceback
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
-from uuid import uuid4
 
 from tract_jupyter.exceptions import PendingStateError, SpecError, nearest
 from tract_jupyter.hooks import introspection
@@ -67,7 +67,7 @@ class Pending:
         self.fields = fields
         self.triggered_by = triggered_by
         self.actor = actor
-        self.pending_id = uuid4().hex[:16]
+        self.pending_id = secrets.token_hex(8)
         self.created_at = datetime.now(UTC)
         self.status = PendingStatus.PENDING
         self.rejection_reason = ""

@@ -17,3 +17,7 @@ def await_waiting_cells(lines: list[str]) -> list[str]:
         return lines
     cell = "".join(lines)[match.end() :]
     return [f"await get_ipython().run_cell_magic('tract_operation', {match['line'].strip()!r}, {cell!r})\n"]
+
+
+# IPython's word for: not while a terminal asks whether the cell is complete; it would be, after its first line.
+await_waiting_cells.has_side_effects = True  # type: ignore[attr-defined]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
+import secrets
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 from IPython.core.error import StdinNotImplementedError
 from IPython.display import display, update_display
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from tract_jupyter.review.decision import Answer
     from tract_jupyter.review.ticket import Ticket
 
+PROBE_SECONDS = 3.0
+"""How long a panel's front end has to say that it is there, before a prompt takes its place."""
+
 _logger = logging.getLogger(__name__)
 
 
@@ -30,7 +33,9 @@ class _Shown:
 
     def __init__(self, panel: Panel | None) -> None:
         self.panel = panel
-        self.display_id = uuid4().hex
+        self.printed_round = ""
+        """The round that stands on the terminal in full, and need not be printed again for the prompt."""
+        self.display_id = secrets.token_hex(16)
         self.context = contextvars.copy_context()  # of the cell, so that later output belongs to it
 
 
@@ -65,18 +70,20 @@ class NotebookChannel:
         """Show the request in a new place the next time; the old panel stays as it is, and its clicks still count."""
         self._shown.pop(ticket.pending.pending_id, None)
 
-    def is_ready(self, ticket: Ticket) -> bool:
-        """Whether the panel's script has run somewhere and reached this kernel."""
+    def panel_may_answer(self, ticket: Ticket, waited: float) -> bool:
+        """Whether the panel's script has run somewhere and reached this kernel, or still has time to."""
         shown = self._shown.get(ticket.pending.pending_id)
-        return shown is not None and shown.panel is not None and bool(shown.panel.ready)
+        if shown is None or shown.panel is None:
+            return False
+        return bool(shown.panel.ready) or waited < PROBE_SECONDS
 
-    def prompt(self, ticket: Ticket) -> Answer | None:
+    def prompt(self, ticket: Ticket, *, may_wait: bool = False) -> Answer | None:
         """Ask by `input()`."""
         if not self._front_end.takes_input:
             return None
         try:
-            print(request_text(ticket.request))  # noqa: T201 # the prompt is a conversation on stdout
-            return ask(ticket)
+            self._print_request(ticket)
+            return ask(ticket, may_wait=may_wait)
         except (StdinNotImplementedError, EOFError):
             return None
 
@@ -93,11 +100,18 @@ class NotebookChannel:
         self._tasks.add(task)  # the loop itself keeps only a weak reference
         task.add_done_callback(self._tasks.discard)
 
+    def _print_request(self, ticket: Ticket) -> None:
+        shown = self._shown.get(ticket.pending.pending_id)
+        if shown is None or shown.printed_round != ticket.round_id:
+            print(request_text(ticket))  # noqa: T201 # a terminal's display; a prompt's conversation
+        if shown is not None:
+            shown.printed_round = ticket.round_id
+
     def _put_up(self, ticket: Ticket) -> None:
         front_end = self._front_end
         if not front_end.has_kernel:
             self._shown[ticket.pending.pending_id] = _Shown(None)
-            print(record_text(ticket))  # noqa: T201 # a terminal's display
+            self._print_request(ticket)
             return
         panel = None
         if front_end.takes_input or front_end.in_callback:  # headless: a live panel would never be clicked

@@ -200,6 +200,8 @@ def _details(event: Event) -> str:
         return f"{data['action']}: {data['title']}{reason} ({data['channel']}, {data['fingerprint'][:16]})"
     if event.event_type == "operation.activated":
         return f"{data['spec']['name']} version {data['spec']['version']}"
+    if event.event_type == "rejected":
+        return f"{data['action']} rejected it, because: {data['reason'] or 'no reason given'}"
     if event.event_type == "failed":
         return f"{data['action']}: {data['error']}"
     return ", ".join(f"{key}={str(value)[:80]}" for key, value in data.items() if value is not None)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.completer import SimpleCompletion, context_matcher
 
 from tract_jupyter.exceptions import TractError
-from tract_jupyter.notebook.commands import COMMANDS
 from tract_jupyter.notebook.namespace import LazyTools, LazyTract
 
 if TYPE_CHECKING:
@@ -70,6 +69,8 @@ def _arguments(session: Session, line: str) -> _Found | None:
 def _words(session: Session, magic: str, parts: list[str]) -> Iterable[tuple[str, str]]:
     if magic == "%tract":
         if len(parts) == 1:
+            from tract_jupyter.notebook.commands import COMMANDS
+
             return [(name, "command") for name in COMMANDS]
         waiting = _operations(session, quarantined=True) if parts[0] == "review" else []
         return [(name, "operation") for name in waiting]

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 
+from tract_jupyter.notebook.markup import heading
+
 _TEXT_WIDTH = 80
 
 
@@ -22,11 +24,7 @@ class Grid:
 
     def to_html(self) -> str:
         """The table as HTML, everything escaped."""
-        title = (
-            f"<div class='tract-heading' role='heading' aria-level='4'>{html.escape(self.title)}</div>"
-            if self.title
-            else ""
-        )
+        title = heading(self.title, 4) if self.title else ""
         head = "".join(f"<th{self._css(h)} scope='col'>{html.escape(h)}</th>" for h in self.heads)
         body = "".join(f"<tr>{''.join(map(self._cell, self.heads, row))}</tr>" for row in self.rows)
         return f"{title}<table class='tract-grid'><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
@@ -67,7 +65,9 @@ class View:
         """The view as HTML, everything escaped."""
         lines = "".join(f"<p>{html.escape(line)}</p>" for line in self.lines)
         grids = "".join(grid.to_html() for grid in self.grids if grid.rows)
-        return f"<style>{_style()}</style><div class='tract-view'><div class='tract-title' role='heading' aria-level='3'>{html.escape(self.title)}</div>{lines}{grids}</div>"
+        return (
+            f"<style>{_style()}</style><div class='tract-view'>{heading(self.title, 3)}{lines}{grids}</div>"
+        )
 
     def to_text(self) -> str:
         """The view in plain text."""

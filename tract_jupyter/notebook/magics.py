@@ -1,4 +1,7 @@
-"""`%tract`, `%%tract_operation`, `%tract_fire`."""
+"""`%tract`, `%%tract_operation`, `%tract_fire`.
+
+Each imports what it runs when it runs: `%load_ext` must stay quick.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,6 @@ from IPython.core.magic_arguments import argument, magic_arguments, parse_argstr
 from IPython.display import display
 
 from tract_jupyter.exceptions import ToolExecutionError, TractError
-from tract_jupyter.notebook.arguments import parse_fire
-from tract_jupyter.notebook.commands import run_command
-from tract_jupyter.notebook.define import define
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,6 +60,8 @@ class TractMagics(Magics):
         %tract review N   look at a stored operation that is not active
         %tract help       all of this
         """
+        from tract_jupyter.notebook.commands import run_command
+
         view = run_command(self._session, line)
         if view is not None:
             display(view)
@@ -104,6 +106,8 @@ class TractMagics(Magics):
         With --json or --yaml the body is the dict form, as a model emits it: name, description,
         fields {name: {type, description, default}}, actions {name: {description, params, required, defaults, code}}.
         """
+        from tract_jupyter.notebook.define import define
+
         options = parse_argstring(self.tract_operation, line)
         # a line in front, so that every line number is that of the whole cell
         return define(
@@ -129,6 +133,8 @@ class TractMagics(Magics):
         Values are Python literals, JSON, $variables or bare words. The panel can be answered later, too;
         `await` the pending to wait for the decision: p = %tract_fire citation_check urls=[] --review, then await p
         """
+        from tract_jupyter.notebook.arguments import parse_fire
+
         given = parse_fire(line, self._session.shell.user_ns)
         tract = self._session.tract
         pending = tract.fire(given.operation, given.fields, review=given.review, triggered_by="%tract_fire")

@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from tract_jupyter.review.ticket import Ticket
 
 
-def ask(ticket: Ticket) -> Answer:
-    """Ask on stdin and return the answer."""
+def ask(ticket: Ticket, *, may_wait: bool = False) -> Answer | None:
+    """Ask on stdin and return the answer; with `may_wait`, None for "not now"."""
     round_id = ticket.round_id
-    action = _ask_action(ticket.request.actions)
+    action = _ask_action(ticket.request.actions, may_wait=may_wait)
+    if action is None:
+        return None
     arguments = {}
     for parameter in action.parameters:
         value = _ask_value(parameter)
@@ -28,15 +30,17 @@ def ask(ticket: Ticket) -> Answer:
     return Answer(action.name, arguments, round_id)
 
 
-def _ask_action(actions: tuple[ReviewAction, ...]) -> ReviewAction:
-    names = {action.name: action for action in actions}
+def _ask_action(actions: tuple[ReviewAction, ...], *, may_wait: bool) -> ReviewAction | None:
+    names = {action.label.lower(): action for action in actions}
+    later = " (Enter: later, in %tract inbox)" if may_wait else ""
     while True:
-        given = input(f"{' / '.join(names)}? ").strip().lower()
-        chosen = [name for name in names if name == given] or [
-            n for n in names if given and n.startswith(given)
-        ]
-        if len(chosen) == 1:
-            return names[chosen[0]]
+        given = input(f"{' / '.join(names)}?{later} ").strip().lower()
+        if not given and may_wait:
+            return None
+        exact = [action for label, action in names.items() if given in (label, action.name)]
+        begun = [action for label, action in names.items() if given and label.startswith(given)]
+        if len(exact or begun) == 1:
+            return (exact or begun)[0]
         print("Type one of the names, or as much of it as tells it from the others.")  # noqa: T201
 
 

@@ -27,6 +27,7 @@ class Reviewable(Protocol):
     triggered_by: str | None
     fields: dict[str, Any]
     error: str | None
+    rejection_reason: str
     created_at: datetime
     executed_at: datetime | None
     result: Any
@@ -81,12 +82,12 @@ class Channel(Protocol):
         """Show the request in a new place the next time."""
         ...
 
-    def is_ready(self, ticket: Ticket) -> bool:
-        """Whether a front end has said that it can answer this request."""
+    def panel_may_answer(self, ticket: Ticket, waited: float) -> bool:
+        """Whether to go on waiting for a panel, `waited` seconds after the first showing, rather than prompt."""
         ...
 
-    def prompt(self, ticket: Ticket) -> Answer | None:
-        """Ask by `input()`; None where the front end takes no input."""
+    def prompt(self, ticket: Ticket, *, may_wait: bool = False) -> Answer | None:
+        """Ask by `input()`; None where the front end takes no input, or if the person may wait, and would rather."""
         ...
 
     def later(self, ticket: Ticket, run: Callable[[], None]) -> None:
@@ -109,11 +110,11 @@ class NoChannel:
     def forget(self, ticket: Ticket) -> None:
         """It was nowhere."""
 
-    def is_ready(self, ticket: Ticket) -> bool:  # noqa: ARG002
-        """Never."""
+    def panel_may_answer(self, ticket: Ticket, waited: float) -> bool:  # noqa: ARG002
+        """There is none."""
         return False
 
-    def prompt(self, ticket: Ticket) -> Answer | None:  # noqa: ARG002
+    def prompt(self, ticket: Ticket, *, may_wait: bool = False) -> Answer | None:  # noqa: ARG002
         """No input."""
         return None
 

@@ -84,9 +84,12 @@ class Ledger:
         }
         with self._database.write() as connection:
             self._rows.update(connection, pending.pending_id, **values)
+            what = {"pending_id": pending.pending_id, "action": action}
             if pending.status is PendingStatus.FAILED:
-                data = {"pending_id": pending.pending_id, "action": action, "error": pending.error}
-                self._events.append(connection, "failed", pending.actor, data)
+                self._events.append(connection, "failed", pending.actor, {**what, "error": pending.error})
+            elif pending.status is PendingStatus.REJECTED and action != "reject":  # by the action's own code
+                rejected = {**what, "reason": pending.rejection_reason}
+                self._events.append(connection, "rejected", pending.actor, rejected)
 
     def renumber(self, ticket: Ticket) -> None:
         """Number the ticket's next round."""

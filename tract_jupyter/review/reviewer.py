@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from tract_jupyter.review.dispatch import Dispatcher
     from tract_jupyter.review.ledger import Ledger
 
-PROBE_SECONDS = 3.0
-"""How long a panel's front end has to say that it is there, before a prompt takes its place."""
-
 _HEARTBEAT_SECONDS = 0.02  # a bare await cannot be interrupted in a kernel, so waiting is many short sleeps
 _STORE_POLL_SECONDS = 0.5
 
@@ -46,20 +43,23 @@ class Reviewer:
     def show(self, pending: Reviewable) -> Ticket:
         """Store the request and put it up; whoever answers first, now or later, decides.
 
+        Where nothing can be clicked later, at a terminal, it is asked at once, and may be left for later.
+
         Raises:
             PendingStateError: it is decided already.
         """
-        known = pending.pending_id in self._tickets
         ticket = self._ticket(pending)
-        if not known:
-            self.channel.show(ticket)
+        if not ticket.is_shown:
+            self._put_up(ticket)
+            self._prompt_at_once(ticket)
         return ticket
 
     def show_again(self, pending: Reviewable) -> Ticket:
         """Put a request of the inbox on display; one that this process showed before moves to the current cell."""
         ticket = self._ticket(pending)
         self.channel.forget(ticket)
-        self.channel.show(ticket)
+        self._put_up(ticket)
+        self._prompt_at_once(ticket)
         return ticket
 
     async def decide(self, pending: Reviewable) -> Decision:
@@ -103,6 +103,10 @@ class Reviewer:
             self._tickets[pending.pending_id] = ticket
         return ticket
 
+    def _put_up(self, ticket: Ticket) -> None:
+        self.channel.show(ticket)
+        ticket.is_shown = True
+
     def _on_answer(self, ticket: Ticket) -> None:
         if not ticket.waiting:
             self.channel.later(ticket, lambda: self.carry_out(ticket))
@@ -115,7 +119,9 @@ class Reviewer:
                 f"{pending.title!r} needs a decision, and nobody can be asked here (no panel, no input). It waits in "
                 "the inbox: '%tract inbox' in a notebook on this store shows it"
             )
-        ticket = self.show(pending)
+        ticket = self._ticket(pending)
+        if not ticket.is_shown:
+            self._put_up(ticket)
         ticket.waiting += 1
         try:
             yield ticket
@@ -130,11 +136,7 @@ class Reviewer:
         while not ticket.settled.is_set():
             self.carry_out(ticket)
             now = time.monotonic()
-            if (
-                now - started > PROBE_SECONDS
-                and not ticket.settled.is_set()
-                and not self.channel.is_ready(ticket)
-            ):
+            if not ticket.settled.is_set() and not self.channel.panel_may_answer(ticket, now - started):
                 self._prompt(ticket)
             if now - polled > _STORE_POLL_SECONDS:
                 polled = now
@@ -146,10 +148,20 @@ class Reviewer:
         answer = self.channel.prompt(ticket)
         if answer is None:
             raise NobodyToAskError(
-                f"{ticket.request.title!r} needs a decision, but no panel answered within {PROBE_SECONDS:g} s and this "
-                "front end takes no input. Decide it in '%tract inbox' of a live notebook, then run the cell again"
+                f"{ticket.request.title!r} needs a decision, but no panel is live here and this front end "
+                "takes no input. Decide it in '%tract inbox' of a live notebook, then run the cell again"
             )
         ticket.submit(answer, "prompt")
+
+    def _prompt_at_once(self, ticket: Ticket) -> None:
+        while not ticket.settled.is_set() and not self.channel.panel_may_answer(ticket, 0.0):
+            answer = self.channel.prompt(ticket, may_wait=True)
+            if answer is None:
+                return
+            ticket.waiting += 1  # carried out here, and not in a task of its own
+            ticket.submit(answer, "prompt")
+            ticket.waiting -= 1
+            self.carry_out(ticket)
 
     def _look_at_store(self, ticket: Ticket) -> None:
         """Another process may have decided. While this one carries an answer out, the store says nothing new."""

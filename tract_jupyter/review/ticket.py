@@ -34,6 +34,7 @@ class Ticket:
         self.on_answer = on_answer
         self.waiting = 0
         """How many pieces of code wait for the decision; without any, the answer is carried out on its own."""
+        self.is_shown = False
         self.settled = threading.Event()
         self.last_decision: Decision | None = None
         self.round_number = 0

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select
-from sqlalchemy.dialects import postgresql, sqlite
 
 from tract_jupyter.exceptions import StoreCorruptError
 from tract_jupyter.models.canonical import canonical_json, sha256
@@ -18,7 +19,7 @@ from tract_jupyter.storage.schema import blobs, commit_annotations, commits
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sqlalchemy import CTE, Connection, Row, Table
+    from sqlalchemy import CTE, Connection, Row
 
 
 class CommitRows:
@@ -29,7 +30,7 @@ class CommitRows:
 
     def insert(self, connection: Connection, info: CommitInfo, payload: bytes) -> None:
         """Add a commit and its content, each unless it is there: what has the same hash is the same thing."""
-        add_blob, add_commit = _ADD[connection.dialect.name]
+        add_blob, add_commit = _adding(connection.dialect.name)
         connection.execute(add_blob, {"content_hash": info.content_hash, "payload": payload})
         connection.execute(add_commit, _row(info))
 
@@ -86,14 +87,11 @@ class CommitRows:
         return (commits.c.tract_id == self.tract_id,)
 
 
-def _ignoring_known(dialect: Any, table: Table) -> Any:
-    return dialect.insert(table).inline().on_conflict_do_nothing()
-
-
-_ADD: Final = {
-    dialect.__name__.rpartition(".")[2]: (_ignoring_known(dialect, blobs), _ignoring_known(dialect, commits))
-    for dialect in (postgresql, sqlite)
-}
+@cache
+def _adding(dialect_name: str) -> tuple[Any, Any]:
+    """The two statements that add a blob and a commit and ignore known ones; each dialect imports slowly."""
+    dialect = import_module(f"sqlalchemy.dialects.{dialect_name}")
+    return tuple(dialect.insert(table).inline().on_conflict_do_nothing() for table in (blobs, commits))
 
 
 def _walk(head: str, oldest: Any) -> CTE:

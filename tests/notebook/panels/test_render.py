@@ -166,7 +166,7 @@ def test_the_form_has_an_input_for_each_parameter(tract):
 
 
 def test_the_prompt_shows_code_findings_and_values(ticket):
-    text = request_text(ticket().request)
+    text = request_text(ticket())
     assert "os.system(x)" in text
     assert re.search(r"critical TJ101", text)
     assert "def act(pending, n: int):" in text

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from pygments.lexers import get_lexer_by_name
 from pygments.token import STANDARD_TYPES, Token
 
+from tract_jupyter.notebook.markup import heading
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -42,11 +44,8 @@ def code_html(block: CodeBlock) -> str:
     if len(lines) > _SHOWN_LINES:
         rows.append(_row("", f"… {len(lines) - _SHOWN_LINES:,} more lines", "tract-header"))
     label = f"{block.title}: code, {len(lines)} lines, {len(block.findings)} findings"
-    description = (
-        f' <span class="tract-about">{html.escape(block.description)}</span>' if block.description else ""
-    )
     return (
-        f'<div class="tract-heading" role="heading" aria-level="4">{html.escape(block.title)}{description}</div>'
+        f"{heading(block.title, 4, block.description)}"
         f'<div class="tract-code" tabindex="0" role="region" aria-label="{html.escape(label)}">{"".join(rows)}</div>'
     )
 

@@ -7,14 +7,16 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
+from tract_jupyter.notebook.markup import heading
 from tract_jupyter.notebook.panels.code import code_html
 from tract_jupyter.review.request import show_value
 
 if TYPE_CHECKING:
-    from tract_jupyter.review.request import ReviewRequest, ValueTable
+    from tract_jupyter.review.request import ValueTable
     from tract_jupyter.review.ticket import Ticket
 
 SHORT_FINGERPRINT = 16
+_RESULT_CHARACTERS = 2_000
 
 
 @cache
@@ -32,13 +34,9 @@ def body_html(ticket: Ticket) -> str:
     parts += [code_html(block) for block in request.code]
     parts += [_table_html(table) for table in request.tables]
     if ticket.output:
-        parts.append(
-            f'<div class="tract-heading" role="heading" aria-level="4">Printed</div><pre class="tract-output">{html.escape(ticket.output)}</pre>'
-        )
+        parts.append(_output_html("Printed", ticket.output))
     if ticket.pending.result is not None and not ticket.status.is_open:
-        parts.append(
-            f'<div class="tract-heading" role="heading" aria-level="4">Result</div><pre class="tract-output">{html.escape(_result(ticket))}</pre>'
-        )
+        parts.append(_output_html("Result", show_value(ticket.pending.result, _RESULT_CHARACTERS)))
     if request.note:
         parts.append(f'<pre class="tract-note">{html.escape(request.note)}</pre>')
     parts.append(f'<p class="tract-foot">{html.escape(_foot_text(ticket))}</p>')
@@ -47,10 +45,10 @@ def body_html(ticket: Ticket) -> str:
 
 def record_html(ticket: Ticket) -> str:
     """A self-contained page part: what was asked, and who decided what, when, on which fingerprint."""
-    title, status = html.escape(ticket.request.title), ticket.status.value
+    title, status = ticket.request.title, ticket.status.value
     return (
         f'<style>{asset("record.css")}</style><section class="tract-panel" data-testid="tract-record" '
-        f'data-status="{status}" aria-label="{title}"><header><div class="tract-title" role="heading" aria-level="3">{title}</div>'
+        f'data-status="{status}" aria-label="{html.escape(title)}"><header>{heading(title, 3)}'
         f'<span class="tract-badge">{status}</span></header>{body_html(ticket)}</section>'
     )
 
@@ -71,9 +69,10 @@ def record_text(ticket: Ticket) -> str:
     return "\n".join(line for line in lines if line)
 
 
-def request_text(request: ReviewRequest) -> str:
-    """What a prompt shows before it asks: everything, code included."""
-    lines = [f"── {request.title} ──", request.summary, request.why]
+def request_text(ticket: Ticket) -> str:
+    """What a terminal shows, and a prompt before it asks: everything, code included."""
+    request = ticket.request
+    lines = [f"[{ticket.status}] {request.title}", request.summary, request.why]
     for block in request.code:
         lines += ["", block.title, f"      {block.header}" if block.header else ""]
         by_line: dict[int, list[str]] = {}
@@ -101,7 +100,7 @@ def _table_html(table: ValueTable) -> str:
         )
     head = "".join(f'<th scope="col">{h}</th>' for h in heads)
     return (
-        f'<div class="tract-heading" role="heading" aria-level="4">{html.escape(table.title)}</div><table class="tract-table"><thead><tr>{head}</tr></thead>'
+        f'{heading(table.title, 4)}<table class="tract-table"><thead><tr>{head}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table>"
     )
 
@@ -113,9 +112,10 @@ def _foot_text(ticket: Ticket) -> str:
     if decision is None:
         return pinned
     when = decision.decided_at.astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
-    reason = f": {decision.reason}" if decision.reason else ""
+    given = decision.reason or ticket.pending.rejection_reason
+    reason = f": {given}" if given else ""
     return f"{decision.action} by {decision.decided_by} ({decision.channel}), {when}{reason} · {pinned}"
 
 
-def _result(ticket: Ticket) -> str:
-    return show_value(ticket.pending.result, 2_000)
+def _output_html(title: str, text: str) -> str:
+    return f'{heading(title, 4)}<pre class="tract-output">{html.escape(text)}</pre>'
