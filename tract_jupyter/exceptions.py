@@ -38,6 +38,8 @@ import os
 import traceback
 from typing import TYPE_CHECKING, Any
 
+from tract_jupyter.models.text import brief_repr
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
@@ -216,13 +218,5 @@ def _place(frame: traceback.FrameSummary) -> str:
 
 
 def _shorten(arguments: Mapping[str, Any], limit: int = 120) -> str:
-    text = ", ".join(f"{key}={_clip(value)}" for key, value in arguments.items())
-    return text if len(text) <= limit else text[: limit - 1] + "…"
-
-
-def _clip(value: Any, limit: int = 60) -> str:
-    # a slice first: the repr of a huge string is as huge
-    if isinstance(value, str | bytes):
-        value = value[: limit + 1]
-    text = repr(value)
+    text = ", ".join(f"{key}={brief_repr(value)}" for key, value in arguments.items())
     return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -80,7 +80,7 @@ def describe_api(pending: Pending) -> str:
     ]
     lines += ["", "## Actions", ""]
     for name in _offered(pending):
-        signature = action_parameters(type(pending), name).signature()
+        signature = action_parameters(type(pending), name).signature_text()
         lines.append(f"- `{name}{signature}`: {_summary(type(pending), name)}")
     return "\n".join(lines)
 

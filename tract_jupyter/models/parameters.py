@@ -18,6 +18,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from typing_extensions import TypedDict
 
 from tract_jupyter.exceptions import ParameterError, SpecError, nearest
+from tract_jupyter.models.text import brief_repr, safe_repr
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -46,6 +47,11 @@ class Parameter:
     def optional(self) -> bool:
         """Whether it may be left out without a value of its own taking its place: the default is None."""
         return self.default is None
+
+    @property
+    def default_text(self) -> str:
+        """` = <default>`, or nothing if a value must be given."""
+        return "" if self.required else f" = {safe_repr(self.default)}"
 
     @property
     def accepted(self) -> Any:
@@ -149,6 +155,11 @@ class Parameters:
         items += [inspect.Parameter(p.name, kind, default=p.default, annotation=p.annotation) for p in self]
         return inspect.Signature(items)
 
+    def signature_text(self, *leading: str) -> str:
+        """The signature as a person writes it: `(pending, strict: bool = False)`."""
+        given = [f"{p.name}: {type_text(p.annotation)}" + p.default_text for p in self]
+        return f"({', '.join([*leading, *given])})"
+
     def _check_defaults(self) -> None:
         for p in self:
             if p.required:
@@ -157,7 +168,7 @@ class Parameters:
                 TypeAdapter(p.accepted, config=None).validate_python(p.default, strict=True)
             except ValidationError:
                 raise SpecError(
-                    f"{self.subject}: the default {p.default!r} of {p.name!r} is no {type_text(p.annotation)}"
+                    f"{self.subject}: the default {brief_repr(p.default)} of {p.name!r} is no {type_text(p.annotation)}"
                 ) from None
 
     def _problems(self, error: ValidationError) -> list[str]:
@@ -182,7 +193,7 @@ class Parameters:
             return f"{name!r} is no name; names are strings"
         place = repr(name) + "".join(f"[{part!r}]" for part in loc[1:] if _is_data(part))
         wanted = message.removeprefix("Input should be ").replace("Input should", "should")
-        return f"{place} should be {wanted}, got {_brief(value)}"
+        return f"{place} should be {wanted}, got {brief_repr(value)} ({type(value).__name__})"
 
 
 def _validated(p: Parameter) -> Any:
@@ -230,21 +241,8 @@ def type_text(annotation: Any) -> str:
     return text[len("Optional[") : -1] + " | None" if text.startswith("Optional[") else text
 
 
-def safe_repr(value: Any) -> str:
-    """The repr of anything: of an integer of a million digits or an object whose repr raises, what it is."""
-    try:
-        return repr(value)
-    except Exception:  # noqa: BLE001 # it may raise anything
-        return f"<{type(value).__name__} that cannot be shown>"
-
-
 def _is_data(part: int | str) -> bool:
     # pydantic puts the branch of a union into the location, as 'list[str]' or 'int'
     return isinstance(part, int) or (
         not any(mark in part for mark in "[]()") and part not in {"str", "int", "none"}
     )
-
-
-def _brief(value: Any) -> str:
-    text = safe_repr(value[:60] if isinstance(value, str | bytes | list) else value)
-    return f"{text[:60]}{'…' if len(text) > 60 else ''} ({type(value).__name__})"  # noqa: PLR2004

@@ -123,7 +123,7 @@ def _tools(session: Session, rest: list[str]) -> View:
     _no_arguments("tools", rest)
     rows = tuple(
         (
-            f"{session.config.tools_name}.{tool.name}{tool.parameters.signature()}".replace("typing.", ""),
+            f"{session.config.tools_name}.{tool.name}{tool.parameters.signature_text()}",
             "reads" if tool.traits.read_only else "writes",
             tool.description.partition("\n")[0],
         )

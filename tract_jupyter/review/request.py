@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from tract_jupyter.models.parameters import safe_repr
+from tract_jupyter.models.text import safe_repr
 
 if TYPE_CHECKING:
     from tract_jupyter.analysis.findings import Finding

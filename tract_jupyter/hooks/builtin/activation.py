@@ -107,10 +107,8 @@ def spec_diff(old: OperationSpec, new: OperationSpec) -> str:
 def _readable(spec: OperationSpec) -> list[str]:
     lines = [f"operation {spec.name}  version {spec.version}  unhandled={spec.unhandled}", spec.description]
     for p in spec.parameters():
-        default = "" if p.required else f" = {p.default!r}"
-        lines.append(
-            f"{p.name}: {type_text(p.annotation)}{default}{f'  # {p.description}' if p.description else ''}"
-        )
+        about = f"  # {p.description}" if p.description else ""
+        lines.append(f"{p.name}: {type_text(p.annotation)}{p.default_text}{about}")
     for action in spec.actions.values():
         lines += ["", *_readable_action(action)]
     return lines
@@ -119,7 +117,7 @@ def _readable(spec: OperationSpec) -> list[str]:
 def _readable_action(action: ActionDef) -> list[str]:
     body = [f"    {line}" for line in action.code.splitlines()]
     return [
-        f"def {action.name}{action.parameters().signature('pending')}:",
+        f"def {action.name}{action.parameters().signature_text('pending')}:",
         f'    """{action.description}"""',
         *body,
     ]

@@ -73,8 +73,6 @@ class DynamicPending(Pending):
 
 def action_block(action: ActionDef) -> CodeBlock:
     """An action's code as a reviewer sees it: the `def` line, then the body with its own line numbers."""
-    parameters = action.parameters()
-    signature = str(parameters.signature("pending"))
     findings = CodeAnalyzer().analyze(action.code).findings
-    header = f"def {action.name}{signature}:"
+    header = f"def {action.name}{action.parameters().signature_text('pending')}:"
     return CodeBlock(action.name, action.code, tuple(findings), header=header, description=action.description)
