@@ -62,6 +62,12 @@ def test_a_tool_error_shows_its_call_in_short():
     assert (error.tool, error.reason, error.arguments["n"]) == ("f", "it broke", 1)
 
 
+def test_a_tool_error_shows_what_has_no_repr():
+    assert str(ToolExecutionError("f", {"n": 10**5000}, "it broke")).startswith(
+        "f(n=<int that cannot be shown>)"
+    )
+
+
 @pytest.mark.parametrize(("name", "hint"), [("topci", " Did you mean 'topic'?"), ("zzz", ""), ("", "")])
 def test_the_nearest_name_is_offered(name, hint):
     assert nearest(name, ["main", "topic"]) == hint

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 
@@ -471,6 +473,36 @@ def test_a_click_just_before_the_interrupt_is_not_lost(tract, ask):
     assert pending.status is PendingStatus.PENDING
     channel.run_due()
     assert pending.status is PendingStatus.APPROVED
+
+
+def test_who_waits_too_goes_on_only_after_it_was_carried_out(tract, ask, monkeypatch):
+    beats = threading.Semaphore(0)
+    clock = SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: beats.release())
+    monkeypatch.setattr(reviewer_module, "time", clock)
+    went_on = []
+
+    def execute(pending):  # the decision is in the store by now
+        while beats.acquire(blocking=False):
+            pass
+        for _ in range(3):  # whoever else waits has looked three times
+            assert beats.acquire(timeout=60)
+        went_on.extend(waiting.done() for waiting in both)
+
+    pending = ask("pending.approve()", execute_fn=execute)
+    with ThreadPoolExecutor(2) as pool:
+        both = [pool.submit(tract.reviewer.decide_now, pending) for _ in range(2)]
+        while not tract.reviewer.channel.shown:
+            pass
+        click(tract.reviewer.show(pending), "approve")
+    assert went_on == [False, False]
+    assert [waiting.result().action for waiting in both] == ["approve", "approve"]
+
+
+def test_an_action_that_rejects_gives_its_reason_to_the_log(tract, ask):
+    pending = ask("pending.reject('too ' + why)", pressing("verify", why="far"), params={"why": "str"})
+    tract.reviewer.decide_now(pending)
+    (event,) = tract.events("rejected")
+    assert event.data == {"pending_id": pending.pending_id, "action": "verify", "reason": "too far"}
 
 
 # --- several processes

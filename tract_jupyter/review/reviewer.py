@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -39,6 +40,7 @@ class Reviewer:
         self.ledger = ledger
         self._dispatcher = dispatcher
         self._tickets: dict[str, Ticket] = {}
+        self._lock = threading.RLock()
 
     def show(self, pending: Reviewable) -> Ticket:
         """Store the request and put it up; whoever answers first, now or later, decides.
@@ -49,8 +51,7 @@ class Reviewer:
             PendingStateError: it is decided already.
         """
         ticket = self._ticket(pending)
-        if not ticket.is_shown:
-            self._put_up(ticket)
+        if self._put_up(ticket):
             self._prompt_at_once(ticket)
         return ticket
 
@@ -58,6 +59,7 @@ class Reviewer:
         """Put a request of the inbox on display; one that this process showed before moves to the current cell."""
         ticket = self._ticket(pending)
         self.channel.forget(ticket)
+        ticket.is_shown = False
         self._put_up(ticket)
         self._prompt_at_once(ticket)
         return ticket
@@ -94,18 +96,24 @@ class Reviewer:
             self._finish_round(ticket, note)
 
     def _ticket(self, pending: Reviewable) -> Ticket:
-        ticket = self._tickets.get(pending.pending_id)
-        if ticket is None:
-            if not pending.status.is_open:
-                raise PendingStateError(f"{pending!r} is decided already; there is nothing to ask")
-            ticket = Ticket(pending, self._on_answer)
-            self.ledger.ask(ticket)
-            self._tickets[pending.pending_id] = ticket
-        return ticket
+        with self._lock:  # two threads that ask for one pending share its ticket
+            ticket = self._tickets.get(pending.pending_id)
+            if ticket is None:
+                if not pending.status.is_open:
+                    raise PendingStateError(f"{pending!r} is decided already; there is nothing to ask")
+                ticket = Ticket(pending, self._on_answer)
+                self.ledger.ask(ticket)
+                self._tickets[pending.pending_id] = ticket
+            return ticket
 
-    def _put_up(self, ticket: Ticket) -> None:
-        self.channel.show(ticket)
-        ticket.is_shown = True
+    def _put_up(self, ticket: Ticket) -> bool:
+        """Show it, unless it is on display already."""
+        with self._lock:
+            if ticket.is_shown:
+                return False
+            self.channel.show(ticket)
+            ticket.is_shown = True
+            return True
 
     def _on_answer(self, ticket: Ticket) -> None:
         if not ticket.waiting:
@@ -120,8 +128,7 @@ class Reviewer:
                 "the inbox: '%tract inbox' in a notebook on this store shows it"
             )
         ticket = self._ticket(pending)
-        if not ticket.is_shown:
-            self._put_up(ticket)
+        self._put_up(ticket)
         ticket.waiting += 1
         try:
             yield ticket

@@ -1,0 +1,20 @@
+"""Values as text. Whatever a value is, showing it raises nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def safe_repr(value: Any) -> str:
+    """The repr of anything: of an integer of a million digits or an object whose repr raises, what it is."""
+    try:
+        return repr(value)
+    except Exception:  # noqa: BLE001 # it may raise anything
+        return f"<{type(value).__name__} that cannot be shown>"
+
+
+def brief_repr(value: Any, limit: int = 60) -> str:
+    """The repr, cut after `limit` characters."""
+    # a slice first: the repr of something huge is as huge
+    text = safe_repr(value[: limit + 1] if isinstance(value, str | bytes | list) else value)
+    return text if len(text) <= limit else text[: limit - 1] + "…"
