@@ -54,6 +54,7 @@ def bare_shell(tmp_path, monkeypatch):
     """IPython in a folder of its own, without the extension."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)  # IPython warns where it is not the one in use
     InteractiveShell.clear_instance()
     config = Config()
     config.HistoryManager.enabled = False

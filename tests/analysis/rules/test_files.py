@@ -78,7 +78,8 @@ def test_destruction_is_judged_by_amount_and_place():
     }
 
 
-def test_without_a_workspace_absolute_paths_are_outside():
+def test_without_a_workspace_absolute_paths_are_outside(monkeypatch):
+    monkeypatch.chdir("/usr/lib")  # nowhere near the temporary directory
     analyzer = CodeAnalyzer()
     assert analyzer.analyze("open('/srv/data.csv')").max_risk_level == "high"
     assert analyzer.analyze("open('data.csv')").max_risk_level == "low"
