@@ -14,10 +14,16 @@ if TYPE_CHECKING:
 
 
 class CommitOperation(StrEnum):
-    """What a commit does to the context."""
+    """What a commit does to the context.
+
+    `append` adds a message, `edit` replaces an earlier one in its place, `annotate` gives an earlier one another
+    priority, `merge` joins another history.
+    """
 
     APPEND = "append"
     EDIT = "edit"
+    ANNOTATE = "annotate"
+    MERGE = "merge"
 
     @classmethod
     def _missing_(cls, value: object) -> None:
@@ -26,7 +32,11 @@ class CommitOperation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CommitInfo:
-    """One commit. `token_count` is that of its text alone; `≈` marks an estimate where it is shown."""
+    """One commit.
+
+    `token_count` is that of its text alone; `context_tokens` and `context_messages` are those of the whole compiled
+    context at this commit. `priority` is the one in effect where the commit was read.
+    """
 
     commit_hash: str
     tract_id: str
@@ -45,6 +55,19 @@ class CommitInfo:
     generation_config: dict[str, Any] = field(default_factory=dict)
     tags: tuple[str, ...] = ()
     priority: Priority = Priority.NORMAL
+    retention: dict[str, Any] | None = None
+    """What a compression must keep of it: `instructions`, `match_patterns`, `match_mode`."""
+    merge_parents: tuple[str, ...] = ()
+    """The second and later parents, of a merge."""
+    tools_hash: str | None = None
+    """The content hash of the tools that were offered from here on."""
+    context_tokens: int = 0
+    context_messages: int = 0
+
+    @property
+    def parents(self) -> tuple[str, ...]:
+        """All parents, the branch's own first."""
+        return (*((self.parent_hash,) if self.parent_hash else ()), *self.merge_parents)
 
     @property
     def short_hash(self) -> str:

@@ -16,7 +16,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 metadata = MetaData()
 
@@ -27,8 +27,16 @@ meta = Table(
     Column("value", Text, nullable=False),
 )
 
+tracts = Table(
+    "tracts",
+    metadata,
+    Column("tract_id", String(64), primary_key=True),
+    Column("display_name", String(255), nullable=False),
+    Column("created_at", String(32), nullable=False),
+)
+
 blobs = Table(
-    "blobs",
+    "blobs",  # contents, tool schemas, lists of tool schemas
     metadata,
     Column("content_hash", String(64), primary_key=True),
     Column("payload", LargeBinary, nullable=False),  # UTF-8 JSON; bytes, as PostgreSQL's text has no NUL
@@ -52,6 +60,12 @@ commits = Table(
     Column("metadata_json", Text, nullable=False),
     Column("generation_config_json", Text, nullable=False),
     Column("tags_json", Text, nullable=False),
+    Column("priority", String(16)),  # of an append: its own; of an edit or annotation: the target's new one
+    Column("retention_json", Text),
+    Column("tools_hash", String(64), ForeignKey("blobs.content_hash")),
+    # of the whole context at this commit, so that status and budgets need no walk; not hashed, but verified
+    Column("context_tokens", Integer, nullable=False),
+    Column("context_messages", Integer, nullable=False),
     Column("created_at", String(32), nullable=False),
 )
 
@@ -72,14 +86,61 @@ refs = Table(
     Column("symbolic_target", String(255)),
 )
 
-commit_annotations = Table(
-    "annotations",  # the newest row of a commit counts
+reflog = Table(
+    "reflog",  # every move of a branch or of HEAD, but for plain commits: those are undone by going to the parent
     metadata,
     Column("id", Integer, primary_key=True, autoincrement=True),
-    Column("tract_id", String(32), nullable=False),
-    Column("target_hash", String(64), ForeignKey("commits.commit_hash"), nullable=False),
-    Column("priority", String(16), nullable=False),
-    Column("reason", Text, nullable=False),
+    Column("tract_id", String(64), nullable=False),
+    Column("ref_name", String(255), nullable=False),
+    Column("old", String(255)),  # a commit; for HEAD a branch or a commit
+    Column("new", String(255)),
+    Column("operation", String(32), nullable=False),
+    Column("message", Text, nullable=False),
+    Column("undoes", Integer),  # an undo of what this row recorded
+    Column("created_at", String(32), nullable=False),
+)
+
+tag_annotations = Table(
+    "tag_annotations",  # tags added after the commit; those it was made with are part of it
+    metadata,
+    Column("tract_id", String(64), primary_key=True),
+    Column("target_hash", String(64), ForeignKey("commits.commit_hash"), primary_key=True),
+    Column("tag", String(255), primary_key=True),
+    Column("created_at", String(32), nullable=False),
+)
+
+tag_registry = Table(
+    "tag_registry",
+    metadata,
+    Column("tract_id", String(64), primary_key=True),
+    Column("tag", String(255), primary_key=True),
+    Column("description", Text, nullable=False),
+    Column("created_at", String(32), nullable=False),
+)
+
+compile_records = Table(
+    "compile_records",  # head and parameters give the messages again, so they are not listed here
+    metadata,
+    Column("record_id", String(32), primary_key=True),
+    Column("tract_id", String(64), nullable=False),
+    Column("head_hash", String(64), ForeignKey("commits.commit_hash")),
+    Column("token_count", Integer, nullable=False),
+    Column("message_count", Integer, nullable=False),
+    Column("token_source", String(128), nullable=False),
+    Column("params_json", Text, nullable=False),
+    Column("created_at", String(32), nullable=False),
+)
+
+spawns = Table(
+    "spawns",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=True),
+    Column("parent_tract_id", String(64), nullable=False),
+    Column("parent_commit_hash", String(64), ForeignKey("commits.commit_hash")),
+    Column("child_tract_id", String(64), nullable=False),
+    Column("child_branch", String(255)),  # of a deployment: the parent's own branch that the child works on
+    Column("purpose", Text, nullable=False),
+    Column("inheritance", String(16), nullable=False),
     Column("created_at", String(32), nullable=False),
 )
 
@@ -146,6 +207,9 @@ decisions = Table(
 
 Index("ix_commits_tract", commits.c.tract_id, commits.c.commit_hash)
 Index("ix_commits_edit_target", commits.c.edit_target)
-Index("ix_annotations_target", commit_annotations.c.target_hash, commit_annotations.c.id)
+Index("ix_commit_parents_parent", commit_parents.c.parent_hash)
+Index("ix_reflog_ref", reflog.c.tract_id, reflog.c.ref_name, reflog.c.id)
+Index("ix_spawns_parent", spawns.c.parent_tract_id)
+Index("ix_spawns_child", spawns.c.child_tract_id)
 Index("ix_events_tract", events.c.tract_id, events.c.id)
 Index("ix_pendings_status", pendings.c.tract_id, pendings.c.status)

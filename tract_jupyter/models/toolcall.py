@@ -1,0 +1,61 @@
+"""A model's call of a tool, in the shapes of the providers."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from tract_jupyter.exceptions import ContentError
+from tract_jupyter.models.canonical import canonical_json
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One call: the id that its result must name, the tool, and the arguments."""
+
+    id: str
+    name: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """Read OpenAI's shape, Anthropic's tool_use block, or `{"id", "name", "arguments"}`.
+
+        Raises:
+            ContentError: it is none of the three.
+        """
+        try:
+            if "function" in data:
+                function = data["function"]
+                return cls(data["id"], function["name"], _arguments(function.get("arguments")))
+            if data.get("type") == "tool_use":
+                return cls(data["id"], data["name"], _arguments(data["input"]))
+            return cls(data["id"], data["name"], _arguments(data.get("arguments")))
+        except (KeyError, TypeError, ValueError) as error:
+            raise ContentError(
+                f"this is no tool call ({error!r}): use OpenAI's shape, Anthropic's tool_use block, "
+                'or {"id": ..., "name": ..., "arguments": {...}}'
+            ) from None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The shape in which it is kept."""
+        return {"id": self.id, "name": self.name, "arguments": self.arguments}
+
+    def to_openai(self) -> dict[str, Any]:
+        """An entry of `tool_calls`; the arguments are JSON text."""
+        function = {"name": self.name, "arguments": canonical_json(self.arguments)}
+        return {"id": self.id, "type": "function", "function": function}
+
+    def to_anthropic(self) -> dict[str, Any]:
+        """A `tool_use` block."""
+        return {"type": "tool_use", "id": self.id, "name": self.name, "input": self.arguments}
+
+
+def _arguments(given: Any) -> dict[str, Any]:
+    if given is None or given == "":
+        return {}
+    value = json.loads(given) if isinstance(given, str) else given
+    if not isinstance(value, dict):
+        raise TypeError(f"arguments are an object, not {type(value).__name__}")
+    return value
