@@ -8,7 +8,15 @@ TractError
 ├── BranchError
 │   ├── BranchExistsError
 │   ├── BranchNotFoundError
+│   ├── BranchMovedError      somebody else was faster
+│   ├── UnmergedBranchError   deleting it would lose commits
+│   ├── DetachedHeadError     there is no current branch
 │   └── InvalidBranchNameError
+├── HistoryError              merge, rebase, import, compress, undo
+│   ├── MergeConflictError    what both sides changed needs a decision
+│   ├── NothingToMergeError   it is all there already
+│   └── CompressionError      the range cannot be compressed
+├── BudgetExceededError       the context would be larger than its budget
 ├── StoreError                the database itself
 │   ├── StoreLockedError      another process holds it for too long
 │   ├── StoreReadOnlyError    it cannot be written
@@ -66,6 +74,30 @@ class AmbiguousPrefixError(TractError, LookupError):
     """More than one commit of this tract begins with the given prefix."""
 
 
+class HistoryError(TractError, ValueError):
+    """A history cannot be changed in this way; nothing was."""
+
+
+class MergeConflictError(HistoryError):
+    """Both sides of a merge changed the same thing. `conflicts` lists what needs a decision."""
+
+    def __init__(self, message: str, conflicts: Sequence[Any] = ()) -> None:
+        super().__init__(message)
+        self.conflicts = tuple(conflicts)
+
+
+class NothingToMergeError(HistoryError):
+    """The branch has everything of the other one already."""
+
+
+class CompressionError(HistoryError):
+    """This range cannot be compressed."""
+
+
+class BudgetExceededError(TractError, ValueError):
+    """The context would be larger than its budget; nothing was committed."""
+
+
 class EditTargetError(TractError, ValueError):
     """An edit must name an existing commit of the same tract that is not itself an edit."""
 
@@ -76,6 +108,18 @@ class BranchError(TractError, ValueError):
 
 class BranchExistsError(BranchError):
     """A branch of that name is there already."""
+
+
+class BranchMovedError(BranchError):
+    """Somebody else moved the branch since it was looked at; nothing was changed."""
+
+
+class UnmergedBranchError(BranchError):
+    """Deleting the branch would leave commits that no branch holds."""
+
+
+class DetachedHeadError(BranchError):
+    """HEAD names a commit, and there is no current branch to move."""
 
 
 class BranchNotFoundError(BranchError, LookupError):

@@ -1,78 +1,140 @@
-"""From commits to messages.
-
-The chain is read oldest first; an edit replaces its target's content in the target's place, the newest edit wins;
-what is annotated `skip` is left out. An edited message keeps the target's priority.
-"""
+"""From commits to messages: as things are now, as they were, or in another order."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from tract_jupyter.models.commit import APPROXIMATE, CommitInfo, CommitOperation
-from tract_jupyter.models.content import DialogueContent, validate_content
+from tract_jupyter.engine.drafts import APPEND
+from tract_jupyter.engine.timeline import PER_CONTEXT, Timeline
+from tract_jupyter.exceptions import CommitNotFoundError, ContentError
 from tract_jupyter.models.context import CompiledContext, Message
 from tract_jupyter.models.priority import Priority
+from tract_jupyter.storage.clock import to_text
+from tract_jupyter.storage.entry import Step
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from tract_jupyter.models.content import Content
-    from tract_jupyter.storage.commits import CommitRows
-    from tract_jupyter.storage.database import Database
+    from tract_jupyter.engine.refs import Refs
+    from tract_jupyter.engine.timelines import Timelines
+    from tract_jupyter.engine.toolsets import Toolsets
 
-# What OpenAI's chat format adds: https://cookbook.openai.com/examples/how_to_count_tokens_with_tiktoken
-_PER_MESSAGE = 4  # three around it, one for the role
-_PER_CONTEXT = 3
+
+@dataclass(frozen=True, slots=True)
+class ReorderWarning:
+    """Something that another order may break."""
+
+    kind: str
+    """`system_not_first`, or `answer_before_call`."""
+    commit_hash: str
+    message: str
 
 
 class Compiler:
     """Compiles the contexts of one tract."""
 
-    def __init__(self, database: Database, rows: CommitRows) -> None:
-        self._database = database
-        self._rows = rows
+    def __init__(
+        self, timelines: Timelines, toolsets: Toolsets, refs: Refs, limit: Callable[[], int | None]
+    ) -> None:
+        self._timelines = timelines
+        self._toolsets = toolsets
+        self._refs = refs
+        self._limit = limit
 
-    def compile(self, head: str | None) -> CompiledContext:
-        """The context at commit `head`; an empty one for None. Two SQL statements up to 500 distinct contents."""
-        if head is None:
-            return CompiledContext((), 0, APPROXIMATE, None)
-        with self._database.read() as connection:
-            chain = self._rows.chain(connection, head)
-            effective = effective_commits(chain)
-            payloads = self._rows.payloads(connection, [current.content_hash for _, current in effective])
-        messages = tuple(
-            _message(original, current, validate_content(payloads[current.content_hash]))
-            for original, current in effective
-        )
-        counters = {current.token_counter for _, current in effective}
-        source = counters.pop() if len(counters) == 1 else APPROXIMATE
-        tokens = sum(m.token_count for m in messages) + (_PER_CONTEXT if messages else 0)
-        return CompiledContext(messages, tokens, source, head)
+    def compile(
+        self,
+        *,
+        at_commit: str | None = None,
+        at_time: datetime | None = None,
+        include_reasoning: bool = False,
+        include_edit_annotations: bool = False,
+    ) -> CompiledContext:
+        """The context of HEAD, or of another commit (`at_commit`), or as it was at a time (`at_time`, inclusive).
+
+        Raises:
+            CommitNotFoundError: `at_commit` names nothing.
+            ContentError: both are given.
+        """
+        if at_commit is not None and at_time is not None:
+            raise ContentError("give at_commit or at_time, not both")
+        head = self._refs.position.commit_hash if at_commit is None else self._refs.resolve(at_commit)
+        with self._timelines.lock:
+            timeline = self._timelines.at(head)
+            if at_time is not None:
+                timeline = _until(timeline, at_time)
+            context = timeline.context(self._toolsets.get(timeline.tools_hash), self._limit())
+            if not include_reasoning and not include_edit_annotations:
+                return context
+            messages = _messages(timeline, reasoning=include_reasoning, marks=include_edit_annotations)
+        return recounted(context, messages)
+
+    def reorder(
+        self, context: CompiledContext, order: Sequence[str], *, check_safety: bool = True
+    ) -> tuple[CompiledContext, list[ReorderWarning]]:
+        """The context with the named commits first, in that order, and the rest after them as it was.
+
+        Raises:
+            CommitNotFoundError: a name is no message of the context.
+        """
+        by_hash = {message.commit_hash: message for message in context.messages}
+        first = [self._named(name, by_hash) for name in order]
+        chosen = {message.commit_hash for message in first}
+        rest = [message for message in context.messages if message.commit_hash not in chosen]
+        ordered = replace(context, messages=(*dict.fromkeys(first), *rest)) if first else context
+        return ordered, (_warnings(ordered.messages) if check_safety else [])
+
+    def _named(self, name: str, by_hash: dict[str, Message]) -> Message:
+        message = by_hash.get(name) or by_hash.get(self._refs.resolve(name))
+        if message is None:
+            raise CommitNotFoundError(
+                f"{name!r} is no message of this context; compile() lists their commits"
+            )
+        return message
 
 
-def effective_commits(chain: Sequence[CommitInfo]) -> list[tuple[CommitInfo, CommitInfo]]:
-    """Pair each commit that shows with the version of it that counts, oldest first.
-
-    Args:
-        chain: newest first, as the store gives it.
-    """
-    newest_edit: dict[str, CommitInfo] = {}
-    for info in chain:
-        if info.edit_target is not None:
-            newest_edit.setdefault(info.edit_target, info)
-    return [
-        (info, newest_edit.get(info.commit_hash, info))
-        for info in reversed(chain)
-        if info.operation is CommitOperation.APPEND and info.priority is not Priority.SKIP
-    ]
+def recounted(context: CompiledContext, messages: Sequence[Message]) -> CompiledContext:
+    """The context with other messages."""
+    tokens = sum(message.token_count for message in messages) + (PER_CONTEXT if messages else 0)
+    return replace(context, messages=tuple(messages), token_count=tokens)
 
 
-def _message(original: CommitInfo, current: CommitInfo, content: Content) -> Message:
-    return Message(
-        role=content.message_role(),
-        content=content.message_text(),
-        name=content.name if isinstance(content, DialogueContent) else None,
-        commit_hash=original.commit_hash,
-        priority=original.priority,
-        token_count=current.token_count + _PER_MESSAGE,
-    )
+def _until(timeline: Timeline, moment: datetime) -> Timeline:
+    """The history as it was at a time; one without a zone is UTC."""
+    last = to_text(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+    return Timeline((step for step in timeline.steps if step.created_at <= last), timeline.merged)
+
+
+def _messages(timeline: Timeline, *, reasoning: bool, marks: bool) -> list[Message]:
+    messages = []
+    for step in timeline.steps:
+        if step.operation == APPEND and _wanted(timeline, step, reasoning=reasoning):
+            message = timeline.message(step)
+            edited = marks and step.commit_hash in timeline.winners
+            messages.append(replace(message, content=f"{message.content} [edited]") if edited else message)
+    return messages
+
+
+def _wanted(timeline: Timeline, step: Step, *, reasoning: bool) -> bool:
+    """Reasoning is skipped by its nature; what somebody skipped stays out."""
+    if timeline.priority(step) is not Priority.SKIP:
+        return True
+    by_nature = step.priority is None and timeline.priority_source(step.commit_hash) is None
+    return reasoning and step.content_type == "reasoning" and by_nature
+
+
+def _warnings(messages: Sequence[Message]) -> list[ReorderWarning]:
+    warnings = []
+    calls: set[str] = set()
+    spoken = False
+    for message in messages:
+        if message.role == "system" and spoken:
+            text = "a system message stands after the conversation began; some providers refuse that"
+            warnings.append(ReorderWarning("system_not_first", message.commit_hash, text))
+        spoken = spoken or message.role != "system"
+        calls |= {call.id for call in message.tool_calls}
+        if message.tool_call_id is not None and message.tool_call_id not in calls:
+            text = f"the answer to call {message.tool_call_id} stands before the call; providers refuse that"
+            warnings.append(ReorderWarning("answer_before_call", message.commit_hash, text))
+    return warnings

@@ -101,6 +101,9 @@ class StatusInfo:
     """How many pendings await a decision."""
     quarantined: tuple[str, ...]
     """Stored operations that are not active, because no approval of this user covers them."""
+    is_detached: bool = False
+    max_tokens: int | None = None
+    """The budget, where one is set."""
 
     @property
     def tokens(self) -> str:

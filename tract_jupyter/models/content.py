@@ -1,18 +1,16 @@
 """What a commit can hold: eight content types, told apart by `content_type`.
 
-Each type knows the role of the message it becomes and the priority it starts with. `validate_content` is the only
-way in: it accepts a model or a dict and returns a model.
+`ContentTypes.validated` is the only way in: it accepts a model or a dict and returns a plain dict. How a content becomes
+a message is in `rendering`.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from tract_jupyter.exceptions import ContentError
-from tract_jupyter.models.canonical import canonical_json
-from tract_jupyter.models.priority import Priority
 
 Role = Literal["system", "user", "assistant", "tool"]
 
@@ -21,29 +19,14 @@ class Content(BaseModel):
     """Base of the content types."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, revalidate_instances="always")
-    default_priority: ClassVar[Priority] = Priority.NORMAL
     content_type: str
-
-    def message_role(self) -> Role:
-        """The role of the message that this content becomes."""
-        return "assistant"
-
-    def message_text(self) -> str:
-        """The text of the message that this content becomes."""
-        text: str = getattr(self, "text", "")
-        return text
 
 
 class InstructionContent(Content):
     """A system prompt or a standing rule; pinned."""
 
-    default_priority = Priority.PINNED
     content_type: Literal["instruction"] = "instruction"
     text: str
-
-    def message_role(self) -> Role:
-        """Instructions are the system's."""
-        return "system"
 
 
 class DialogueContent(Content):
@@ -53,10 +36,6 @@ class DialogueContent(Content):
     role: Role
     text: str
     name: str | None = None
-
-    def message_role(self) -> Role:
-        """The speaker's role."""
-        return self.role
 
 
 class ToolIOContent(Content):
@@ -68,19 +47,10 @@ class ToolIOContent(Content):
     payload: dict[str, Any]
     status: str | None = None
 
-    def message_role(self) -> Role:
-        """Tool traffic has a role of its own."""
-        return "tool"
-
-    def message_text(self) -> str:
-        """The payload as JSON."""
-        return canonical_json(self.payload)
-
 
 class ReasoningContent(Content):
     """A model's reasoning; left out of the compiled context unless asked for."""
 
-    default_priority = Priority.SKIP
     content_type: Literal["reasoning"] = "reasoning"
     text: str
     format: str = "parsed"
@@ -93,10 +63,6 @@ class ArtifactContent(Content):
     artifact_type: str
     content: str
     language: str | None = None
-
-    def message_text(self) -> str:
-        """The artifact itself."""
-        return self.content
 
 
 class OutputContent(Content):
@@ -113,37 +79,16 @@ class FreeformContent(Content):
     content_type: Literal["freeform"] = "freeform"
     payload: dict[str, Any]
 
-    def message_text(self) -> str:
-        """The payload as JSON."""
-        return canonical_json(self.payload)
-
 
 class SessionContent(Content):
     """The boundary of a working session: its start, end, hand-over or checkpoint; pinned."""
 
-    default_priority = Priority.PINNED
     content_type: Literal["session"] = "session"
     session_type: Literal["start", "end", "handoff", "checkpoint"]
     summary: str
     decisions: list[str] = Field(default_factory=list)
     failed_approaches: list[str] = Field(default_factory=list)
     next_steps: list[str] = Field(default_factory=list)
-
-    def message_role(self) -> Role:
-        """Session notes are the system's."""
-        return "system"
-
-    def message_text(self) -> str:
-        """A heading, the summary and a list for each part that has entries."""
-        parts = [f"Session {self.session_type}: {self.summary}"]
-        for heading, entries in (
-            ("Decisions", self.decisions),
-            ("Failed approaches", self.failed_approaches),
-            ("Next steps", self.next_steps),
-        ):
-            if entries:
-                parts.append(f"{heading}:\n" + "\n".join(f"- {entry}" for entry in entries))
-        return "\n\n".join(parts)
 
 
 AnyContent = Annotated[
@@ -152,10 +97,67 @@ AnyContent = Annotated[
     Field(discriminator="content_type"),
 ]  # fmt: skip
 _ADAPTER: TypeAdapter[Content] = TypeAdapter(AnyContent)
+_BUILT_IN = frozenset(model.model_fields["content_type"].default for model in Content.__subclasses__())
+_INTERNAL = frozenset({"annotation", "merge"})
+
+
+class ContentTypes:
+    """The content types that can be committed: the eight, and those that were registered."""
+
+    def __init__(self) -> None:
+        self._custom: dict[str, type[BaseModel]] = {}
+
+    def register(self, name: str, model: type[BaseModel]) -> None:
+        """Accept contents of a type of the user's own.
+
+        Its message is the model's: the field `text` if there is one, else all fields as JSON.
+
+        Raises:
+            ContentError: the name is taken or no identifier, or this is no pydantic model.
+        """
+        if not (isinstance(name, str) and name.isidentifier()):
+            raise ContentError(f"{name!r} is no name for a content type; use an identifier such as 'ticket'")
+        if name in _BUILT_IN or name in _INTERNAL:
+            raise ContentError(f"the content type {name!r} is built in; choose another name")
+        if not (isinstance(model, type) and issubclass(model, BaseModel)):
+            raise ContentError(f"a content type is a pydantic model class, not {model!r}")
+        self._custom[name] = model
+
+    def validated(self, content: BaseModel | dict[str, Any]) -> dict[str, Any]:
+        """Return the content as a plain dict with its `content_type`.
+
+        Raises:
+            ContentError: the type is unknown, or parts are missing, unknown or of the wrong type.
+        """
+        if isinstance(content, BaseModel) and not isinstance(content, Content):
+            for name, model in self._custom.items():
+                if type(content) is model:
+                    return {**content.model_dump(mode="json"), "content_type": name}
+            raise ContentError(
+                f"{type(content).__name__} is no registered content type; call register_content_type first"
+            )
+        if isinstance(content, dict) and content.get("content_type") in self._custom:
+            return self._custom_dict(content)
+        return dict(
+            validate_content(content).__dict__
+        )  # the fields; iterating a model takes ten times as long
+
+    def _custom_dict(self, content: dict[str, Any]) -> dict[str, Any]:
+        name = content["content_type"]
+        model = self._custom[name]
+        own = (
+            content
+            if "content_type" in model.model_fields
+            else {k: v for k, v in content.items() if k != "content_type"}
+        )
+        try:
+            return {**model.model_validate(own).model_dump(mode="json"), "content_type": name}
+        except ValidationError as error:
+            raise ContentError(f"this is no valid {name}: {_problems(error)}") from None
 
 
 def validate_content(content: Content | dict[str, Any]) -> Content:
-    """Return the content as its model.
+    """Return a content of one of the eight types as its model.
 
     Raises:
         ContentError: the type is unknown, or parts are missing, unknown or of the wrong type.
@@ -167,8 +169,11 @@ def validate_content(content: Content | dict[str, Any]) -> Content:
     try:
         return _ADAPTER.validate_python(content)
     except ValidationError as error:
-        problems = "; ".join(
-            f"{'.'.join(map(str, e['loc'])) or 'content'}: {e['msg']}"
-            for e in error.errors(include_url=False)[:5]
-        )
-        raise ContentError(f"this is no valid content: {problems}") from None
+        raise ContentError(f"this is no valid content: {_problems(error)}") from None
+
+
+def _problems(error: ValidationError) -> str:
+    return "; ".join(
+        f"{'.'.join(map(str, e['loc'])) or 'content'}: {e['msg']}"
+        for e in error.errors(include_url=False)[:5]
+    )

@@ -78,8 +78,10 @@ class CompiledContext:
         return tuple(message.generation_config for message in self.messages)
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """The messages as OpenAI's chat completions take them."""
-        return [message.to_dict() for message in self.messages]
+        """The messages as OpenAI's chat completions take them, each answer of a tool right after its call."""
+        from tract_jupyter.models.chat_shapes import openai_messages
+
+        return openai_messages(self.messages)
 
     def to_openai(self) -> list[dict[str, Any]]:
         """The same as `to_dicts`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, TypeVar, overload
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +41,7 @@ class Prefix(Sequence[T_co]):
     def __iter__(self) -> Iterator[T_co]:
         return islice(self._items, self._length)
 
-    def __eq__(self, other: Any) -> bool:
+    def __eq__(self, other: object) -> bool:
         if not isinstance(other, Prefix | tuple | list):
             return NotImplemented
         return len(self) == len(other) and all(mine == its for mine, its in zip(self, other, strict=True))

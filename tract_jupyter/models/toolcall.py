@@ -28,11 +28,10 @@ class ToolCall:
         try:
             if "function" in data:
                 function = data["function"]
-                return cls(data["id"], function["name"], _arguments(function.get("arguments")))
-            if data.get("type") == "tool_use":
-                return cls(data["id"], data["name"], _arguments(data["input"]))
-            return cls(data["id"], data["name"], _arguments(data.get("arguments")))
-        except (KeyError, TypeError, ValueError) as error:
+                return cls(_text(data["id"]), _text(function["name"]), _arguments(function.get("arguments")))
+            arguments = data["input"] if data.get("type") == "tool_use" else data.get("arguments")
+            return cls(_text(data["id"]), _text(data["name"]), _arguments(arguments))
+        except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
             raise ContentError(
                 f"this is no tool call ({error!r}): use OpenAI's shape, Anthropic's tool_use block, "
                 'or {"id": ..., "name": ..., "arguments": {...}}'
@@ -50,6 +49,12 @@ class ToolCall:
     def to_anthropic(self) -> dict[str, Any]:
         """A `tool_use` block."""
         return {"type": "tool_use", "id": self.id, "name": self.name, "input": self.arguments}
+
+
+def _text(given: Any) -> str:
+    if not isinstance(given, str):
+        raise TypeError(f"ids and names are text, not {type(given).__name__}")
+    return given
 
 
 def _arguments(given: Any) -> dict[str, Any]:

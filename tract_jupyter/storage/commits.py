@@ -1,25 +1,50 @@
-"""Rows of commits, their content and their annotations."""
+"""Rows of commits, their content, their other parents."""
 
 from __future__ import annotations
 
-import json
+from collections import defaultdict
 from functools import cache
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from sqlalchemy import select
+from sqlalchemy import bindparam, select
 
 from tract_jupyter.exceptions import StoreCorruptError
-from tract_jupyter.models.canonical import canonical_json, sha256
-from tract_jupyter.models.commit import CommitInfo, CommitOperation
-from tract_jupyter.models.priority import Priority
-from tract_jupyter.storage.clock import from_text, now_text, to_text
-from tract_jupyter.storage.schema import blobs, commit_annotations, commits
+from tract_jupyter.models.canonical import sha256
+from tract_jupyter.storage.entry import Entry, Step
+from tract_jupyter.storage.prepared import Prepared
+from tract_jupyter.storage.schema import blobs, commit_parents, commits
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from sqlalchemy import CTE, Connection, Row
+    from sqlalchemy import CTE, ColumnElement, Connection, Select
+
+    MergeParents = dict[str, tuple[str, ...]]
+
+Row = TypeVar("Row", Entry, Step)
+
+
+def _columns(shape: type[Row]) -> tuple[Any, ...]:
+    return tuple(blobs.c.payload if name == "payload" else commits.c[name] for name in shape._fields)
+
+
+_COLUMNS = _columns(Entry)[:-1]
+_NAMES = Entry._fields[:-1]
+# what is there already is the same: its hash says so
+_ADD_BLOB = Prepared(lambda dialect: dialect.insert(blobs).on_conflict_do_nothing())
+_ADD_COMMIT = Prepared(
+    lambda dialect: dialect.insert(commits).values({n: bindparam(n) for n in _NAMES}).on_conflict_do_nothing()
+)
+_ADD_PARENT = Prepared(lambda dialect: dialect.insert(commit_parents).on_conflict_do_nothing())
+_AT_ONCE = 500  # SQLite bounds the number of variables
+
+
+class Lineage(NamedTuple, Generic[Row]):
+    """What a commit stands for, in the order of the context; what came by merges; the other parents of each merge."""
+
+    rows: list[Row]
+    merged: frozenset[str]
+    parents: MergeParents
 
 
 class CommitRows:
@@ -28,141 +53,253 @@ class CommitRows:
     def __init__(self, tract_id: str) -> None:
         self.tract_id = tract_id
 
-    def insert(self, connection: Connection, info: CommitInfo, payload: bytes) -> None:
-        """Add a commit and its content, each unless it is there: what has the same hash is the same thing."""
-        add_blob, add_commit = _adding(connection.dialect.name)
-        connection.execute(add_blob, {"content_hash": info.content_hash, "payload": payload})
-        connection.execute(add_commit, _row(info))
+    def add(self, connection: Connection, entries: Sequence[Entry], parents: MergeParents) -> None:
+        """Add commits and their contents, each unless it is there: what has the same hash is the same thing."""
+        _ADD_BLOB.run_all(
+            connection, [{"content_hash": e.content_hash, "payload": e.payload} for e in entries]
+        )
+        _ADD_COMMIT.run_all(connection, [dict(zip(_NAMES, entry, strict=False)) for entry in entries])
+        rows = [
+            {"commit_hash": of, "parent_hash": parent, "position": position}
+            for of, others in parents.items()
+            for position, parent in enumerate(others, 1)
+        ]
+        if rows:
+            _ADD_PARENT.run_all(connection, rows)
 
-    def get(self, connection: Connection, commit_hash: str) -> CommitInfo | None:
-        """One commit by its full hash."""
-        query = select(commits, _priority()).where(*self._own(), commits.c.commit_hash == commit_hash)
-        row = connection.execute(query).first()
-        return _info(row) if row else None
+    def add_blob(self, connection: Connection, payload: bytes) -> str:
+        """Keep bytes under their hash, and return it."""
+        content_hash = sha256(payload)
+        _ADD_BLOB.run(connection, {"content_hash": content_hash, "payload": payload})
+        return content_hash
+
+    def blobs(self, connection: Connection, hashes: Iterable[str]) -> dict[str, bytes]:
+        """The bytes kept under each hash."""
+        wanted, found = list(dict.fromkeys(hashes)), {}
+        for start in range(0, len(wanted), _AT_ONCE):
+            query = select(blobs).where(blobs.c.content_hash.in_(wanted[start : start + _AT_ONCE]))
+            found.update(
+                (row.content_hash, checked(row.content_hash, row.payload))
+                for row in connection.execute(query)
+            )
+        for content_hash in wanted:
+            if content_hash not in found:
+                raise StoreCorruptError(
+                    f"content {content_hash[:12]} is missing in the store; restore a backup"
+                )
+        return found
+
+    def get(self, connection: Connection, commit_hash: str) -> Entry | None:
+        """One commit by its full hash, with its content."""
+        where = (*self._own(), commits.c.commit_hash == commit_hash)
+        row = connection.execute(_with_content(select(*_COLUMNS, blobs.c.payload)).where(*where)).first()
+        return _entry(row) if row else None
 
     def starting_with(self, connection: Connection, prefix: str) -> list[str]:
         """At most two hashes that begin with `prefix`: enough to see that it is ambiguous."""
-        within = commits.c.commit_hash.between(
-            prefix, prefix + "g"
-        )  # past all hex digits; the index serves it
+        # past all hex digits; the index serves it
+        within = commits.c.commit_hash.between(prefix, prefix + "g")
         return list(connection.scalars(select(commits.c.commit_hash).where(*self._own(), within).limit(2)))
 
-    def chain(self, connection: Connection, head: str, limit: int | None = None) -> list[CommitInfo]:
-        """The commit `head` and its first parents, newest first, in one statement."""
-        oldest: Any = 0
-        if limit is not None:
-            newest = select(commits.c.generation).where(commits.c.commit_hash == head).scalar_subquery()
-            oldest = newest - limit + 1
-        walk = _walk(head, oldest)
-        query = select(commits, _priority()).join(walk, walk.c.commit_hash == commits.c.commit_hash)
-        chain = [_info(row) for row in connection.execute(query.order_by(commits.c.generation.desc()))]
+    def chain(self, connection: Connection, head: str, limit: int | None = None) -> list[Entry]:
+        """The commit `head` and its first parents, newest first, without contents, in one statement."""
+        rows = connection.execute(
+            _CHAIN if limit is None else _CHAIN_END, {"head": head, "limit": limit}
+        ).all()
+        chain = [Entry._make((*row, b"")) for row in rows]
         whole = chain[0].generation + 1 if chain else 1
         if len(chain) != (whole if limit is None else min(whole, limit)):
-            raise StoreCorruptError(f"the history of {head[:12]} has a gap in the store; restore a backup")
+            raise _gap(head)
         return chain
 
-    def is_in_history(self, connection: Connection, head: str, commit: CommitInfo) -> bool:
-        """Whether a commit is `head` or among its first parents."""
-        walk = _walk(head, commit.generation)
-        query = select(walk.c.commit_hash).where(walk.c.commit_hash == commit.commit_hash)
-        return connection.scalar(query) is not None
+    def lineage(self, connection: Connection, head: str, shape: type[Row]) -> Lineage[Row]:
+        """Everything that `head` stands for, as `Entry` or `Step`, with contents.
 
-    def payloads(self, connection: Connection, hashes: Sequence[str]) -> dict[str, dict[str, Any]]:
-        """The content of each content hash, as a dict."""
-        found: dict[str, dict[str, Any]] = {}
-        for start in range(0, len(hashes), 500):  # SQLite bounds the number of variables
-            query = select(blobs).where(blobs.c.content_hash.in_(hashes[start : start + 500]))
-            found.update((row.content_hash, _content(row)) for row in connection.execute(query))
-        missing = set(hashes) - found.keys()
-        if missing:
-            raise StoreCorruptError(f"content {missing.pop()[:12]} is missing in the store; restore a backup")
+        The order is that of the context: first parents oldest first; before a merge, what its other parents bring.
+        """
+        chain = [shape._make(row) for row in connection.execute(_lineage_query(shape), {"head": head})]
+        chain.reverse()
+        if not chain or len(chain) != chain[-1].generation + 1:
+            raise _gap(head)
+        for row in chain:
+            checked(row.content_hash, row.payload)
+        if all(row.operation != "merge" for row in chain):
+            return Lineage(chain, frozenset(), {})
+        known = {row.commit_hash: row for row in chain}
+        for found in connection.execute(_ancestors_query(shape), {"head": head}):
+            row = shape._make(found)
+            known[row.commit_hash] = row
+            checked(row.content_hash, row.payload)
+        return _joined(chain, known, self.merge_parents(connection, head))
+
+    def merge_parents(self, connection: Connection, head: str) -> MergeParents:
+        """The second and later parents of every merge that `head` stands for."""
+        found: defaultdict[str, list[str]] = defaultdict(list)
+        for row in connection.execute(_MERGES, {"head": head}):
+            found[row.commit_hash].append(row.parent_hash)
+        return {commit_hash: tuple(others) for commit_hash, others in found.items()}
+
+    def merge_parents_of(self, connection: Connection, hashes: Iterable[str]) -> MergeParents:
+        """The second and later parents of each of these commits, where there are any."""
+        found: defaultdict[str, list[str]] = defaultdict(list)
+        for hash_group in _groups(hashes):
+            where = commit_parents.c.commit_hash.in_(hash_group)
+            query = select(commit_parents).where(where).order_by(commit_parents.c.position)
+            for row in connection.execute(query):
+                found[row.commit_hash].append(row.parent_hash)
+        return {commit_hash: tuple(others) for commit_hash, others in found.items()}
+
+    def changes_to(self, connection: Connection, hashes: Iterable[str]) -> list[tuple[str, str]]:
+        """(target, commit) of every commit, on any branch, that gives one of these another priority."""
+        found: list[tuple[str, str]] = []
+        for hash_group in _groups(hashes):
+            where = (*self._own(), commits.c.edit_target.in_(hash_group), commits.c.priority.is_not(None))
+            query = select(commits.c.edit_target, commits.c.commit_hash).where(*where).order_by(commits.c.id)
+            found += [(row.edit_target, row.commit_hash) for row in connection.execute(query)]
         return found
 
-    def annotate(self, connection: Connection, target: str, priority: Priority, reason: str) -> None:
-        """Add an annotation; it replaces the earlier ones in effect."""
-        row = {"target_hash": target, "priority": priority.value, "reason": reason, "created_at": now_text()}
-        connection.execute(commit_annotations.insert().values(tract_id=self.tract_id, **row))
+    def ancestors(self, connection: Connection, head: str) -> set[str]:
+        """The hashes of `head` and all it stands for, over all parents."""
+        return set(connection.scalars(_ANCESTOR_HASHES, {"head": head}))
 
-    def _own(self) -> tuple[Any, ...]:
+    def newest(self, connection: Connection, heads: Sequence[str], limit: int) -> list[Entry]:
+        """The newest commits that any of `heads` stands for, newest first, without contents."""
+        walk = _all_parents(select(commits.c.commit_hash).where(commits.c.commit_hash.in_(heads)))
+        query = select(*_COLUMNS).join(walk, walk.c.commit_hash == commits.c.commit_hash)
+        rows = connection.execute(query.order_by(commits.c.id.desc()).limit(limit))
+        return [Entry._make((*row, b"")) for row in rows]
+
+    def everything(self, connection: Connection) -> list[Entry]:
+        """Every commit of the tract, oldest first, with contents, unchecked."""
+        query = _with_content(select(*_COLUMNS, blobs.c.payload)).where(*self._own())
+        return [Entry._make(row) for row in connection.execute(query.order_by(commits.c.id))]
+
+    def remove(self, connection: Connection, hashes: Sequence[str]) -> None:
+        """Delete commits; the caller has made sure that nothing refers to them."""
+        for hash_group in _groups(hashes):
+            connection.execute(commit_parents.delete().where(commit_parents.c.commit_hash.in_(hash_group)))
+        for hash_group in _groups(reversed(hashes)):
+            connection.execute(commits.delete().where(commits.c.commit_hash.in_(hash_group)))
+
+    def _own(self) -> tuple[ColumnElement[bool], ...]:
         return (commits.c.tract_id == self.tract_id,)
 
 
-@cache
-def _adding(dialect_name: str) -> tuple[Any, Any]:
-    """The two statements that add a blob and a commit and ignore known ones; each dialect imports slowly."""
-    dialect = import_module(f"sqlalchemy.dialects.{dialect_name}")
-    return tuple(dialect.insert(table).inline().on_conflict_do_nothing() for table in (blobs, commits))
+def checked(content_hash: str, payload: bytes) -> bytes:
+    """The payload, if it is what the hash says.
+
+    Raises:
+        StoreCorruptError: it is not.
+    """
+    if sha256(payload) != content_hash:
+        raise StoreCorruptError(f"content {content_hash[:12]} is damaged in the store; restore a backup")
+    return payload
 
 
-def _walk(head: str, oldest: Any) -> CTE:
-    """`head` and its first parents down to generation `oldest`."""
+def _entry(row: Any) -> Entry:
+    entry = Entry._make(row)
+    checked(entry.content_hash, entry.payload)
+    return entry
+
+
+def _joined(chain: list[Row], known: dict[str, Row], parents: MergeParents) -> Lineage[Row]:
+    order: dict[str, Row] = {}
+    for row in chain:
+        for other in parents.get(row.commit_hash, ()):
+            _bring(other, known, parents, order)
+        order[row.commit_hash] = row
+    own = {row.commit_hash for row in chain}
+    return Lineage(list(order.values()), frozenset(order.keys() - own), parents)
+
+
+def _bring(tip: str, known: dict[str, Row], parents: MergeParents, order: dict[str, Row]) -> None:
+    """Add what `tip` stands for and is not there yet, in its own order. Merges may be nested deeply: no recursion."""
+    stack: list[str] = [tip]
+    while stack:
+        current = stack[-1]
+        if current in order:
+            stack.pop()
+            continue
+        row = known.get(current)
+        if row is None:
+            raise _gap(tip)
+        first = (row.parent_hash,) if row.parent_hash else ()
+        missing = [p for p in (*first, *parents.get(current, ())) if p not in order]
+        if missing:
+            stack.append(missing[0])
+        else:
+            order[current] = row
+            stack.pop()
+
+
+def _groups(hashes: Iterable[str]) -> Iterable[list[str]]:
+    every = list(hashes)
+    return (every[start : start + _AT_ONCE] for start in range(0, len(every), _AT_ONCE))
+
+
+def _gap(head: str) -> StoreCorruptError:
+    return StoreCorruptError(f"the history of {head[:12]} has a gap in the store; restore a backup")
+
+
+def _with_content(query: Select[Any]) -> Select[Any]:
+    return query.select_from(commits.join(blobs, blobs.c.content_hash == commits.c.content_hash))
+
+
+def _first_parents(*, bounded: bool) -> CTE:
+    """The commit `head` and its first parents; with `bounded` only `limit` of them."""
     columns = (commits.c.commit_hash, commits.c.parent_hash, commits.c.generation)
-    walk = select(*columns).where(commits.c.commit_hash == head).cte("walk", recursive=True)
+    start = select(*columns, commits.c.generation.label("top")).where(
+        commits.c.commit_hash == bindparam("head")
+    )
+    walk = start.cte("walk", recursive=True)
     parent = commits.alias("parent")
-    step = select(parent.c.commit_hash, parent.c.parent_hash, parent.c.generation)
-    return walk.union_all(
-        step.where(parent.c.commit_hash == walk.c.parent_hash, parent.c.generation >= oldest)
+    step = select(parent.c.commit_hash, parent.c.parent_hash, parent.c.generation, walk.c.top)
+    step = step.where(parent.c.commit_hash == walk.c.parent_hash)
+    if bounded:
+        step = step.where(parent.c.generation > walk.c.top - bindparam("limit"))
+    return walk.union_all(step)
+
+
+def _all_parents(start: Select[Any]) -> CTE:
+    """What the commits of `start` stand for, over all parents."""
+    walk = start.cte("walk", recursive=True)
+    first = select(commits.c.parent_hash).where(
+        commits.c.commit_hash == walk.c.commit_hash, commits.c.parent_hash.is_not(None)
     )
+    other = select(commit_parents.c.parent_hash).where(commit_parents.c.commit_hash == walk.c.commit_hash)
+    return walk.union(first, other)
 
 
-def _priority() -> Any:
-    newest = (
-        select(commit_annotations.c.priority)
-        .where(commit_annotations.c.target_hash == commits.c.commit_hash)
-        .order_by(commit_annotations.c.id.desc())
-        .limit(1)
-    )
-    return newest.scalar_subquery().label("priority")
+def _chain_query(*, bounded: bool) -> Select[Any]:
+    walk = _first_parents(bounded=bounded)
+    query = select(*_COLUMNS).join(walk, walk.c.commit_hash == commits.c.commit_hash)
+    return query.order_by(commits.c.generation.desc())
 
 
-def _content(row: Row[Any]) -> dict[str, Any]:
-    if sha256(row.payload) != row.content_hash:
-        raise StoreCorruptError(f"content {row.content_hash[:12]} is damaged in the store; restore a backup")
-    content: dict[str, Any] = json.loads(row.payload)
-    return content
+@cache
+def _lineage_query(shape: type[Row]) -> Select[Any]:
+    walk = _first_parents(bounded=False)
+    query = _with_content(select(*_columns(shape)))
+    return query.join(walk, walk.c.commit_hash == commits.c.commit_hash).order_by(commits.c.generation.desc())
 
 
-def _row(info: CommitInfo) -> dict[str, Any]:
-    return {
-        "commit_hash": info.commit_hash,
-        "tract_id": info.tract_id,
-        "parent_hash": info.parent_hash,
-        "content_hash": info.content_hash,
-        "content_type": info.content_type,
-        "operation": info.operation.value,
-        "edit_target": info.edit_target,
-        "message": info.message,
-        "token_count": info.token_count,
-        "token_counter": info.token_counter,
-        "generation": info.generation,
-        "created_at": to_text(info.created_at),
-        "metadata_json": canonical_json(info.metadata),
-        "generation_config_json": canonical_json(info.generation_config),
-        "tags_json": canonical_json(info.tags),
-    }
+def _at_head() -> CTE:
+    return _all_parents(select(commits.c.commit_hash).where(commits.c.commit_hash == bindparam("head")))
 
 
-def _info(row: Row[Any]) -> CommitInfo:
-    try:
-        return CommitInfo(
-            commit_hash=row.commit_hash,
-            tract_id=row.tract_id,
-            parent_hash=row.parent_hash,
-            content_hash=row.content_hash,
-            content_type=row.content_type,
-            operation=CommitOperation(row.operation),
-            edit_target=row.edit_target,
-            message=row.message,
-            token_count=row.token_count,
-            token_counter=row.token_counter,
-            generation=row.generation,
-            created_at=from_text(row.created_at),
-            metadata=json.loads(row.metadata_json),
-            generation_config=json.loads(row.generation_config_json),
-            tags=tuple(json.loads(row.tags_json)),
-            priority=Priority(row.priority or Priority.NORMAL),
-        )
-    except ValueError as error:
-        raise StoreCorruptError(
-            f"commit {row.commit_hash} is damaged in the store; restore a backup"
-        ) from error
+@cache
+def _ancestors_query(shape: type[Row]) -> Select[Any]:
+    walk = _at_head()
+    query = _with_content(select(*_columns(shape)))
+    return query.join(walk, walk.c.commit_hash == commits.c.commit_hash)
+
+
+def _merges_query() -> Select[Any]:
+    walk = _at_head()
+    query = select(commit_parents).join(walk, walk.c.commit_hash == commit_parents.c.commit_hash)
+    return query.order_by(commit_parents.c.commit_hash, commit_parents.c.position)
+
+
+_CHAIN, _CHAIN_END = _chain_query(bounded=False), _chain_query(bounded=True)
+_MERGES = _merges_query()
+_ANCESTOR_HASHES = select(_at_head().c.commit_hash)

@@ -1,41 +1,38 @@
-"""One database: opening it, transactions on it, and its errors in our words.
+"""One database that holds tracts: opening it, its version, transactions on it.
 
-SQLite in WAL mode by default, any SQLAlchemy URL otherwise. A transaction is short and holds one connection. A write
-transaction takes SQLite's write lock at its beginning (`BEGIN IMMEDIATE`), so it never fails half-way for want of it.
+A transaction is short. A write transaction takes the store's write lock at its beginning, so it never fails half-way
+for want of it.
 """
 
 from __future__ import annotations
 
-import os
-import sqlite3
-import threading
-from contextlib import contextmanager, nullcontext
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from sqlalchemy import URL, create_engine, event, inspect, make_url, select
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
-from sqlalchemy.pool import StaticPool
+from sqlalchemy import inspect, select
 
-from tract_jupyter.exceptions import StoreClosedError, StoreCorruptError, StoreError, StoreVersionError
-from tract_jupyter.storage.errors import translate
+from tract_jupyter.exceptions import StoreCorruptError, StoreVersionError
+from tract_jupyter.storage.connections import Connections
+from tract_jupyter.storage.engines import MEMORY, SQLITE, backend, sqlite_file
 from tract_jupyter.storage.schema import SCHEMA_VERSION, meta, metadata
+from tract_jupyter.storage.transaction import Transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    import threading
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+    from pathlib import Path
 
-    from sqlalchemy import Connection, Engine
+    from sqlalchemy import Connection
 
-MEMORY = ":memory:"
 _SHORTEST_FILE = 512  # bytes: https://www.sqlite.org/fileformat.html
 
 
 class Database:
-    """A database that holds tracts.
+    """A database that holds tracts. Threads may share it, and so may processes, also after a fork.
 
     Args:
         path: the SQLite file, created with its folder if it is not there; `:memory:` for none.
-        url: an SQLAlchemy URL instead of a path.
+        url: an SQLAlchemy URL instead of a path, of SQLite or PostgreSQL.
         lock_timeout: seconds to wait for another process's lock.
 
     Raises:
@@ -45,77 +42,78 @@ class Database:
     def __init__(
         self, path: str | Path = MEMORY, *, url: str | None = None, lock_timeout: float = 5.0
     ) -> None:
-        target = _target(path, url)
-        self.location = str(path) if url is None else target.render_as_string(hide_password=True)
-        in_memory = target.get_backend_name() == "sqlite" and target.database in {None, "", MEMORY}
-        # one connection serves all threads of an in-memory store, so they take turns
-        self._turn: Any = threading.RLock() if in_memory else nullcontext()
-        self._closed = False
-        self._engine = _engine(target, lock_timeout, in_memory=in_memory)
+        self._backend = backend(path, url, lock_timeout)
+        self.location = self._backend.location
+        self._connections = Connections(self._backend)
         try:
             self._prepare()
         except BaseException:
-            self._engine.dispose()
+            self.close()
             raise
 
-    @contextmanager
-    def read(self) -> Iterator[Connection]:
-        """A read transaction: one consistent view."""
-        with self._connection() as connection, connection.begin():
-            yield connection
+    @property
+    def dialect(self) -> str:
+        """`sqlite` or `postgresql`."""
+        return self._backend.name
 
-    @contextmanager
-    def write(self) -> Iterator[Connection]:
-        """A write transaction: all of it happens, or nothing does."""
-        with self._connection() as connection:
-            connection.execution_options(tract_write=True)
-            with connection.begin():
-                yield connection
+    def read(self) -> AbstractContextManager[Connection]:
+        """A read transaction: one consistent view. Within another transaction of the thread it is part of that.
+
+        A transaction belongs to its thread: let no `await` come between its beginning and its end.
+        """
+        return Transaction(self._backend, self._connections, is_writing=False)
+
+    def write(self) -> AbstractContextManager[Connection]:
+        """A write transaction: all of it happens, or nothing does.
+
+        Within another write of the thread it is part of that, and its failure the failure of all.
+        """
+        return Transaction(self._backend, self._connections, is_writing=True)
+
+    def before_nested(self, call: Callable[[], None]) -> None:
+        """Have `call` called, until the open transaction of this thread ends, before another one joins it."""
+        self._connections.of_this_thread().before_join = call
+
+    @property
+    def lock(self) -> threading.RLock:
+        """What to hold instead of a lock of one's own, if a transaction may begin under it.
+
+        The transactions of a store in memory take turns on one lock. A second lock beside that one would be a deadlock.
+        """
+        return self._connections.lock
 
     def close(self) -> None:
         """Release all connections. A second call does nothing."""
-        self._closed = True
-        self._engine.dispose()
-
-    @contextmanager
-    def _connection(self) -> Iterator[Connection]:
-        if self._closed:
-            raise StoreClosedError(f"the tract on {self.location} was closed; open it again with Tract.open")
-        try:
-            with self._turn, self._engine.connect() as connection:
-                yield connection
-        except (DBAPIError, sqlite3.Error) as error:
-            cause = error.orig if isinstance(error, DBAPIError) else error
-            raise translate(cause, self.location) from cause
+        self._connections.close()
 
     def _prepare(self) -> None:
         version = self._version()
         if version is None:
-            self._use_wal()
-            with self.write() as connection:
-                metadata.create_all(connection)
-                if (
-                    connection.execute(select(meta.c.value).where(meta.c.key == "schema_version")).first()
-                    is None
-                ):
-                    connection.execute(meta.insert().values(key="schema_version", value=str(SCHEMA_VERSION)))
+            self._make()
         elif version > SCHEMA_VERSION:
             raise StoreVersionError(
                 f"{self.location} was written by a newer tract_jupyter (store version {version}, this one knows "
                 f"{SCHEMA_VERSION}); upgrade with 'python -m pip install -U tract_jupyter'. Nothing was changed."
             )
+        elif version < SCHEMA_VERSION:
+            from tract_jupyter.storage.migrations.upgrade import upgrade
 
-    def _use_wal(self) -> None:
-        """Readers and a writer do not block each other; the setting stays in the file."""
-        if self._engine.dialect.name == "sqlite":
-            with self._connection() as connection:
-                connection.connection.driver_connection.execute("PRAGMA journal_mode=WAL")  # type: ignore[union-attr]
+            upgrade(self._backend, self._connections)
+
+    def _make(self) -> None:
+        # readers and a writer do not block each other; the setting stays in the file
+        before = "PRAGMA journal_mode=WAL" if self.dialect == SQLITE else None
+        with Transaction(self._backend, self._connections, is_writing=True, before=before) as connection:
+            metadata.create_all(connection)
+            version = select(meta.c.value).where(meta.c.key == "schema_version")
+            if connection.execute(version).first() is None:
+                connection.execute(meta.insert().values(key="schema_version", value=str(SCHEMA_VERSION)))
 
     def _check_empty(self, connection: Connection) -> None:
         """Refuse a short file: SQLite takes one of less than 512 bytes for an empty one, and would overwrite it."""
-        if connection.dialect.name == "sqlite":
-            file = connection.exec_driver_sql("PRAGMA database_list").first()
-            if file and file.file and 0 < Path(file.file).stat().st_size < _SHORTEST_FILE:
+        if self.dialect == SQLITE:
+            file = sqlite_file(connection)
+            if file and 0 < file.stat().st_size < _SHORTEST_FILE:
                 raise StoreCorruptError(f"{self.location} is no valid SQLite database; give another path")
 
     def _version(self) -> int | None:
@@ -128,7 +126,7 @@ class Database:
             if meta.name not in tables:
                 raise StoreCorruptError(
                     f"{self.location} is a database, but no tract store (tables: {', '.join(sorted(tables)[:5])}); "
-                    "give another path"
+                    f"give another {'path' if self.dialect == SQLITE else 'database or schema'}"
                 )
             row = connection.execute(select(meta.c.value).where(meta.c.key == "schema_version")).first()
         if row is None or not row.value.isdecimal():
@@ -136,64 +134,3 @@ class Database:
                 f"{self.location} does not say which version of the store it is; restore a backup"
             )
         return int(row.value)
-
-
-def _target(path: str | Path, url: str | None) -> URL:
-    """The database that is meant, as a URL."""
-    try:
-        if url is not None:
-            return make_url(url)
-    except (ArgumentError, ValueError) as error:  # the text may hold a password, so it is not shown
-        raise StoreError(
-            "this is no database URL; they look like 'postgresql+psycopg://user@host/name'"
-        ) from error
-    return URL.create("sqlite", database=MEMORY) if str(path) == MEMORY else _file(Path(path))
-
-
-def _engine(target: URL, lock_timeout: float, *, in_memory: bool) -> Engine:
-    is_sqlite = target.get_backend_name() == "sqlite"
-    options: dict[str, Any] = {}
-    if is_sqlite:
-        options["connect_args"] = {"check_same_thread": False, "timeout": lock_timeout}
-    if in_memory:
-        options["poolclass"] = StaticPool
-    try:
-        engine = create_engine(target, **options)
-    except (ArgumentError, NoSuchModuleError, ImportError) as error:
-        raise StoreError(f"there is no driver for {target.render_as_string()}: {error}") from error
-    if is_sqlite:
-        event.listen(engine, "connect", _on_sqlite_connect)
-        event.listen(engine, "begin", _on_sqlite_begin)
-    return engine
-
-
-def _file(path: Path) -> URL:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StoreError(
-            f"the folder of {path} cannot be made: {error.strerror}; give another path"
-        ) from error
-    is_in_use = path.with_name(path.name + "-wal").exists()
-    if path.is_file() and not os.access(path.parent, os.W_OK) and not is_in_use:
-        # SQLite reads a WAL file where it cannot write beside it only if told that nobody will change the file
-        return URL.create(
-            "sqlite", database=path.absolute().as_uri(), query={"immutable": "1", "uri": "true"}
-        )
-    return URL.create("sqlite", database=str(path))
-
-
-def _on_sqlite_connect(connection: Any, _record: Any) -> None:
-    connection.isolation_level = None  # we begin transactions ourselves: the driver would begin them too late
-    cursor = connection.cursor()
-    try:
-        # the order matters: nothing may be written to a file that turns out not to be ours
-        cursor.execute("PRAGMA foreign_keys=ON")
-        cursor.execute("PRAGMA synchronous=NORMAL")
-    finally:
-        cursor.close()
-
-
-def _on_sqlite_begin(connection: Connection) -> None:
-    writing = connection.get_execution_options().get("tract_write")
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")

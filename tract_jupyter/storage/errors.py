@@ -3,38 +3,100 @@
 from __future__ import annotations
 
 import sqlite3
+from typing import Final
 
 from tract_jupyter.exceptions import StoreCorruptError, StoreError, StoreLockedError, StoreReadOnlyError
 
-# SQLite's primary result codes, https://www.sqlite.org/rescode.html
-_LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
-_READ_ONLY = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM}
-_CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
-_PRIMARY = 0xFF  # an extended code keeps the primary one in its low byte
+# SQLite's primary result codes, https://www.sqlite.org/rescode.html, and PostgreSQL's SQLSTATEs,
+# https://www.postgresql.org/docs/current/errcodes-appendix.html
+_LOCKED: Final = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, "55P03", "40001", "40P01", "55006"}
+_READ_ONLY: Final = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, "25006", "42501"}
+_CORRUPT: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+_DAMAGED: Final = {"XX001", "XX002"}
+_FULL: Final = {sqlite3.SQLITE_FULL, "53100"}
+_BUSY_SERVER: Final = {"53300", "53200", "57P03"}
+_ACCESS: Final = {"28000", "28P01", "3D000"}
+_LOST: Final = {"57P01", "57P02", "57P05", "25P03"}
+_PRIMARY: Final = 0xFF  # an extended code keeps the primary one in its low byte
 
 
-def translate(cause: BaseException | None, location: str) -> StoreError:
-    """Return our error for the driver's."""
-    code = getattr(cause, "sqlite_errorcode", None)
-    primary = code & _PRIMARY if code is not None else None
-    if primary in _LOCKED:
+def translate(cause: BaseException, location: str, *, committing: bool = False) -> StoreError:
+    """Return our error for the driver's.
+
+    Args:
+        cause: the driver's error.
+        location: the store's path or URL, without its password.
+        committing: it came at the very end, so that a lost connection leaves open whether it was written.
+    """
+    code = _code(cause)
+    if code in _LOCKED:
         return StoreLockedError(
             f"{location} is locked by another process; nothing was written. Try again, or close the other one."
         )
-    if primary in _READ_ONLY:
+    if code in _READ_ONLY:
         return StoreReadOnlyError(
-            f"{location} cannot be written; nothing was changed. Check the permissions of the file and its folder, "
-            "or open a copy."
+            f"{location} cannot be written; nothing was changed. Check the permissions of "
+            f"{_of_user(code)}, or open a copy."
         )
-    if primary in _CORRUPT or "Could not decode to UTF-8" in str(cause):  # the driver's own error has no code
+    if code in _CORRUPT or "Could not decode to UTF-8" in str(cause):  # the driver's own error has no code
         return StoreCorruptError(
             f"{location} is no valid SQLite database or is damaged ({cause}); nothing was written. Restore a backup, "
             "or try 'sqlite3 FILE .recover'."
         )
-    if primary == sqlite3.SQLITE_CANTOPEN:
+    if code in _DAMAGED:
+        return StoreCorruptError(
+            f"{location} is damaged ({_line(cause)}); nothing was written. Restore a backup."
+        )
+    return _other(code, cause, location, committing=committing)
+
+
+def _other(code: int | str | None, cause: BaseException, location: str, *, committing: bool) -> StoreError:
+    if code == sqlite3.SQLITE_CANTOPEN:
         return StoreError(f"{location} cannot be opened; check that the folder exists and that it is a file.")
-    if primary == sqlite3.SQLITE_FULL:
+    if code in _FULL:
         return StoreError(
             f"the disk of {location} is full; nothing was written. Free some space and try again."
         )
-    return StoreError(f"the database {location} refused: {cause}")
+    if code == sqlite3.SQLITE_IOERR:
+        return StoreError(
+            f"the disk of {location} failed ({cause}); nothing was written. Check its space and its health."
+        )
+    if code in _ACCESS:
+        return StoreError(
+            f"{location} does not let you in ({_line(cause)}); check user, password and the database's name."
+        )
+    if code in _BUSY_SERVER:
+        return StoreError(f"{location} takes no more connections now ({_line(cause)}); try again later.")
+    if _is_lost(code, cause):
+        outcome = (
+            "whether the last change was written is not known; look at the log"
+            if committing
+            else "nothing was written"
+        )
+        return StoreError(
+            f"no connection to {location} ({_line(cause)}): {outcome}. Try again when it is up."
+        )
+    return StoreError(f"the database {location} refused: {_line(cause)}")
+
+
+def _code(cause: BaseException) -> int | str | None:
+    """SQLite's primary code, or PostgreSQL's five characters."""
+    number = getattr(cause, "sqlite_errorcode", None)
+    state: str | None = getattr(cause, "sqlstate", None)
+    return number & _PRIMARY if number is not None else state
+
+
+def _is_lost(code: int | str | None, cause: BaseException) -> bool:
+    """Whether the server is not there (any more); where it could not say so, there is no code."""
+    if isinstance(code, str):
+        return code in _LOST or code.startswith("08")
+    return code is None and type(cause).__name__ in {"OperationalError", "ConnectionTimeout"}
+
+
+def _of_user(code: int | str) -> str:
+    return "your database user" if isinstance(code, str) else "the file and its folder"
+
+
+def _line(cause: BaseException) -> str:
+    """The first line: PostgreSQL adds others, which show the statement."""
+    return (str(cause).strip().splitlines() or [type(cause).__name__])[0]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from sqlalchemy import and_, bindparam, select
+from sqlalchemy import and_, bindparam, exists, or_, select
 
 from tract_jupyter.exceptions import StoreCorruptError
+from tract_jupyter.storage.prepared import Prepared
 from tract_jupyter.storage.schema import commits, refs
 
 if TYPE_CHECKING:
@@ -17,81 +18,151 @@ BRANCHES = "refs/heads/"
 
 _head, _tip = refs.alias("head"), refs.alias("tip")
 _POSITION = (
-    select(_head.c.symbolic_target, _tip.c.commit_hash, commits.c.generation)
+    select(
+        _head.c.symbolic_target,
+        commits.c.commit_hash,
+        commits.c.generation,
+        commits.c.context_tokens,
+        commits.c.context_messages,
+        commits.c.token_counter,
+        commits.c.tools_hash,
+    )
     .outerjoin(_tip, and_(_tip.c.tract_id == _head.c.tract_id, _tip.c.name == _head.c.symbolic_target))
-    .outerjoin(commits, commits.c.commit_hash == _tip.c.commit_hash)
-    .where(_head.c.tract_id == bindparam("tract_id"), _head.c.name == HEAD)
+    .outerjoin(
+        commits,
+        or_(commits.c.commit_hash == _tip.c.commit_hash, commits.c.commit_hash == _head.c.commit_hash),
+    )
+    .where(_head.c.tract_id == bindparam("tract_id"), _head.c.name == bindparam("head_name"))
 )
-# built once, as these two are part of every commit
-_MOVE = (
+_BRANCH_TIP = (
+    select(
+        refs.c.name,
+        commits.c.commit_hash,
+        commits.c.generation,
+        commits.c.context_tokens,
+        commits.c.context_messages,
+        commits.c.token_counter,
+        commits.c.tools_hash,
+    )
+    .outerjoin(commits, commits.c.commit_hash == refs.c.commit_hash)
+    .where(refs.c.tract_id == bindparam("tract_id"), refs.c.name == bindparam("branch"))
+)
+# built once, as they are part of every commit
+_MOVING = (
     refs.update()
     .where(refs.c.tract_id == bindparam("of_tract"), refs.c.name == bindparam("branch"))
     .where(refs.c.commit_hash.is_not_distinct_from(bindparam("old")))
     .values(commit_hash=bindparam("new"))
 )
+_MOVING_CURRENT = _MOVING.where(
+    exists().where(
+        _head.c.tract_id == bindparam("of_tract"),
+        _head.c.name == bindparam("head_name"),
+        _head.c.symbolic_target == bindparam("branch"),
+    )
+)
+_MOVE, _MOVE_CURRENT = Prepared(lambda _: _MOVING), Prepared(lambda _: _MOVING_CURRENT)
 
 
 class Position(NamedTuple):
-    """The current branch and its newest commit: None, and generation -1, before the first one."""
+    """A branch and its newest commit: None, and generation -1, before the first one. The branch is None if detached."""
 
-    branch: str
+    branch: str | None
     commit_hash: str | None
-    generation: int
+    generation: int = -1
+    context_tokens: int = 0
+    context_messages: int = 0
+    token_counter: str = ""
+    tools_hash: str | None = None
 
 
 class RefRows:
-    """The refs of one tract."""
+    """The refs of one tract.
 
-    def __init__(self, tract_id: str) -> None:
+    Args:
+        tract_id: the tract.
+        head_name: the ref that says which branch is the current one; a deployed agent has its own.
+    """
+
+    def __init__(self, tract_id: str, head_name: str = HEAD) -> None:
         self.tract_id = tract_id
+        self.head_name = head_name
 
     def was_made(self, connection: Connection) -> bool:
-        """Whether the tract has a HEAD, which it gets when it is made."""
-        query = select(refs.c.name).where(refs.c.tract_id == self.tract_id, refs.c.name == HEAD)
-        return connection.scalar(query) is not None
+        """Whether the tract has this HEAD, which it gets when it is made."""
+        return self._exists(connection, self.head_name)
 
     def position(self, connection: Connection) -> Position:
         """Where HEAD is, in one statement."""
-        row = connection.execute(_POSITION, {"tract_id": self.tract_id}).first()
+        names = {"tract_id": self.tract_id, "head_name": self.head_name}
+        row = connection.execute(_POSITION, names).first()
         if row is None:
             raise StoreCorruptError(f"tract {self.tract_id} has no HEAD in the store; restore a backup")
-        target, commit_hash, generation = row
-        return Position(target.removeprefix(BRANCHES), commit_hash, -1 if generation is None else generation)
+        target, commit_hash, *rest = row
+        branch = target.removeprefix(BRANCHES) if target else None
+        return Position(branch, None) if commit_hash is None else Position(branch, commit_hash, *rest)
+
+    def at_branch(self, connection: Connection, branch: str) -> Position | None:
+        """Where a branch is; None if there is no such branch."""
+        names = {"tract_id": self.tract_id, "branch": BRANCHES + branch}
+        row = connection.execute(_BRANCH_TIP, names).first()
+        if row is None:
+            return None
+        return Position(branch, *row[1:]) if row[1] else Position(branch, None)
 
     def tip(self, connection: Connection, branch: str) -> str | None:
         """The commit that a branch points at, None before its first commit."""
-        return connection.scalar(select(refs.c.commit_hash).where(*self._named(branch)))
+        return connection.scalar(select(refs.c.commit_hash).where(*self._named(BRANCHES + branch)))
 
     def exists(self, connection: Connection, branch: str) -> bool:
         """Whether there is such a branch."""
-        return connection.scalar(select(refs.c.name).where(*self._named(branch))) is not None
+        return self._exists(connection, BRANCHES + branch)
 
     def branches(self, connection: Connection) -> dict[str, str | None]:
         """Each branch and its commit, by name."""
-        query = select(refs.c.name, refs.c.commit_hash).where(
-            refs.c.tract_id == self.tract_id, refs.c.name.startswith(BRANCHES, autoescape=True)
+        where = (refs.c.tract_id == self.tract_id, refs.c.name.startswith(BRANCHES, autoescape=True))
+        rows = connection.execute(select(refs.c.name, refs.c.commit_hash).where(*where).order_by(refs.c.name))
+        return {row.name.removeprefix(BRANCHES): row.commit_hash for row in rows}
+
+    def heads(self, connection: Connection) -> set[str]:
+        """Every commit that some ref of the tract points at."""
+        query = select(refs.c.commit_hash).where(
+            refs.c.tract_id == self.tract_id, refs.c.commit_hash.is_not(None)
         )
-        return {
-            row.name.removeprefix(BRANCHES): row.commit_hash
-            for row in connection.execute(query.order_by("name"))
-        }
+        return set(connection.scalars(query))
 
     def create(self, connection: Connection, branch: str, commit_hash: str | None) -> None:
         """Add a branch."""
         values = {"tract_id": self.tract_id, "name": BRANCHES + branch, "commit_hash": commit_hash}
         connection.execute(refs.insert().values(**values))
 
-    def point_head(self, connection: Connection, branch: str) -> None:
-        """Make `branch` the current one."""
-        target = {"symbolic_target": BRANCHES + branch}
-        where = (refs.c.tract_id == self.tract_id, refs.c.name == HEAD)
-        if connection.execute(refs.update().where(*where).values(**target)).rowcount == 0:
-            connection.execute(refs.insert().values(tract_id=self.tract_id, name=HEAD, **target))
+    def delete(self, connection: Connection, branch: str) -> None:
+        """Remove a branch."""
+        connection.execute(refs.delete().where(*self._named(BRANCHES + branch)))
 
-    def move(self, connection: Connection, branch: str, old: str | None, new: str) -> bool:
-        """Point a branch from `old` to `new`; False if it does not point at `old` any more."""
+    def point_head(self, connection: Connection, branch: str | None, commit_hash: str | None = None) -> None:
+        """Make `branch` the current one; without a branch, detach HEAD at `commit_hash`."""
+        target = {
+            "symbolic_target": BRANCHES + branch if branch is not None else None,
+            "commit_hash": commit_hash,
+        }
+        if (
+            connection.execute(refs.update().where(*self._named(self.head_name)).values(**target)).rowcount
+            == 0
+        ):
+            connection.execute(refs.insert().values(tract_id=self.tract_id, name=self.head_name, **target))
+
+    def move(
+        self, connection: Connection, branch: str, old: str | None, new: str | None, *, current: bool = False
+    ) -> bool:
+        """Point a branch from `old` to `new`; False if it does not point at `old`, or is not `current`, any more."""
         names = {"of_tract": self.tract_id, "branch": BRANCHES + branch, "old": old, "new": new}
-        return connection.execute(_MOVE, names).rowcount == 1
+        if not current:
+            return _MOVE.run(connection, names) == 1
+        return _MOVE_CURRENT.run(connection, {**names, "head_name": self.head_name}) == 1
 
-    def _named(self, branch: str) -> tuple[ColumnElement[bool], ...]:
-        return (refs.c.tract_id == self.tract_id, refs.c.name == BRANCHES + branch)
+    def _exists(self, connection: Connection, name: str) -> bool:
+        return connection.scalar(select(refs.c.name).where(*self._named(name))) is not None
+
+    def _named(self, name: str) -> tuple[ColumnElement[bool], ...]:
+        return (refs.c.tract_id == self.tract_id, refs.c.name == name)

@@ -205,8 +205,8 @@ decisions = Table(
     UniqueConstraint("pending_id", "round"),  # the first decision wins, also between processes
 )
 
-Index("ix_commits_tract", commits.c.tract_id, commits.c.commit_hash)
-Index("ix_commits_edit_target", commits.c.edit_target)
+_is_change = commits.c.edit_target.is_not(None)  # most commits are not, and pay nothing
+Index("ix_commits_edit_target", commits.c.edit_target, sqlite_where=_is_change, postgresql_where=_is_change)
 Index("ix_commit_parents_parent", commit_parents.c.parent_hash)
 Index("ix_reflog_ref", reflog.c.tract_id, reflog.c.ref_name, reflog.c.id)
 Index("ix_spawns_parent", spawns.c.parent_tract_id)

@@ -1,0 +1,170 @@
+"""A commit before it has a place in the history."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from tract_jupyter.exceptions import ContentError
+from tract_jupyter.models.canonical import canonical_json, sha256
+from tract_jupyter.models.commit import CommitOperation
+from tract_jupyter.models.priority import Priority
+from tract_jupyter.models.rendering import default_priority, text_of
+from tract_jupyter.storage.entry import EMPTY, Entry, json_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tract_jupyter.protocols import TokenCounter
+
+_MESSAGE_LENGTH = 100
+NO_TAGS: Final = "[]"
+APPEND, EDIT, ANNOTATE, MERGE = (str(operation) for operation in CommitOperation)
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """Everything of a commit but its place: all that a hash covers, except parents and time."""
+
+    content_type: str
+    payload: bytes
+    content_hash: str
+    message: str
+    token_count: int
+    token_counter: str
+    operation: str = APPEND
+    edit_target: str | None = None
+    priority: str | None = None
+    retention_json: str | None = None
+    metadata_json: str = EMPTY
+    generation_config_json: str = EMPTY
+    tags_json: str = NO_TAGS
+    tools_hash: str | None = None
+    merge_parents: tuple[str, ...] = ()
+    source: str | None = None
+    """The commit that this is a copy of; later drafts of the same plan may edit or annotate that one."""
+
+    @classmethod
+    def of(cls, entry: Entry, **changes: Any) -> Draft:
+        """A copy of a commit, to be placed elsewhere."""
+        copied = cls(
+            content_type=entry.content_type,
+            payload=entry.payload,
+            content_hash=entry.content_hash,
+            message=entry.message,
+            token_count=entry.token_count,
+            token_counter=entry.token_counter,
+            operation=entry.operation,
+            edit_target=entry.edit_target,
+            priority=entry.priority,
+            retention_json=entry.retention_json,
+            metadata_json=entry.metadata_json,
+            generation_config_json=entry.generation_config_json,
+            tags_json=entry.tags_json,
+            tools_hash=entry.tools_hash,
+            source=entry.commit_hash,
+        )
+        return replace(copied, **changes) if changes else copied
+
+    def starting_priority(self) -> str:
+        """The priority of an append."""
+        return self.priority or default_priority(self.content_type)
+
+
+def draft(
+    content: dict[str, Any],
+    counter: TokenCounter,
+    *,
+    operation: str = APPEND,
+    edit_target: str | None = None,
+    message: str | None = None,
+    priority: Priority | str | None = None,
+    retention: dict[str, Any] | None = None,
+    metadata: dict[str, Any] | None = None,
+    generation_config: dict[str, Any] | None = None,
+    tags: Iterable[str] = (),
+    tools_hash: str | None = None,
+) -> Draft:
+    """Make a draft of a checked content.
+
+    Raises:
+        ContentError: something of it has no JSON form.
+    """
+    payload = canonical_json(content).encode()
+    text = text_of(content)
+    tokens = counter.count_text(text)
+    calls = metadata.get("tool_calls") if metadata else None
+    if calls:  # they are sent, so they count
+        tokens += counter.count_text(canonical_json(calls))
+    return Draft(
+        content_type=content["content_type"],
+        payload=payload,
+        content_hash=sha256(payload),
+        message=first_line(text) if message is None else message,
+        token_count=tokens,
+        token_counter=counter.name,
+        operation=operation,
+        edit_target=edit_target,
+        priority=None if priority is None else Priority(priority).value,
+        retention_json=canonical_json(retention) if retention else None,
+        metadata_json=json_text(metadata),
+        generation_config_json=json_text(generation_config),
+        tags_json=_tags_json(tags) if tags else NO_TAGS,
+        tools_hash=tools_hash,
+    )
+
+
+def annotation(target: str, priority: Priority, reason: str, retention: dict[str, Any] | None) -> Draft:
+    """Make a draft that gives `target` another priority."""
+    content = {"content_type": "annotation", "priority": priority.value, "reason": reason}
+    payload = canonical_json(content).encode()
+    return Draft(
+        content_type="annotation",
+        payload=payload,
+        content_hash=sha256(payload),
+        message=f"{priority.value} {target[:8]}{f': {reason}' if reason else ''}",
+        token_count=0,
+        token_counter="",
+        operation=ANNOTATE,
+        edit_target=target,
+        priority=priority.value,
+        retention_json=canonical_json(retention) if retention else None,
+    )
+
+
+def merge_draft(message: str, parents: tuple[str, ...], details: dict[str, Any]) -> Draft:
+    """Make a draft that joins other histories. Nothing of it is compiled."""
+    payload = canonical_json({"content_type": "merge", **details}).encode()
+    return Draft(
+        content_type="merge",
+        payload=payload,
+        content_hash=sha256(payload),
+        message=message,
+        token_count=0,
+        token_counter="",
+        operation=MERGE,
+        merge_parents=parents,
+    )
+
+
+def first_line(text: str) -> str:
+    """A line for the log."""
+    line = " ".join(text[:500].replace("\0", " ").split())  # PostgreSQL's text has no NUL
+    return line if len(line) <= _MESSAGE_LENGTH else line[: _MESSAGE_LENGTH - 1] + "…"
+
+
+def _tags_json(tags: Iterable[str]) -> str:
+    given = [tags] if isinstance(tags, str) else list(tags)
+    for tag in given:
+        check_tag(tag)
+    return canonical_json(sorted(set(given)))
+
+
+def check_tag(tag: object) -> None:
+    """Check that something can be a tag.
+
+    Raises:
+        ContentError: it is no text, empty, or longer than 255 characters.
+    """
+    if not isinstance(tag, str) or not tag.strip() or len(tag) > 255:  # noqa: PLR2004 # the column's width
+        raise ContentError(f"{tag!r} is no tag; use a text of 1 to 255 characters")

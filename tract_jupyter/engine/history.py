@@ -1,0 +1,148 @@
+"""Reading the history: the log, its filters, the versions of a message."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from tract_jupyter.engine.drafts import APPEND
+from tract_jupyter.models.priority import Priority
+from tract_jupyter.models.rendering import default_priority
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Sequence
+
+    from tract_jupyter.engine.commits import Commits
+    from tract_jupyter.engine.refs import Refs
+    from tract_jupyter.engine.tags import Tags
+    from tract_jupyter.engine.timelines import Timelines
+    from tract_jupyter.models.commit import CommitInfo
+    from tract_jupyter.storage.commits import CommitRows
+    from tract_jupyter.storage.database import Database
+    from tract_jupyter.storage.entry import Entry
+
+    Match = Literal["any", "all"]
+
+
+class History:
+    """Reads the history of one tract."""
+
+    def __init__(
+        self,
+        database: Database,
+        rows: CommitRows,
+        refs: Refs,
+        commits: Commits,
+        tags: Tags,
+        timelines: Timelines,
+    ) -> None:
+        self._database = database
+        self._rows = rows
+        self._refs = refs
+        self._commits = commits
+        self._tags = tags
+        self._timelines = timelines
+
+    def log(
+        self, limit: int | None = 20, *, head: str | None = None, operation: str | None = None
+    ) -> list[CommitInfo]:
+        """The newest commits of the current branch, or of another commit, first; first parents only."""
+        if limit is not None and limit < 1:
+            return []
+        start = self._refs.resolve(head) if head else self._refs.position.commit_hash
+        if start is None:
+            return []
+        with self._database.read() as connection:
+            chain = self._rows.chain(connection, start, None if operation else limit)
+            if operation is not None:
+                chain = [entry for entry in chain if entry.operation == operation][:limit]
+        return self.infos(chain, start)
+
+    def all_branches(self, limit: int) -> list[CommitInfo]:
+        """The newest commits of all branches, newest first, with their priorities on the current branch."""
+        with self._database.read() as connection:
+            heads = {tip for tip in self._refs.tips(connection) if tip}
+            entries = self._rows.newest(connection, sorted(heads), limit) if heads else []
+        return self.infos(entries, self._refs.position.commit_hash)
+
+    def infos(self, entries: Sequence[Entry], head: str | None) -> list[CommitInfo]:
+        """Entries for readers, with the priorities that hold at `head`."""
+        appended = [entry.commit_hash for entry in entries if entry.operation == APPEND]
+        with self._database.read() as connection:
+            merges = [entry.commit_hash for entry in entries if entry.operation == "merge"]
+            parents = self._rows.merge_parents_of(connection, merges) if merges else {}
+            changed = self._timelines.is_kept(head) or bool(self._rows.changes_to(connection, appended))
+        own = {entry.commit_hash: _own_priority(entry) for entry in entries}
+        if changed:
+            with self._timelines.lock:
+                timeline = self._timelines.at(head)
+                for commit_hash in appended:
+                    place = timeline.place.get(commit_hash)
+                    if place is not None:
+                        own[commit_hash] = timeline.priority(timeline.steps[place])
+        return [entry.info(own[entry.commit_hash], parents.get(entry.commit_hash, ())) for entry in entries]
+
+    def with_priority(self, priority: Priority, limit: int) -> list[CommitInfo]:
+        """The newest messages of the current branch that have a priority."""
+        return self._picked(limit, lambda entry, effective: effective is priority)
+
+    def with_tags(self, tags: Collection[str], match: Match, limit: int) -> list[CommitInfo]:
+        """The newest commits of the current branch with any, or all, of these tags."""
+        wanted = set(tags)
+        added = self._tags.added()
+
+        def fits(entry: Entry, _: Priority) -> bool:
+            has = wanted & {*entry.tags, *added.get(entry.commit_hash, ())}
+            return has == wanted if match == "all" else bool(has)
+
+        return self._picked(limit, fits)
+
+    def with_text(self, text: str, limit: int) -> list[CommitInfo]:
+        """The newest messages of the current branch that contain a text, in any case."""
+        head = self._refs.position.commit_hash
+        needle = text.casefold()
+        with self._timelines.lock:
+            timeline = self._timelines.at(head)
+            found = [
+                step.commit_hash
+                for step in reversed(timeline.steps)
+                if step.operation == APPEND and needle in timeline.message(step).content.casefold()
+            ][:limit]
+        return [self._commits.get(commit_hash) for commit_hash in found]
+
+    def picked(self, limit: int, fits: Callable[[Entry], bool]) -> list[CommitInfo]:
+        """The newest commits of the current branch that fit."""
+        return self._picked(limit, lambda entry, _: fits(entry))
+
+    def versions(self, name: str) -> list[CommitInfo]:
+        """A message and its edits on the current branch, oldest first."""
+        entry = self._commits.entry(name)
+        target = entry.edit_target or entry.commit_hash
+        with self._timelines.lock:
+            steps = self._timelines.at(self._refs.position.commit_hash).steps
+            edits = [s.commit_hash for s in steps if s.operation == "edit" and s.edit_target == target]
+        return [self._commits.get(commit_hash) for commit_hash in (target, *edits)]
+
+    def _picked(self, limit: int, fits: Callable[[Entry, Priority], bool]) -> list[CommitInfo]:
+        head = self._refs.position.commit_hash
+        if head is None or limit < 1:
+            return []
+        with self._database.read() as connection:
+            chain = self._rows.chain(connection, head)
+        with self._timelines.lock:
+            timeline = self._timelines.at(head)
+            found = [
+                entry
+                for entry in chain
+                if entry.operation in {APPEND, "edit"}
+                and fits(entry, timeline.priority(timeline.steps[timeline.place[entry.commit_hash]]))
+            ]
+        return self.infos(found[:limit], head)
+
+
+def _own_priority(entry: Entry) -> Priority:
+    return Priority(entry.priority) if entry.priority else default_priority(entry.content_type)
+
+
+def hashes(infos: Iterable[CommitInfo]) -> list[str]:
+    """Their hashes."""
+    return [info.commit_hash for info in infos]

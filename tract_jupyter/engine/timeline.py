@@ -1,0 +1,213 @@
+"""What a commit stands for: its history in the order of the context, and the messages that come of it.
+
+An edit replaces its target's content in the target's place; the last edit wins, and so does the last annotation.
+What is `skip` is left out. Taking in one more commit costs the same however long the history is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from tract_jupyter.engine.drafts import APPEND
+from tract_jupyter.models.commit import APPROXIMATE
+from tract_jupyter.models.context import CompiledContext, Message
+from tract_jupyter.models.prefix import Prefix
+from tract_jupyter.models.priority import Priority
+from tract_jupyter.models.rendering import default_priority, role_of, text_of
+from tract_jupyter.models.toolcall import ToolCall
+from tract_jupyter.storage.entry import EMPTY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tract_jupyter.storage.entry import Step
+
+# What OpenAI's chat format adds: https://cookbook.openai.com/examples/how_to_count_tokens_with_tiktoken
+PER_MESSAGE: Final = 4  # three around it, one for the role
+PER_CONTEXT: Final = 3
+
+
+class Totals(NamedTuple):
+    """The size of a context: tokens of all messages, with what a chat format adds, and how many messages."""
+
+    tokens: int = 0
+    messages: int = 0
+
+    def plus(self, tokens: int, messages: int) -> Totals:
+        """After messages of that many tokens came or went; `tokens` without what the format adds."""
+        count = self.messages + messages
+        bare = self.tokens - (PER_CONTEXT if self.messages else 0) + tokens + PER_MESSAGE * messages
+        return Totals(bare + PER_CONTEXT if count else 0, count)
+
+
+class Timeline:
+    """The history of one commit.
+
+    Args:
+        steps: in the order of the context.
+        merged: the commits that came by merges, which are not first parents.
+        made: messages that are known already, by their commit.
+    """
+
+    def __init__(
+        self,
+        steps: Iterable[Step] = (),
+        merged: frozenset[str] = frozenset(),
+        made: dict[str, Message] | None = None,
+    ) -> None:
+        self.steps: list[Step] = []
+        self.place: dict[str, int] = {}
+        """Where each commit stands in `steps`."""
+        self.merged = merged
+        self.winners: dict[str, Step] = {}
+        """The edit that counts, of each edited commit."""
+        self.totals = Totals()
+        self.tools_hash: str | None = None
+        self._priorities: dict[str, Step] = {}
+        self._counters: Counter[str] = Counter()
+        self._made: dict[str, Message] = {} if made is None else made
+        self._messages: list[Message] = []
+        self._rendered = 0  # so many steps are in `_messages`
+        for step in steps:
+            self.extend(step)
+
+    @property
+    def head(self) -> str | None:
+        """The commit that this is the history of."""
+        return self.steps[-1].commit_hash if self.steps else None
+
+    def priority(self, step: Step) -> Priority:
+        """The priority in effect."""
+        given = self._priorities.get(step.commit_hash, step).priority
+        return Priority(given) if given else default_priority(step.content_type)
+
+    def priority_source(self, commit_hash: str) -> Step | None:
+        """The commit that gave another one its priority."""
+        return self._priorities.get(commit_hash)
+
+    def effect(self, step: Step) -> Totals:
+        """The totals after one more commit."""
+        if step.operation == APPEND:
+            return self.totals.plus(step.token_count, 1) if _shows(step, step) else self.totals
+        target = self._target(step)
+        if target is None:
+            return self.totals
+        winner, given = self._heard(target)
+        new_winner, new_given = self._changed(target, step)
+        before, after = _shows(target, given), _shows(target, new_given)
+        tokens = new_winner.token_count * after - winner.token_count * before
+        return self.totals.plus(tokens, after - before)
+
+    def extend(self, step: Step) -> None:
+        """Take in the next commit of the branch."""
+        self.totals = self.effect(step)
+        target = self._target(step)
+        self.place[step.commit_hash] = len(self.steps)
+        self.steps.append(step)
+        self.tools_hash = step.tools_hash or self.tools_hash
+        if step.operation == APPEND:
+            self._counters[step.token_counter] += _shows(step, step)
+        elif target is not None:
+            winner, given = self._heard(target)
+            self._counters[winner.token_counter] -= _shows(target, given)
+            winner, given = self._changed(target, step)
+            self._counters[winner.token_counter] += _shows(target, given)
+            if winner is not target:
+                self.winners[target.commit_hash] = winner
+            if given is not target:
+                self._priorities[target.commit_hash] = given
+            self._made.pop(target.commit_hash, None)
+            self._messages, self._rendered = [], 0  # contexts that were handed out keep the old list
+
+    def absorb(self, steps: Iterable[Step]) -> None:
+        """Take in what a merge brings, unless it is there."""
+        new = [step for step in steps if step.commit_hash not in self.place]
+        self.merged |= {step.commit_hash for step in new}
+        for step in new:
+            self.extend(step)
+
+    def upto(self, commit_hash: str) -> Timeline | None:
+        """The history of an earlier commit of the branch; None if it is not one, or came by a merge."""
+        place = self.place.get(commit_hash)
+        if place is None or commit_hash in self.merged:
+            return None
+        changed = self.winners.keys() | self._priorities.keys()
+        made = {key: message for key, message in self._made.items() if key not in changed}
+        return Timeline(self.steps[: place + 1], self.merged, made)
+
+    def fork(self) -> Timeline:
+        """A copy that can be extended on its own."""
+        return Timeline(self.steps, self.merged, dict(self._made))
+
+    def context(
+        self, tools: tuple[dict[str, Any], ...] = (), max_tokens: int | None = None
+    ) -> CompiledContext:
+        """The messages. Costs as much as there are commits that no context showed yet."""
+        for step in self.steps[self._rendered :]:
+            if step.operation == APPEND and _shows(step, self._priorities.get(step.commit_hash, step)):
+                self._messages.append(self.message(step))
+        self._rendered = len(self.steps)
+        messages = Prefix(self._messages)
+        return CompiledContext(messages, self.totals.tokens, self.token_source, self.head, tools, max_tokens)
+
+    def message(self, step: Step) -> Message:
+        """The message that an append stands for."""
+        message = self._made.get(step.commit_hash)
+        if message is None:
+            winner = self.winners.get(step.commit_hash, step)
+            message = self._made[step.commit_hash] = message_of(step, winner, self.priority(step))
+        return message
+
+    @property
+    def token_source(self) -> str:
+        """How the tokens were counted; an estimate if in several ways."""
+        used = [name for name, messages in self._counters.items() if messages]
+        return used[0] if len(used) == 1 else APPROXIMATE
+
+    def _target(self, step: Step) -> Step | None:
+        place = self.place.get(step.edit_target) if step.edit_target is not None else None
+        return None if place is None else self.steps[place]
+
+    def _heard(self, target: Step) -> tuple[Step, Step]:
+        """The commit whose content counts, and the one whose priority counts."""
+        name = target.commit_hash
+        return self.winners.get(name, target), self._priorities.get(name, target)
+
+    def _changed(self, target: Step, step: Step) -> tuple[Step, Step]:
+        """The same after an edit or annotation of `target`."""
+        winner, given = self._heard(target)
+        return (step if step.operation == "edit" else winner), (step if step.priority else given)
+
+
+def _shows(step: Step, given: Step) -> bool:
+    """Whether an append is compiled, with the priority that `given` gives it."""
+    return (given.priority or default_priority(step.content_type)) != "skip"
+
+
+def message_of(step: Step, winner: Step, priority: Priority) -> Message:
+    """The message of an append, with the content of the edit that counts (the append itself if there is none)."""
+    content = json.loads(winner.payload)
+    name, call_id, failed = content.get("name"), None, False
+    calls: tuple[ToolCall, ...] = ()
+    if step.metadata_json != EMPTY or winner.metadata_json != EMPTY:
+        metadata = {**json.loads(step.metadata_json), **json.loads(winner.metadata_json)}
+        calls = tuple(ToolCall.from_dict(call) for call in metadata.get("tool_calls") or ())
+        call_id, failed = metadata.get("tool_call_id"), bool(metadata.get("is_error"))
+        name = name or (metadata.get("name") if call_id else None)
+    config = winner.generation_config_json
+    config = step.generation_config_json if config == EMPTY else config
+    return Message(
+        role=role_of(content),
+        content=text_of(content),
+        name=name if isinstance(name, str) else None,
+        commit_hash=step.commit_hash,
+        priority=priority,
+        token_count=winner.token_count + PER_MESSAGE,
+        content_type=winner.content_type,
+        tool_calls=calls,
+        tool_call_id=call_id,
+        is_error=failed,
+        generation_config={} if config == EMPTY else json.loads(config),
+    )

@@ -1,0 +1,120 @@
+"""Undo and redo, by the reflog.
+
+A branch that stands where a recorded move put it goes back to where that move came from; otherwise a plain commit put
+it there, and it goes back to the parent. Undoing is recorded too, which is what redo reads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tract_jupyter.exceptions import DetachedHeadError, HistoryError
+from tract_jupyter.storage.refs import BRANCHES
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from tract_jupyter.engine.refs import Refs
+    from tract_jupyter.storage.commits import CommitRows
+    from tract_jupyter.storage.database import Database
+    from tract_jupyter.storage.reflog import Move, ReflogRows
+    from tract_jupyter.storage.refs import Position, RefRows
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What an undo or redo would do, or did."""
+
+    branch: str
+    operation: str
+    """What is undone or done again: `commit`, `merge`, `compress`, ..."""
+    old: str | None
+    new: str | None
+    """Where the branch goes; None is before its first commit."""
+    message: str = ""
+    undoes: int | None = None
+
+    def __str__(self) -> str:
+        places = [place[:8] if place else "before the first commit" for place in (self.old, self.new)]
+        return f"{self.branch}: {self.operation}{f' ({self.message})' if self.message else ''}: {' → '.join(places)}"
+
+
+class Undo:
+    """Moves the current branch of one tract back and forth."""
+
+    def __init__(
+        self, database: Database, refs: Refs, ref_rows: RefRows, reflog: ReflogRows, commits: CommitRows
+    ) -> None:
+        self._database = database
+        self._refs = refs
+        self._ref_rows = ref_rows
+        self._reflog = reflog
+        self._commits = commits
+
+    def preview(self, *, redo: bool = False) -> Step:
+        """What `undo`, or `redo`, would do now. Changes nothing.
+
+        Raises:
+            HistoryError: there is nothing to undo, or redo.
+        """
+        with self._database.read() as connection:
+            return self._next(connection, redo=redo)[1]
+
+    def run(self, *, redo: bool = False) -> Step:
+        """Undo, or redo, one operation on the current branch; the other gets it back."""
+        with self._database.write() as connection:
+            here, step = self._next(connection, redo=redo)
+            if not self._ref_rows.move(connection, step.branch, here.commit_hash, step.new):
+                raise HistoryError(f"branch {step.branch!r} was moved by somebody else meanwhile; try again")
+            self._reflog.add(
+                connection, BRANCHES + step.branch, step.old, step.new, "redo" if redo else "undo",
+                step.operation, step.undoes,
+            )  # fmt: skip
+        self._refs.on_move()
+        return step
+
+    def _next(self, connection: Connection, *, redo: bool) -> tuple[Position, Step]:
+        here = self._ref_rows.position(connection)
+        if here.branch is None:
+            raise DetachedHeadError("HEAD is detached: undo and redo move a branch; switch to one first")
+        undone = self._undone(connection, here)
+        return here, self._redo(here, undone) if redo else self._undo(connection, here, undone)
+
+    def _undone(self, connection: Connection, here: Position) -> list[Move]:
+        """The undos in effect, oldest first: those that nothing but undo and redo came after."""
+        tail: list[Move] = []
+        expected = here.commit_hash
+        for move in self._reflog.newest_first(connection, BRANCHES + (here.branch or "")):
+            if move.operation not in {"undo", "redo"} or move.new != expected:
+                break
+            tail.append(move)
+            expected = move.old
+        undone: list[Move] = []
+        for move in reversed(tail):
+            if move.operation == "undo":
+                undone.append(move)
+            elif undone:
+                undone.pop()
+        return undone
+
+    def _redo(self, here: Position, undone: list[Move]) -> Step:
+        if not undone:
+            raise HistoryError(
+                f"nothing to redo on {here.branch!r}: nothing was undone since its last commit or move"
+            )
+        last = undone[-1]
+        return Step(here.branch or "", last.message, here.commit_hash, last.old)
+
+    def _undo(self, connection: Connection, here: Position, undone: list[Move]) -> Step:
+        branch = here.branch or ""
+        before = next((move.undoes for move in reversed(undone) if move.undoes is not None), None)
+        last = self._reflog.last_to(connection, BRANCHES + branch, here.commit_hash, before)
+        if last is not None and last.operation != "delete branch":
+            return Step(branch, last.operation, here.commit_hash, last.old, last.message, last.id)
+        if here.commit_hash is None:
+            raise HistoryError(f"nothing to undo on {branch!r}: it has no commits")
+        entry = self._commits.get(connection, here.commit_hash)
+        parent = entry.parent_hash if entry else None
+        operation = entry.operation if entry and entry.operation != "append" else "commit"
+        return Step(branch, operation, here.commit_hash, parent, entry.message if entry else "")

@@ -1,0 +1,316 @@
+"""Placing drafts: the one way in which commits come into a history.
+
+Everything of a write is one transaction: contents, commits, the branch's move, the reflog, the event. A branch moves by
+compare-and-swap; a plain append that lost the race is placed anew on the new tip.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from tract_jupyter.engine.drafts import APPEND
+from tract_jupyter.engine.timeline import Totals
+from tract_jupyter.exceptions import BranchMovedError, DetachedHeadError, StoreLockedError
+from tract_jupyter.storage.clock import to_text
+from tract_jupyter.storage.entry import Entry
+from tract_jupyter.storage.refs import BRANCHES, Position
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from sqlalchemy import Connection
+
+    from tract_jupyter.engine.drafts import Draft
+    from tract_jupyter.engine.timelines import Timelines
+    from tract_jupyter.storage.commits import CommitRows
+    from tract_jupyter.storage.database import Database
+    from tract_jupyter.storage.events import EventRows
+    from tract_jupyter.storage.reflog import ReflogRows
+    from tract_jupyter.storage.refs import RefRows
+
+_ATTEMPTS = 100
+_BUFFERED = 2_000
+
+
+class _LostRaceError(Exception):
+    """Somebody else moved the branch first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Commits to be placed on `base`, and the branch to be moved from `old` to the last of them.
+
+    `base` and `old` differ where history is rewritten. Without drafts the branch moves to `base` itself.
+    """
+
+    branch: str
+    old: str | None
+    base: Position
+    drafts: Sequence[Draft]
+    operation: str
+    """What the reflog and the event call it."""
+    message: str = ""
+    event: dict[str, Any] = field(default_factory=dict)
+
+
+class Buffer:
+    """The commits of a batch that are not in the database yet."""
+
+    def __init__(self, connection: Connection, commits: CommitRows, refs: RefRows) -> None:
+        self._connection = connection
+        self._commits = commits
+        self._refs = refs
+        self._entries: list[Entry] = []
+        self._parents: dict[str, tuple[str, ...]] = {}
+        self._from: Position | None = None
+
+    def add(self, here: Position, entry: Entry, parents: dict[str, tuple[str, ...]]) -> None:
+        """Take a commit that follows the one before it."""
+        self._from = self._from or here
+        self._entries.append(entry)
+        self._parents |= parents
+        if len(self._entries) >= _BUFFERED:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write them.
+
+        Raises:
+            BranchMovedError: somebody else moved the branch; the batch must be rolled back.
+        """
+        here, entries, parents = self._from, self._entries, self._parents
+        if here is None:
+            return
+        self._from, self._entries, self._parents = None, [], {}
+        self._commits.add(self._connection, entries, parents)
+        new = entries[-1].commit_hash
+        if not self._refs.move(self._connection, here.branch or "", here.commit_hash, new, current=True):
+            raise BranchMovedError(
+                "somebody else moved the branch during the batch; nothing was committed. Try again."
+            )
+
+
+class Writer:
+    """Writes the commits of one tract."""
+
+    def __init__(
+        self,
+        database: Database,
+        commits: CommitRows,
+        refs: RefRows,
+        reflog: ReflogRows,
+        events: EventRows,
+        timelines: Timelines,
+    ) -> None:
+        self._database = database
+        self._commits = commits
+        self._refs = refs
+        self._reflog = reflog
+        self._events = events
+        self._timelines = timelines
+        self._known: Position | None = None  # where HEAD was when this process last looked
+        self._buffer: Buffer | None = None
+        self._lock = threading.RLock()
+
+    def append(self, draft: Draft, check: Callable[[Totals], None]) -> Entry:
+        """Put a draft on the current branch.
+
+        Args:
+            draft: what to commit.
+            check: called with the totals that it would give; raises to refuse it.
+
+        Raises:
+            DetachedHeadError: there is no current branch.
+            StoreLockedError: other writers kept moving the branch.
+        """
+        with self._lock:
+            if self._buffer is not None:
+                return self._buffered(self._buffer, draft, check)
+            for _ in range(_ATTEMPTS):
+                try:
+                    return self._appended(draft, check)
+                except _LostRaceError:
+                    self._known = None
+        raise StoreLockedError("other writers kept moving the branch; nothing was committed. Try again.")
+
+    @contextmanager
+    def batch(self) -> Iterator[None]:
+        """Write what is committed meanwhile in one transaction: all of it, or nothing."""
+        with self._lock:
+            if self._buffer is not None:  # within another batch, which it is a part of
+                yield
+                return
+            try:
+                with self._database.write() as connection:
+                    self._known = self._refs.position(connection)
+                    self._buffer = Buffer(connection, self._commits, self._refs)
+                    self._database.before_nested(self._buffer.flush)
+                    yield
+                    self._buffer.flush()
+            except BaseException:
+                self._known = None
+                self._timelines.forget()
+                raise
+            finally:
+                self._buffer = None
+
+    def write(self, plan: Plan) -> list[Entry]:
+        """Carry a plan out, and return its commits.
+
+        Raises:
+            BranchMovedError: somebody else moved the branch since the plan was made; nothing was changed.
+        """
+        entries, parents = self._placed(plan.base, plan.drafts)
+        new = entries[-1].commit_hash if entries else plan.base.commit_hash
+        self.look_again()
+        with self._database.write() as connection:
+            if entries:
+                self._commits.add(connection, entries, parents)
+            if not self._refs.move(connection, plan.branch, plan.old, new):
+                raise BranchMovedError(
+                    f"branch {plan.branch!r} was moved by somebody else meanwhile; nothing was changed. Try again."
+                )
+            self._reflog.add(connection, BRANCHES + plan.branch, plan.old, new, plan.operation, plan.message)
+            if plan.event:
+                data = {"branch": plan.branch, "old": plan.old, "new": new, **plan.event}
+                self._events.append(connection, plan.operation, "user", data)
+        return entries
+
+    def look_again(self) -> None:
+        """Forget where HEAD was: this process moved it in another way, or rolled back."""
+        with self._lock:
+            self._known = None
+
+    def _appended(self, draft: Draft, check: Callable[[Totals], None]) -> Entry:
+        here, entry = self._known, None
+        if (
+            draft.operation != APPEND
+        ):  # looks at the history, which is never done within a transaction of one's own
+            here = here or self._position()
+            entry = self._placed_alone(here, draft, check)
+        with self._database.write() as connection:
+            here = here or self._refs.position(connection)
+            entry = entry or self._placed_alone(here, draft, check)
+            self._commits.add(connection, (entry,), _parents(entry, draft))
+            if not self._refs.move(
+                connection, here.branch or "", here.commit_hash, entry.commit_hash, current=True
+            ):
+                raise _LostRaceError
+        self._take_note(here, entry)
+        return entry
+
+    def _buffered(self, buffer: Buffer, draft: Draft, check: Callable[[Totals], None]) -> Entry:
+        here = self._known = self._known or self._position()
+        entry = self._placed_alone(here, draft, check)
+        buffer.add(here, entry, _parents(entry, draft))
+        self._take_note(here, entry)
+        return entry
+
+    def _take_note(self, here: Position, entry: Entry) -> None:
+        self._known = _position(here.branch, entry, here.tools_hash)
+        self._timelines.advance(here.commit_hash, (entry.step(),))
+
+    def _position(self) -> Position:
+        with self._database.read() as connection:
+            return self._refs.position(connection)
+
+    def _placed_alone(self, here: Position, draft: Draft, check: Callable[[Totals], None]) -> Entry:
+        if here.branch is None:
+            raise DetachedHeadError(
+                "HEAD is detached: nothing can be committed here. Make a branch (branch NAME), or switch to one"
+            )
+        entry = _placed_on(here, draft, draft.edit_target, self._commits.tract_id)
+        totals = _appended(here, draft)
+        if totals is None:
+            with self._timelines.lock:
+                totals = self._timelines.at(here.commit_hash).effect(entry.step())
+        check(totals)
+        return _finished(entry, draft, totals)
+
+    def _placed(
+        self, base: Position, drafts: Sequence[Draft]
+    ) -> tuple[list[Entry], dict[str, tuple[str, ...]]]:
+        """Give drafts their places after `base`. Those that change copies among them are pointed at the copies."""
+        with self._timelines.lock:
+            timeline = self._timelines.at(base.commit_hash).fork()
+            moved: dict[str, str] = {}
+            entries: list[Entry] = []
+            parents: dict[str, tuple[str, ...]] = {}
+            here = base
+            for draft in drafts:
+                target = draft.edit_target
+                entry = _placed_on(
+                    here, draft, moved.get(target, target) if target else None, self._commits.tract_id
+                )
+                for parent in draft.merge_parents:
+                    timeline.absorb(self._timelines.at(parent).steps)
+                entry = _finished(entry, draft, timeline.effect(entry.step()))
+                timeline.extend(entry.step())
+                if draft.source is not None:
+                    moved[draft.source] = entry.commit_hash
+                parents |= _parents(entry, draft)
+                entries.append(entry)
+                here = _position(base.branch, entry, None)
+        return entries, parents
+
+
+def _parents(entry: Entry, draft: Draft) -> dict[str, tuple[str, ...]]:
+    return {entry.commit_hash: draft.merge_parents} if draft.merge_parents else {}
+
+
+def _position(branch: str | None, entry: Entry, tools_hash: str | None) -> Position:
+    return Position(
+        branch,
+        entry.commit_hash,
+        entry.generation,
+        entry.context_tokens,
+        entry.context_messages,
+        entry.token_counter,
+        entry.tools_hash or tools_hash,
+    )
+
+
+def _appended(here: Position, draft: Draft) -> Totals | None:
+    """The totals after a plain append, which need no look at the history; None for everything else."""
+    if draft.operation != APPEND:
+        return None
+    before = Totals(here.context_tokens, here.context_messages)
+    return before if draft.starting_priority() == "skip" else before.plus(draft.token_count, 1)
+
+
+def _placed_on(here: Position, draft: Draft, target: str | None, tract_id: str) -> Entry:
+    return Entry(
+        "",
+        tract_id,
+        here.commit_hash,
+        draft.content_hash,
+        draft.content_type,
+        draft.operation,
+        target,
+        draft.message,
+        draft.token_count,
+        draft.token_counter,
+        here.generation + 1,
+        draft.metadata_json,
+        draft.generation_config_json,
+        draft.tags_json,
+        to_text(datetime.now(UTC)),
+        draft.priority,
+        draft.retention_json,
+        draft.tools_hash,
+        0,
+        0,
+        draft.payload,
+    )
+
+
+def _finished(entry: Entry, draft: Draft, totals: Totals) -> Entry:
+    return entry._replace(
+        commit_hash=entry.hashed(draft.merge_parents),
+        context_tokens=totals.tokens,
+        context_messages=totals.messages,
+    )

@@ -1,0 +1,1 @@
+"""The methods of `Tract`, by subject; each delegates."""

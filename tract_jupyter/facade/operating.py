@@ -1,0 +1,124 @@
+"""Operations and tools."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+from tract_jupyter.facade.parts import Parts
+from tract_jupyter.hooks.bus import check_operation
+from tract_jupyter.toolkit.bridge import ToolBridge
+from tract_jupyter.toolkit.context_tools import context_tools
+from tract_jupyter.toolkit.executor import ToolExecutor
+from tract_jupyter.toolkit.operation_tools import OperationTools
+from tract_jupyter.toolkit.stubs import ToolsModule
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tract_jupyter.hooks.builtin.activation import PendingActivation
+    from tract_jupyter.hooks.bus import HookEvent
+    from tract_jupyter.hooks.dynamic.spec import OperationSpec
+    from tract_jupyter.hooks.pending import Pending
+    from tract_jupyter.storage.events import Event
+
+
+class Operating(Parts):
+    """The part of `Tract` that has operations, handlers and tools."""
+
+    def register_operation(self, spec: OperationSpec, *, review: bool = False) -> type[Pending] | None:
+        """Activate an operation, which is to approve its code: read it before, or use `propose_operation`.
+
+        It is compiled, signed with the user's secret, and kept across restarts.
+
+        Args:
+            spec: the operation.
+            review: compile and return the class of its pendings for inspection, without activating it.
+
+        Raises:
+            OperationExistsError: the name is built in or active.
+            SpecError: the spec is wrong; nothing was registered.
+        """
+        if review:
+            return self.operations.registry.compile(spec)
+        self.operations.activate(spec)
+        return None
+
+    def propose_operation(self, spec: OperationSpec, *, triggered_by: str | None = None) -> PendingActivation:
+        """Return a pending whose approval activates an operation; nothing of it is compiled before."""
+        return self.operations.propose(spec, triggered_by=triggered_by)
+
+    def unregister_operation(self, name: str) -> None:
+        """Deactivate an operation, and forget its spec and its handlers."""
+        self.operations.remove(name)
+
+    def fire(
+        self,
+        operation: str,
+        fields: dict[str, Any] | None = None,
+        *,
+        execute_fn: Callable[[Any], Any] | None = None,
+        review: bool = False,
+        triggered_by: str | None = None,
+    ) -> Any:
+        """Fire an operation.
+
+        Its handlers run in order until one decides. If none is there, it is approved, or a person is asked if the
+        operation says so (`unhandled="ask"`).
+
+        Args:
+            operation: its name.
+            fields: values of its fields.
+            execute_fn: what approval runs; its run is recorded as an event `custom:<operation>`.
+            review: skip the handlers and return the pending, to decide it by hand.
+            triggered_by: what set it off, for the log.
+
+        Returns:
+            The result of `execute_fn` if that ran, else the pending.
+
+        Raises:
+            UnknownOperationError: no such operation is active.
+            ParameterError: the fields do not fit.
+        """
+        return self.operations.fire(
+            operation, fields, execute_fn=execute_fn, review=review, triggered_by=triggered_by
+        )
+
+    def on(self, operation: str, handler: Callable[[Any], object], *, name: str | None = None) -> str:
+        """Have a handler decide about an operation, or see all of them (`"*"`); returns the handler's name."""
+        check_operation(operation, self.operations.hookable)
+        return self._bus.on(operation, handler, name=name)
+
+    def off(self, operation: str, handler: Callable[[Any], object] | str | None = None) -> None:
+        """Remove a handler by function or name, or all of an operation."""
+        self._bus.off(operation, handler)
+
+    @property
+    def hook_log(self) -> list[HookEvent]:
+        """What handlers did, oldest first."""
+        return list(self._bus.log)
+
+    def events(self, event_type: str | None = None, *, limit: int = 100) -> list[Event]:
+        """What happened, newest first; `"custom:*"` gives all types that begin so."""
+        with self._database.read() as connection:
+            return self._events.newest(connection, event_type, limit)
+
+    def inbox(self, limit: int = 100) -> list[Any]:
+        """The stored pendings that await a decision, oldest first, whichever process asked."""
+        return self.reviewer.ledger.waiting(limit)
+
+    @cached_property
+    def executor(self) -> ToolExecutor:
+        """The one way to run a tool."""
+        live = OperationTools(self.operations, self.reviewer.decide_now)
+        return ToolExecutor(self, context_tools(self), live)
+
+    @cached_property
+    def tools(self) -> ToolsModule:
+        """Every tool as a Python function."""
+        return ToolsModule(ToolBridge(self.executor))
+
+    def as_tools(self, *, format: Literal["openai", "anthropic"] = "openai") -> list[dict[str, Any]]:  # noqa: A002
+        """Every tool's schema, for a model."""
+        tools = self.executor.tools().values()
+        return [tool.to_openai() if format == "openai" else tool.to_anthropic() for tool in tools]

@@ -1,0 +1,99 @@
+"""What `Tract` is composed of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tract_jupyter.engine.commits import Commits
+from tract_jupyter.engine.compile import Compiler
+from tract_jupyter.engine.history import History
+from tract_jupyter.engine.identity import find_or_make_tract
+from tract_jupyter.engine.refs import Refs
+from tract_jupyter.engine.tags import Tags
+from tract_jupyter.engine.timelines import Timelines
+from tract_jupyter.engine.tokens import default_counter
+from tract_jupyter.engine.toolsets import Toolsets
+from tract_jupyter.engine.undo import Undo
+from tract_jupyter.engine.writer import Writer
+from tract_jupyter.hooks.bus import HookBus
+from tract_jupyter.hooks.operations import Operations
+from tract_jupyter.models.content import ContentTypes
+from tract_jupyter.review.dispatch import Dispatcher
+from tract_jupyter.review.ledger import Ledger
+from tract_jupyter.review.reviewer import Reviewer
+from tract_jupyter.review.trust import Trust
+from tract_jupyter.storage.commits import CommitRows
+from tract_jupyter.storage.compiles import CompileRows
+from tract_jupyter.storage.events import EventRows
+from tract_jupyter.storage.pendings import PendingRows
+from tract_jupyter.storage.reflog import ReflogRows
+from tract_jupyter.storage.refs import HEAD, RefRows
+from tract_jupyter.storage.specs import SpecRows
+from tract_jupyter.storage.tags import TagRows
+
+if TYPE_CHECKING:
+    from tract_jupyter.models.config import TokenBudget
+    from tract_jupyter.protocols import TokenCounter
+    from tract_jupyter.storage.database import Database
+
+
+class Parts:
+    """Builds the parts of a tract and holds them.
+
+    Args:
+        database: an open database.
+        tract_id: which tract of it; the default one if left out.
+        tokenizer: counts tokens; tiktoken if its vocabulary is at hand, else an estimate.
+        trust: signs and verifies approvals; the user's own by default.
+        budget: how large the context may become.
+        head_name: the ref that says which branch is the current one.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        tract_id: str | None = None,
+        tokenizer: TokenCounter | None = None,
+        trust: Trust | None = None,
+        budget: TokenBudget | None = None,
+        head_name: str = HEAD,
+    ) -> None:
+        self._database = database
+        self.tract_id = find_or_make_tract(database, tract_id)
+        self._rows = CommitRows(self.tract_id)
+        self._ref_rows = RefRows(self.tract_id, head_name)
+        self._reflog = ReflogRows(self.tract_id)
+        self._events = EventRows(self.tract_id)
+        self._compiles = CompileRows(self.tract_id)
+        self._timelines = Timelines(database, self._rows)
+        self._writer = Writer(
+            database, self._rows, self._ref_rows, self._reflog, self._events, self._timelines
+        )
+        self._refs = Refs(database, self._ref_rows, self._rows, self._reflog)
+        self._refs.on_move = self._writer.look_again
+        self._undo = Undo(database, self._refs, self._ref_rows, self._reflog, self._rows)
+        self._tags = Tags(database, TagRows(self.tract_id))
+        self._toolsets = Toolsets(database, self._rows)
+        self._types = ContentTypes()
+        self._commits = Commits(
+            database, self._rows, self._refs, self._timelines, self._writer, self._types, self._toolsets,
+            tokenizer or default_counter(), budget,
+        )  # fmt: skip
+        self._history = History(database, self._rows, self._refs, self._commits, self._tags, self._timelines)
+        self._compiler = Compiler(self._timelines, self._toolsets, self._refs, self._max_tokens)
+        self._make_operations(trust or Trust())
+
+    def _make_operations(self, trust: Trust) -> None:
+        self._bus = HookBus()
+        ledger = Ledger(self._database, PendingRows(self.tract_id), self._events)
+        dispatcher = Dispatcher(ledger, lambda p: self.operations.check_current(p))  # noqa: PLW0108 # made below
+        self.reviewer = Reviewer(ledger, dispatcher)
+        self.operations = Operations(
+            self, self._database, SpecRows(self.tract_id), self._events, self._bus, self.reviewer, trust
+        )
+        self.operations.load()
+
+    def _max_tokens(self) -> int | None:
+        budget = self._commits.budget
+        return None if budget is None else budget.max_tokens

@@ -1,0 +1,200 @@
+"""Reading the context and its history."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from tract_jupyter.engine.verify import Damage, verify
+from tract_jupyter.exceptions import CommitNotFoundError
+from tract_jupyter.facade.parts import Parts
+from tract_jupyter.models.commit import StatusInfo
+from tract_jupyter.models.priority import Priority
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+    from datetime import datetime
+
+    from tract_jupyter.engine.compile import ReorderWarning
+    from tract_jupyter.engine.tags import TagInfo
+    from tract_jupyter.models.commit import CommitInfo
+    from tract_jupyter.models.context import CompiledContext
+    from tract_jupyter.storage.compiles import CompileRecord
+
+
+class Reading(Parts):
+    """The part of `Tract` that reads."""
+
+    @overload
+    def compile(
+        self,
+        *,
+        at_commit: str | None = None,
+        at_time: datetime | None = None,
+        include_reasoning: bool = False,
+        include_edit_annotations: bool = False,
+        order: None = None,
+        check_safety: bool = True,
+    ) -> CompiledContext: ...
+    @overload
+    def compile(
+        self,
+        *,
+        at_commit: str | None = None,
+        at_time: datetime | None = None,
+        include_reasoning: bool = False,
+        include_edit_annotations: bool = False,
+        order: Sequence[str],
+        check_safety: bool = True,
+    ) -> tuple[CompiledContext, list[ReorderWarning]]: ...
+    def compile(
+        self,
+        *,
+        at_commit: str | None = None,
+        at_time: datetime | None = None,
+        include_reasoning: bool = False,
+        include_edit_annotations: bool = False,
+        order: Sequence[str] | None = None,
+        check_safety: bool = True,
+    ) -> CompiledContext | tuple[CompiledContext, list[ReorderWarning]]:
+        """The messages that HEAD, or another commit, stands for.
+
+        Args:
+            at_commit: hash, prefix or branch of another commit.
+            at_time: the context as it was then (inclusive); without a zone it is UTC.
+            include_reasoning: with the reasoning that is left out by its nature.
+            include_edit_annotations: mark edited messages with `[edited]`.
+            order: commits to put first, in this order; then the context comes with warnings about what that may break.
+            check_safety: look for such things.
+
+        Raises:
+            CommitNotFoundError: `at_commit` or `order` names nothing.
+            ContentError: `at_commit` and `at_time` are both given.
+        """
+        context = self._compiler.compile(
+            at_commit=at_commit,
+            at_time=at_time,
+            include_reasoning=include_reasoning,
+            include_edit_annotations=include_edit_annotations,
+        )
+        return context if order is None else self._compiler.reorder(context, order, check_safety=check_safety)
+
+    def log(
+        self,
+        limit: int | None = 20,
+        *,
+        op_filter: str | None = None,
+        tags: Collection[str] = (),
+        tag_match: Literal["any", "all"] = "any",
+        all_branches: bool = False,
+    ) -> list[CommitInfo]:
+        """The newest commits first.
+
+        Args:
+            limit: how many; None for all.
+            op_filter: only `append`, `edit`, `annotate` or `merge`.
+            tags: only those with these tags.
+            tag_match: with any of them, or all.
+            all_branches: of every branch; otherwise of the current one, by first parents.
+        """
+        every = 2**31 if limit is None else limit
+        if tags:
+            return self._history.with_tags(tags, tag_match, every)
+        if all_branches:
+            return self._history.all_branches(every)
+        return self._history.log(limit, operation=op_filter)
+
+    def status(self) -> StatusInfo:
+        """Where the tract stands. Reads only."""
+        here = self._refs.position
+        return StatusInfo(
+            tract_id=self.tract_id,
+            location=self._database.location,
+            branch=here.branch or "(detached)",
+            head=here.commit_hash,
+            commit_count=here.generation + 1,
+            message_count=here.context_messages,
+            token_count=here.context_tokens,
+            token_source=self._commits.counter.name,
+            operations=tuple(sorted(self.operations.registry.operation_names)),
+            waiting=self.reviewer.ledger.count_waiting(),
+            quarantined=tuple(sorted(self.operations.quarantined)),
+            is_detached=here.branch is None,
+            max_tokens=self._max_tokens(),
+        )
+
+    def get_commit(self, name: str) -> CommitInfo:
+        """One commit, by hash, prefix or branch."""
+        return self._commits.get(name)
+
+    def get_content(self, name: str) -> dict[str, Any]:
+        """What was committed, as its dict."""
+        return self._commits.entry(name).content
+
+    def get_metadata(self, name: str) -> dict[str, Any]:
+        """The metadata of a commit."""
+        return self._commits.entry(name).metadata
+
+    def resolve_commit(self, name: str) -> str:
+        """The full hash that a hash, prefix, branch, `HEAD` or `ORIG_HEAD` stands for."""
+        return self._refs.resolve(name)
+
+    def edit_history(self, name: str) -> list[CommitInfo]:
+        """A message and its edits on the current branch, oldest first."""
+        return self._history.versions(name)
+
+    def pinned(self, limit: int = 100) -> list[CommitInfo]:
+        """The newest pinned commits of the current branch."""
+        return self._history.with_priority(Priority.PINNED, limit)
+
+    def skipped(self, limit: int = 100) -> list[CommitInfo]:
+        """The newest skipped commits of the current branch."""
+        return self._history.with_priority(Priority.SKIP, limit)
+
+    def query_by_tags(
+        self, tags: Collection[str], *, match: Literal["any", "all"] = "any", limit: int = 100
+    ) -> list[CommitInfo]:
+        """The newest commits of the current branch with any, or all, of these tags."""
+        return self._history.with_tags([tags] if isinstance(tags, str) else tags, match, limit)
+
+    def query_by_text(self, text: str, *, limit: int = 100) -> list[CommitInfo]:
+        """The newest messages of the current branch that contain a text, in any case."""
+        return self._history.with_text(text, limit)
+
+    def get_tags(self, name: str) -> tuple[str, ...]:
+        """All tags of a commit, sorted."""
+        return self._tags.of(self._commits, name)
+
+    def list_tags(self) -> list[TagInfo]:
+        """Every tag that is registered or in use, by name, with its count."""
+        return self._tags.list()
+
+    def record_compile(self, context: CompiledContext, **params: Any) -> str:
+        """Note that a context was sent to a model; `params` are what `compile` was called with. Returns an id."""
+        with self._database.write() as connection:
+            return self._compiles.add(
+                connection, context.head, context.token_count, len(context), context.token_source, params
+            )
+
+    def compile_records(self, limit: int = 100) -> list[CompileRecord]:
+        """The contexts that were sent, newest first."""
+        with self._database.read() as connection:
+            return self._compiles.newest(connection, limit)
+
+    def compile_record_commits(self, record_id: str) -> tuple[str, ...]:
+        """The commits whose messages a recorded context had, in order.
+
+        Raises:
+            CommitNotFoundError: there is no such record.
+        """
+        with self._database.read() as connection:
+            record = self._compiles.get(connection, record_id)
+        if record is None:
+            raise CommitNotFoundError(f"no compile record {record_id!r}; compile_records() lists them")
+        if record.head is None:
+            return ()
+        options = {**record.params, "at_commit": record.head}
+        return self._compiler.compile(**options).commit_hashes
+
+    def verify(self) -> list[Damage]:
+        """Compute every hash anew and follow every link; return what is damaged, an empty list if all is well."""
+        return verify(self._database, self._rows, self._ref_rows)

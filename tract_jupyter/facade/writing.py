@@ -1,0 +1,257 @@
+"""Writing commits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from tract_jupyter.exceptions import EditTargetError
+from tract_jupyter.facade.parts import Parts
+from tract_jupyter.models.commit import CommitOperation
+from tract_jupyter.models.priority import Priority
+from tract_jupyter.models.retention import Retention
+from tract_jupyter.models.toolcall import ToolCall
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from contextlib import AbstractContextManager
+
+    from pydantic import BaseModel
+
+    from tract_jupyter.models.commit import CommitInfo
+    from tract_jupyter.models.config import TokenBudget
+
+
+class Writing(Parts):
+    """The part of `Tract` that writes commits."""
+
+    def commit(
+        self,
+        content: BaseModel | dict[str, Any],
+        *,
+        operation: CommitOperation | Literal["append", "edit"] = CommitOperation.APPEND,
+        edit_target: str | None = None,
+        message: str | None = None,
+        priority: Priority | str | None = None,
+        retain: str | None = None,
+        retain_match: Sequence[str] = (),
+        retain_match_mode: Literal["substring", "regex"] = "substring",
+        metadata: dict[str, Any] | None = None,
+        generation_config: dict[str, Any] | None = None,
+        tools: list[dict[str, Any]] | None = None,
+        tags: Iterable[str] = (),
+    ) -> CommitInfo:
+        """Add a commit to the current branch.
+
+        Args:
+            content: a content model, or its dict with a `content_type`.
+            operation: `append`, or `edit` to take the place of `edit_target`.
+            edit_target: hash, prefix or branch of the commit to replace, in the current branch's history.
+            message: one line for the log; made from the text if left out.
+            priority: instead of the content type's own; for an edit, instead of the edited commit's.
+            retain: what a compression must keep of it, in words for whoever writes the summary.
+            retain_match: texts that the summary must contain.
+            retain_match_mode: whether those are substrings or regular expressions.
+            metadata: anything with a JSON form. `tool_calls`, `tool_call_id`, `name` and `is_error` reach the message.
+            generation_config: model and parameters it was made with.
+            tools: the tools offered from here on, in OpenAI's shape, instead of those of `set_tools`.
+            tags: labels, part of the commit for good.
+
+        Raises:
+            ContentError: the content is not valid.
+            EditTargetError: there is nothing to edit.
+            DetachedHeadError: there is no current branch.
+            BudgetExceededError: the budget refuses it.
+        """
+        return self._commits.commit(
+            content,
+            operation=operation,
+            edit_target=edit_target,
+            message=message,
+            priority=priority,
+            retention=Retention.of(retain, retain_match, retain_match_mode),
+            metadata=metadata,
+            generation_config=generation_config,
+            tools=tools,
+            tags=tags,
+        )
+
+    def system(self, text: str, *, edit: str | None = None, **options: Any) -> CommitInfo:
+        """Commit an instruction; `edit` names one to replace. Options as for `commit`."""
+        return self._say({"content_type": "instruction", "text": text}, edit, options)
+
+    def user(
+        self, text: str, *, name: str | None = None, edit: str | None = None, **options: Any
+    ) -> CommitInfo:
+        """Commit what the user says; `edit` names a commit to replace. Options as for `commit`."""
+        return self._say(
+            {"content_type": "dialogue", "role": "user", "text": text, "name": name}, edit, options
+        )
+
+    def assistant(
+        self,
+        text: str,
+        *,
+        name: str | None = None,
+        tool_calls: Sequence[ToolCall | dict[str, Any]] = (),
+        edit: str | None = None,
+        **options: Any,
+    ) -> CommitInfo:
+        """Commit what the model says; `edit` names a commit to replace. Options as for `commit`.
+
+        Args:
+            text: what it says.
+            name: who, among several models.
+            tool_calls: the tools it calls, in OpenAI's or Anthropic's shape.
+            edit: a commit to replace.
+            **options: as for `commit`.
+        """
+        if tool_calls:
+            calls = [c if isinstance(c, ToolCall) else ToolCall.from_dict(c) for c in tool_calls]
+            options["metadata"] = {
+                **(options.get("metadata") or {}),
+                "tool_calls": [c.to_dict() for c in calls],
+            }
+        content = {"content_type": "dialogue", "role": "assistant", "text": text, "name": name}
+        return self._say(content, edit, options)
+
+    def reasoning(
+        self,
+        text: str,
+        *,
+        format: str = "parsed",
+        edit: str | None = None,
+        **options: Any,  # noqa: A002
+    ) -> CommitInfo:
+        """Commit a model's reasoning, which is left out of the context unless `compile(include_reasoning=True)`."""
+        return self._say({"content_type": "reasoning", "text": text, "format": format}, edit, options)
+
+    def tool_result(
+        self,
+        tool_call_id: str,
+        name: str,
+        content: str | dict[str, Any],
+        *,
+        is_error: bool = False,
+        edit: str | None = None,
+        **options: Any,
+    ) -> CommitInfo:
+        """Commit the answer to a tool call.
+
+        Args:
+            tool_call_id: the `id` of the call.
+            name: the tool.
+            content: what it gave, as text or as JSON.
+            is_error: whether the call failed.
+            edit: an earlier answer to replace.
+            **options: as for `commit`.
+        """
+        linked = {"tool_call_id": tool_call_id, "name": name, **({"is_error": True} if is_error else {})}
+        options["metadata"] = {**(options.get("metadata") or {}), **linked}
+        payload = {"content": content} if isinstance(content, str) else content
+        status = "error" if is_error else None
+        return self._say(
+            {
+                "content_type": "tool_io",
+                "tool_name": name,
+                "direction": "result",
+                "payload": payload,
+                "status": status,
+            },
+            edit,
+            options,
+        )
+
+    def annotate(
+        self,
+        target: str,
+        priority: Priority | str,
+        *,
+        reason: str = "",
+        retain: str | None = None,
+        retain_match: Sequence[str] = (),
+        retain_match_mode: Literal["substring", "regex"] = "substring",
+    ) -> CommitInfo:
+        """Give a commit another priority on the current branch: skip, normal, important, pinned.
+
+        It is a commit itself: other branches do not see it, and `undo` takes it back.
+
+        Args:
+            target: hash, prefix or branch of a commit in the current branch's history.
+            priority: the new one.
+            reason: why, for the log.
+            retain: what a compression must keep of it, in words.
+            retain_match: texts that a summary must contain.
+            retain_match_mode: whether those are substrings or regular expressions.
+        """
+        retention = Retention.of(retain, retain_match, retain_match_mode)
+        return self._commits.annotate(target, Priority(priority), reason, retention)
+
+    def batch(self) -> AbstractContextManager[None]:
+        """Write all commits of a `with` block in one transaction: fast, and all of them or none."""
+        return self._writer.batch()
+
+    def set_tools(self, tools: list[dict[str, Any]] | None) -> None:
+        """Link tools, in OpenAI's shape, to each commit from now on; None stops that."""
+        self._toolsets.offer(tools)
+
+    def get_tools(self) -> list[dict[str, Any]]:
+        """What `set_tools` set."""
+        return list(self._toolsets.offered)
+
+    def get_commit_tools(self, name: str) -> list[dict[str, Any]]:
+        """The tools that a commit is linked to."""
+        return list(self._toolsets.get(self._commits.entry(name).tools_hash))
+
+    def register_content_type(self, name: str, model: type[BaseModel]) -> None:
+        """Accept contents of a type of your own: a pydantic model, committed as itself or as its dict.
+
+        Reading them back needs no registration.
+        """
+        self._types.register(name, model)
+
+    def restore(self, name: str, version: int = 0, *, message: str | None = None) -> CommitInfo:
+        """Edit a message back to one of its versions; 0 is the original, see `edit_history`.
+
+        Raises:
+            EditTargetError: it has no such version.
+        """
+        versions = self._history.versions(name)
+        if not -len(versions) <= version < len(versions):
+            raise EditTargetError(
+                f"{name!r} has {len(versions)} versions, 0 to {len(versions) - 1}; got {version}"
+            )
+        wanted = self._commits.entry(versions[version].commit_hash)
+        return self._commits.commit(
+            wanted.content,
+            operation="edit",
+            edit_target=versions[0].commit_hash,
+            message=message or f"restore version {version} of {versions[0].short_hash}",
+            metadata=wanted.metadata,
+            generation_config=wanted.generation_config,
+        )
+
+    @property
+    def budget(self) -> TokenBudget | None:
+        """How large the context may become."""
+        return self._commits.budget
+
+    @budget.setter
+    def budget(self, budget: TokenBudget | None) -> None:
+        self._commits.budget = budget
+
+    def tag(self, name: str, tag: str) -> None:
+        """Add a tag to a commit. Unlike those it was made with, it can be removed."""
+        self._tags.add(self._commits, name, tag)
+
+    def untag(self, name: str, tag: str) -> bool:
+        """Remove an added tag. False if it was not added, or is part of the commit."""
+        return self._tags.remove(self._commits, name, tag)
+
+    def register_tag(self, tag: str, description: str = "") -> None:
+        """Say what a tag is for."""
+        self._tags.register(tag, description)
+
+    def _say(self, content: dict[str, Any], edit: str | None, options: dict[str, Any]) -> CommitInfo:
+        if edit is not None:
+            options = {**options, "operation": CommitOperation.EDIT, "edit_target": edit}
+        return self.commit(content, **options)

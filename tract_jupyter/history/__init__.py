@@ -1,0 +1,1 @@
+"""Surgery on histories, and telling them apart."""

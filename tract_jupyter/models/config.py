@@ -1,0 +1,66 @@
+"""Settings of a tract."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from tract_jupyter.exceptions import BudgetExceededError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class BudgetAction(StrEnum):
+    """What happens when a commit makes the context larger than its budget."""
+
+    WARN = "warn"
+    REJECT = "reject"
+    CALLBACK = "callback"
+
+
+class BudgetWarning(UserWarning):
+    """The context is larger than its budget."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenBudget:
+    """How large the compiled context may become, in tokens.
+
+    Args:
+        max_tokens: of the whole compiled context, as `CompiledContext.token_count` counts them.
+        action: `warn` warns once for each commit beyond it, `reject` refuses the commit, `callback` calls.
+        callback: called with (tokens, max_tokens) for `callback`; what it raises refuses the commit.
+    """
+
+    max_tokens: int
+    action: BudgetAction | str = BudgetAction.WARN
+    callback: Callable[[int, int], object] | None = None
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        if type(self.max_tokens) is not int or self.max_tokens < 1:
+            raise ValueError(f"max_tokens is a positive number of tokens, got {self.max_tokens!r}")
+        object.__setattr__(self, "action", BudgetAction(self.action))
+        if (self.action is BudgetAction.CALLBACK) != (self.callback is not None):
+            raise ValueError("a callback goes with action='callback', and only with it")
+
+    def check(self, tokens: int) -> None:
+        """Act if a context of so many tokens is beyond the budget.
+
+        Raises:
+            BudgetExceededError: the action is `reject`.
+        """
+        if tokens <= self.max_tokens:
+            return
+        told = f"the context would have {tokens:,} tokens, and its budget is {self.max_tokens:,}"
+        if self.action is BudgetAction.REJECT:
+            raise BudgetExceededError(
+                f"{told}; nothing was committed. Compress or skip earlier commits first."
+            )
+        if self.action is BudgetAction.WARN:
+            warnings.warn(f"{told}; consider compress()", BudgetWarning, stacklevel=4)
+        elif self.callback is not None:
+            self.callback(tokens, self.max_tokens)

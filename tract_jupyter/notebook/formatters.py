@@ -1,0 +1,51 @@
+"""Teaching IPython to show the value types, which know nothing of notebooks.
+
+Formatters are registered by the names of the types, so that neither the types nor the views are imported before one of
+them is shown.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from tract_jupyter.models.context import CompiledContext
+    from tract_jupyter.models.diff import DiffResult
+
+
+def register(shell: InteractiveShell) -> None:
+    """Show contexts and differences as views from now on."""
+    for module, name in _FORMATTERS:
+        _bundles(shell).for_type_by_name(module, name, _FORMATTERS[module, name])
+
+
+def unregister(shell: InteractiveShell) -> None:
+    """Show them as IPython shows anything. What the user registered for these types since is left alone."""
+    bundles = _bundles(shell)
+    for (module, name), function in _FORMATTERS.items():
+        if bundles.lookup_by_type(f"{module}.{name}") is function:
+            bundles.pop(f"{module}.{name}")
+
+
+def _bundles(shell: InteractiveShell) -> Any:
+    return shell.display_formatter.mimebundle_formatter  # type: ignore[union-attr] # each shell has one
+
+
+def _show_context(context: CompiledContext, **_: object) -> dict[str, str]:
+    from tract_jupyter.notebook.context_view import context_view
+
+    return context_view(context)
+
+
+def _show_diff(result: DiffResult, **_: object) -> dict[str, str]:
+    from tract_jupyter.notebook.diff_view import diff_view
+
+    return diff_view(result)
+
+
+_FORMATTERS: Final = {
+    ("tract_jupyter.models.context", "CompiledContext"): _show_context,
+    ("tract_jupyter.models.diff", "DiffResult"): _show_diff,
+}

@@ -1,0 +1,203 @@
+"""One connection per thread, kept open between transactions: opening one costs more than most transactions.
+
+Connections do not survive a fork: SQLite's locks belong to a process, and two processes on one socket destroy each
+other's session. So those that rest are closed before a fork and opened again by whoever needs them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakSet
+
+from tract_jupyter.exceptions import StoreClosedError, StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sqlalchemy import Connection
+
+    from tract_jupyter.storage.engines import Backend
+
+_FORK_PATIENCE: Final = 1.0  # seconds that a fork waits for another thread's transaction
+FORKED: Final = "the process was forked within a transaction; only its parent can go on with that"
+_ABANDONED: list[Any] = []  # a parent's connections in its child: closing one here would end the parent's
+
+
+class Link:
+    """One thread's connection and the state of its transaction; `lock` is held while it is in use."""
+
+    __slots__ = (
+        "__weakref__",
+        "before_join",
+        "connection",
+        "depth",
+        "driver",
+        "failure",
+        "is_writing",
+        "lock",
+        "pid",
+    )
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.connection: Connection | None = None
+        self.driver: Any = None
+        self.pid = 0
+        self.depth = 0
+        self.is_writing = False
+        self.failure: BaseException | None = None
+        """The first error of a nested write."""
+        self.before_join: Callable[[], None] | None = None
+        """Called before another transaction joins this one; a batch writes then what it holds back."""
+
+    def open(self, backend: Backend) -> Connection:
+        """The connection, made if there is none."""
+        if self.connection is None:
+            connection = backend.engine.connect()
+            self.driver = connection.connection.driver_connection
+            self.pid = os.getpid()
+            connection.detach()  # ours from now on: the pool neither counts nor closes it
+            self.connection = connection
+            for statement in backend.setup:
+                backend.run(self.driver, statement)
+        return self.connection
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether the connection is that of the process which forked this one."""
+        return self.connection is not None and self.pid != os.getpid()
+
+    def drop(self) -> None:
+        """Close the connection, or leave it alone if it is a parent process's."""
+        connection, driver = self.connection, self.driver
+        self.connection = self.driver = None
+        if connection is None:
+            return
+        if self.pid != os.getpid():
+            _ABANDONED.append((connection, driver))
+        else:
+            with contextlib.suppress(Exception):  # of a lost connection there is nothing to close
+                connection.close()
+            with contextlib.suppress(Exception):
+                driver.close()
+
+    def __del__(self) -> None:
+        self.drop()
+
+
+class Connections:
+    """The links of all threads to one database."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._own = threading.local()
+        self._shared = Link() if backend.is_shared else None
+        self._all: WeakSet[Link] = WeakSet([self._shared] if self._shared else [])
+        self._registering = threading.Lock()
+        self._own_lock = threading.RLock()
+        self._halted: list[Link] = []
+        self.is_closed = False
+        with _FORK_LOCK:
+            _OPEN.add(self)
+
+    def enter(self) -> Link:
+        """This thread's link, locked; the caller releases it.
+
+        Raises:
+            StoreClosedError: the database was closed.
+            StoreError: this is a child process, forked within a transaction.
+        """
+        link = self.of_this_thread()
+        link.lock.acquire()
+        if self.is_closed:
+            link.lock.release()
+            location = self._backend.location
+            raise StoreClosedError(f"the tract on {location} was closed; open it again with Tract.open")
+        if link.is_foreign:
+            if link.depth:
+                link.lock.release()
+                raise StoreError(FORKED)
+            link.drop()
+        return link
+
+    def of_this_thread(self) -> Link:
+        """The link that this thread uses."""
+        link: Link | None = self._shared or getattr(self._own, "link", None)
+        return link or self._register()
+
+    @property
+    def lock(self) -> threading.RLock:
+        """Held by whoever uses the one connection that all threads share; nobody's, where each has its own."""
+        return self._shared.lock if self._shared else self._own_lock
+
+    def close(self) -> None:
+        """Close all connections; one that another thread is using is closed when its transaction ends."""
+        self.is_closed = True
+        for link in self._links():
+            if link.lock.acquire(blocking=False):
+                try:
+                    if link.depth == 0:
+                        link.drop()
+                finally:
+                    link.lock.release()
+        self._backend.engine.dispose()
+
+    def renew(self) -> None:
+        """Close this thread's connection, so that the next transaction makes a new one."""
+        link = self.of_this_thread()
+        with link.lock:
+            if link.depth == 0 and not self._shared:
+                link.drop()
+
+    def halt(self) -> None:
+        """Close what rests and let nobody begin, until `go_on`."""
+        self._registering.acquire()
+        for link in list(self._all):
+            if link.lock.acquire(timeout=_FORK_PATIENCE):
+                self._halted.append(link)
+                if link.depth == 0 and not self._shared:  # what is in memory is copied with it
+                    link.drop()
+
+    def go_on(self) -> None:
+        """After a fork, in both processes."""
+        while self._halted:
+            link = self._halted.pop()
+            if self._shared and link.connection is not None:
+                link.pid = os.getpid()
+            link.lock.release()
+        self._registering.release()
+
+    def _links(self) -> list[Link]:
+        with self._registering:
+            return list(self._all)
+
+    def _register(self) -> Link:
+        link = self._own.link = Link()
+        with self._registering:
+            self._all.add(link)
+        return link
+
+
+_OPEN: WeakSet[Connections] = WeakSet()
+_FORKING: list[Connections] = []
+_FORK_LOCK = threading.Lock()  # one fork at a time, and no new database meanwhile
+
+
+def _before_fork() -> None:
+    _FORK_LOCK.acquire()
+    _FORKING.extend(_OPEN)
+    for connections in _FORKING:
+        connections.halt()
+
+
+def _after_fork() -> None:
+    while _FORKING:
+        _FORKING.pop().go_on()
+    _FORK_LOCK.release()
+
+
+if hasattr(os, "register_at_fork"):  # Windows has no fork
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)

@@ -1,0 +1,174 @@
+"""Which database is meant by a path or URL, and what the two kinds do differently: opening, beginning, locking.
+
+SQLite in WAL mode by default, PostgreSQL by URL. Both give the same promises: a reader has one consistent view, and
+writers of a store take turns, so that a write that has begun meets no other one half-way.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlalchemy import URL, create_engine, make_url
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+from sqlalchemy.pool import NullPool
+
+from tract_jupyter.exceptions import StoreError
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Engine
+
+MEMORY: Final = ":memory:"
+SQLITE: Final = "sqlite"
+POSTGRES: Final = "postgresql"
+_DRIVERS: Final = {SQLITE: {"sqlite", "sqlite+pysqlite"}, POSTGRES: {"postgresql", "postgresql+psycopg"}}
+_CONNECT_SECONDS: Final = 10
+# SQLite has one writer at a time; here a lock that ends with the transaction does the same for each schema
+_POSTGRES_LOCK: Final = "SELECT pg_advisory_xact_lock(1953653091, hashtext(current_schema()))"  # 'trac'
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """A kind of database, ready to connect to.
+
+    Args:
+        setup: statements that every new connection runs; none of them writes.
+        is_shared: one connection serves all threads, as that of a store in memory must.
+    """
+
+    engine: Engine
+    name: str
+    location: str
+    setup: tuple[str, ...]
+    begin_read: str
+    begin_write: str
+    is_shared: bool = False
+
+    @property
+    def driver_errors(self) -> type[Exception]:
+        """Base of the errors of the driver."""
+        base: type[Exception] = self.engine.dialect.loaded_dbapi.Error
+        return base
+
+    def run(self, driver: Any, statement: str) -> None:
+        """Run a statement on the driver's own connection: what every transaction does should cost little."""
+        if self.name == SQLITE:
+            driver.execute(statement)
+        else:
+            driver.execute(statement, prepare=False)  # several statements at once cannot be prepared
+
+    def was_lost(self, driver: Any) -> bool:
+        """Whether the server ended the connection."""
+        return self.name == POSTGRES and bool(driver.closed)
+
+    def is_spoilt(self, driver: Any) -> bool:
+        """Whether a failed statement made the transaction void; PostgreSQL would then take COMMIT for ROLLBACK."""
+        if self.name == SQLITE:
+            return False
+        from psycopg.pq import TransactionStatus
+
+        return bool(driver.info.transaction_status == TransactionStatus.INERROR)
+
+
+def backend(path: str | Path, url: str | None, lock_timeout: float) -> Backend:
+    """Return the database that is meant; nothing is opened yet, but a missing folder is made.
+
+    Args:
+        path: an SQLite file, `:memory:` for none.
+        url: an SQLAlchemy URL instead.
+        lock_timeout: seconds to wait for another's lock.
+
+    Raises:
+        StoreError: the URL is none, its database is of another kind, or the driver is missing.
+    """
+    target = _target(path, url)
+    location = str(path) if url is None else target.render_as_string(hide_password=True)
+    kind = target.get_backend_name()
+    if target.drivername not in _DRIVERS.get(kind, ()):
+        raise StoreError(
+            f"there is no driver for {target.render_as_string()}: a tract lives in an SQLite file or, with a URL "
+            "like 'postgresql+psycopg://user@host/name', in PostgreSQL"
+        )
+    return (
+        _sqlite(target, location, lock_timeout)
+        if kind == SQLITE
+        else _postgres(target, location, lock_timeout)
+    )
+
+
+def _sqlite(target: URL, location: str, lock_timeout: float) -> Backend:
+    return Backend(
+        _engine(target, {"check_same_thread": False, "timeout": lock_timeout}),
+        SQLITE,
+        location,
+        # the file may turn out not to be ours: nothing here writes to it
+        setup=("PRAGMA foreign_keys=ON", "PRAGMA synchronous=NORMAL"),
+        begin_read="BEGIN",
+        begin_write="BEGIN IMMEDIATE",
+        is_shared=target.database in {None, "", MEMORY},
+    )
+
+
+def _postgres(target: URL, location: str, lock_timeout: float) -> Backend:
+    defaults = {
+        "connect_timeout": _CONNECT_SECONDS,
+        "client_encoding": "utf8",
+        "application_name": "tract_jupyter",
+    }
+    chosen = {key: value for key, value in defaults.items() if key not in target.query}
+    milliseconds = max(1, round(lock_timeout * 1000))  # 0 would be: for ever
+    return Backend(
+        _engine(target.set(drivername="postgresql+psycopg"), chosen),
+        POSTGRES,
+        location,
+        setup=(f"SET lock_timeout = {milliseconds}",),
+        begin_read="BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY",
+        begin_write=f"BEGIN ISOLATION LEVEL READ COMMITTED; {_POSTGRES_LOCK}",
+    )
+
+
+def _engine(target: URL, connect_args: dict[str, Any]) -> Engine:
+    try:
+        # we begin transactions ourselves, as drivers do it too late; and hold one connection per thread, not a pool
+        return create_engine(
+            target, connect_args=connect_args, isolation_level="AUTOCOMMIT", poolclass=NullPool
+        )
+    except (ArgumentError, NoSuchModuleError, ImportError) as error:
+        install = "; run 'pip install tract_jupyter[postgres]'" if isinstance(error, ImportError) else ""
+        raise StoreError(f"there is no driver for {target.render_as_string()}: {error}{install}") from error
+
+
+def _target(path: str | Path, url: str | None) -> URL:
+    """The database that is meant, as a URL."""
+    try:
+        if url is not None:
+            return make_url(url)
+    except (ArgumentError, ValueError) as error:  # the text may hold a password, so it is not shown
+        raise StoreError(
+            "this is no database URL; they look like 'postgresql+psycopg://user@host/name'"
+        ) from error
+    return URL.create("sqlite", database=MEMORY) if str(path) == MEMORY else _file(Path(path))
+
+
+def _file(path: Path) -> URL:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(
+            f"the folder of {path} cannot be made: {error.strerror}; give another path"
+        ) from error
+    is_in_use = path.with_name(path.name + "-wal").exists()
+    if path.is_file() and not os.access(path.parent, os.W_OK) and not is_in_use:
+        # SQLite reads a WAL file where it cannot write beside it only if told that nobody will change the file
+        return URL.create(
+            "sqlite", database=path.absolute().as_uri(), query={"immutable": "1", "uri": "true"}
+        )
+    return URL.create("sqlite", database=str(path))
+
+
+def sqlite_file(connection: Connection) -> Path | None:
+    """The file of an SQLite connection, None for one in memory."""
+    name = connection.exec_driver_sql("PRAGMA database_list").one()[2]
+    return Path(name) if name else None

@@ -1,0 +1,6 @@
+"""Upgrading older stores. An Alembic script directory; `versions` has one script for each store version.
+
+There is no `env.py`, no ini file and no table `alembic_version`: a store says its version in `tract_meta`, once, and
+`upgrade` runs the scripts that lead from there to the present. Scripts are frozen: they name tables and columns as they
+were, and never use `storage.schema`, which moves on.
+"""

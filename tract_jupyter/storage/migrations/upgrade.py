@@ -1,0 +1,80 @@
+"""An older store becomes one of the present version, in one transaction: it is either the old one or the new one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from alembic.migration import MigrationContext
+from alembic.operations import Operations
+from alembic.script import ScriptDirectory
+from sqlalchemy import select
+
+from tract_jupyter.exceptions import StoreCorruptError, StoreReadOnlyError
+from tract_jupyter.storage.engines import SQLITE
+from tract_jupyter.storage.migrations.backup import back_up
+from tract_jupyter.storage.schema import SCHEMA_VERSION, meta
+from tract_jupyter.storage.transaction import Transaction
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from tract_jupyter.storage.connections import Connections
+    from tract_jupyter.storage.engines import Backend
+
+
+def upgrade(backend: Backend, connections: Connections) -> None:
+    """Bring a store to the present version, unless another process has just done so.
+
+    Of an SQLite file a copy is made first, `NAME.v1.bak` beside it.
+
+    Raises:
+        StoreReadOnlyError: it cannot be written.
+        StoreError: it is damaged, locked, or there is no space; nothing was changed.
+    """
+    # tables are made anew; SQLite would take that for the deletion of what others refer to
+    before = "PRAGMA foreign_keys=OFF" if backend.name == SQLITE else None
+    try:
+        with Transaction(backend, connections, is_writing=True, before=before) as connection:
+            version = _version(connection)
+            if version < SCHEMA_VERSION:
+                if backend.name == SQLITE:
+                    back_up(connection, version)
+                _run_scripts(connection, version)
+                _check_references(connection, backend)
+    except StoreReadOnlyError as error:
+        raise StoreReadOnlyError(
+            f"{backend.location} was written by an older tract_jupyter and must be upgraded to store version "
+            f"{SCHEMA_VERSION}, but it cannot be written; nothing was changed. Make it and its folder writable and "
+            "open it once, or open a copy of it."
+        ) from error
+    finally:
+        connections.renew()  # with what a new connection sets
+
+
+def _version(connection: Connection) -> int:
+    """The version, read again: this transaction keeps others from changing it."""
+    return int(connection.execute(select(meta.c.value).where(meta.c.key == "schema_version")).scalar_one())
+
+
+def _run_scripts(connection: Connection, version: int) -> None:
+    scripts = ScriptDirectory(str(Path(__file__).parent))
+    newer = [script for script in scripts.walk_revisions() if int(script.revision) > version]
+    # one's own object, as `alembic.op` belongs to all threads
+    operations = Operations(MigrationContext.configure(connection))
+    for script in reversed(newer):
+        module: Any = script.module
+        module.upgrade(operations)
+        stamp = meta.update().where(meta.c.key == "schema_version")
+        connection.execute(stamp.values(value=script.revision))
+
+
+def _check_references(connection: Connection, backend: Backend) -> None:
+    """Check what the transaction was told not to check."""
+    if backend.name == SQLITE:
+        broken = connection.exec_driver_sql("PRAGMA foreign_key_check").first()
+        if broken is not None:
+            raise StoreCorruptError(
+                f"{backend.location} is damaged: a row of {broken[0]} refers to one of {broken[2]} that is missing. It "
+                "was not upgraded, nothing was changed; restore a backup."
+            )

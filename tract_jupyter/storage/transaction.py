@@ -1,0 +1,170 @@
+"""Transactions: short, on the thread's own connection, and nestable.
+
+Within a transaction of the same thread, another `read()` or `write()` joins it. If a nested write fails, the whole
+transaction is rolled back, also where the error was caught on the way: half of it is never written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy.exc import DBAPIError
+
+from tract_jupyter.exceptions import StoreError
+from tract_jupyter.storage.connections import FORKED
+from tract_jupyter.storage.errors import translate
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from sqlalchemy import Connection
+
+    from tract_jupyter.storage.connections import Connections, Link
+    from tract_jupyter.storage.engines import Backend
+
+
+class Transaction:
+    """A context manager that gives the connection. Its caller neither commits nor rolls back.
+
+    Args:
+        backend: what is connected to.
+        connections: the connections to it.
+        is_writing: whether to take the store's write lock.
+        before: a statement that must run outside of transactions, just before this one begins.
+    """
+
+    __slots__ = ("_backend", "_before", "_connections", "_is_open", "_is_writing", "_link")
+
+    def __init__(
+        self, backend: Backend, connections: Connections, *, is_writing: bool, before: str | None = None
+    ) -> None:
+        self._backend = backend
+        self._connections = connections
+        self._is_writing = is_writing
+        self._before = before
+        self._is_open = False
+        self._link: Link
+
+    def __enter__(self) -> Connection:
+        link = self._link = self._connections.enter()
+        try:
+            connection = self._join(link) if link.depth else self._begin(link)
+            self._is_open = True
+        except BaseException as error:
+            link.lock.release()
+            self._raise_ours(error)
+            raise
+        return connection
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        link, self._is_open = self._link, False
+        try:
+            if link.depth > 1:
+                self._leave(link, error)
+            elif error is None:
+                self._commit(link)
+            else:
+                self._undo(link)
+        finally:
+            link.lock.release()
+        if error is not None:
+            self._raise_ours(error)
+
+    def __del__(self) -> None:
+        """An interrupt can come so late that `__exit__` does not begin; nothing may hang on to that transaction."""
+        if self._is_open and self._link.lock.acquire(blocking=False):
+            self._is_open = False
+            self._leave(self._link, KeyboardInterrupt())
+            if self._link.depth == 0:
+                self._undo(self._link)
+            self._link.lock.release()
+            self._link.lock.release()
+
+    def _begin(self, link: Link) -> Connection:
+        is_fresh = link.connection is None
+        try:
+            connection = link.open(self._backend)
+            try:
+                self._run(link)
+            except self._backend.driver_errors:
+                if is_fresh or not self._backend.was_lost(link.driver):
+                    raise
+                link.drop()  # it was lost while it rested, so nothing was lost with it
+                connection = link.open(self._backend)
+                self._run(link)
+        except BaseException:
+            self._undo(link)
+            raise
+        link.is_writing = self._is_writing
+        link.depth = 1
+        return connection
+
+    def _run(self, link: Link) -> None:
+        if self._before:
+            self._backend.run(link.driver, self._before)
+        self._backend.run(
+            link.driver, self._backend.begin_write if self._is_writing else self._backend.begin_read
+        )
+
+    def _join(self, link: Link) -> Connection:
+        if self._is_writing and not link.is_writing:
+            raise StoreError("a write cannot begin within a read of the same thread; end the read first")
+        assert link.connection is not None  # noqa: S101 # for the type checker: it is open while depth > 0
+        if link.before_join is not None:
+            link.before_join()
+        link.depth += 1
+        return link.connection
+
+    def _leave(self, link: Link, error: BaseException | None) -> None:
+        link.depth -= 1
+        if error is not None and self._is_writing and link.failure is None:
+            link.failure = error
+
+    def _commit(self, link: Link) -> None:
+        backend, failure = self._backend, link.failure
+        if link.is_foreign:
+            self._undo(link)
+            raise StoreError(FORKED)
+        if failure is not None or backend.is_spoilt(link.driver):
+            self._undo(link)
+            raise StoreError(
+                f"a part of this transaction on {backend.location} failed, so nothing of it was written; "
+                f"let its error end the block{f' ({failure})' if failure else ''}"
+            ) from failure
+        try:
+            link.connection.commit()  # type: ignore[union-attr]
+            link.driver.commit()  # where no statement went through SQLAlchemy
+        except BaseException as error:
+            self._undo(link)
+            self._raise_ours(error, committing=True)
+            raise
+        self._end(link)
+
+    def _undo(self, link: Link) -> None:
+        """Roll back whatever there is."""
+        if link.is_foreign:
+            link.drop()
+        elif link.connection is not None:
+            with contextlib.suppress(Exception):
+                link.connection.rollback()
+            with contextlib.suppress(Exception):
+                link.driver.rollback()
+            if link.connection.invalidated or self._backend.was_lost(link.driver):
+                link.drop()
+        self._end(link)
+
+    def _end(self, link: Link) -> None:
+        link.depth = 0
+        link.before_join = None
+        link.failure = None
+        if self._connections.is_closed:
+            link.drop()
+
+    def _raise_ours(self, error: BaseException, *, committing: bool = False) -> None:
+        """Raise our error in the place of the driver's."""
+        cause: Any = error.orig if isinstance(error, DBAPIError) else error
+        if isinstance(cause, self._backend.driver_errors):
+            raise translate(cause, self._backend.location, committing=committing) from cause
