@@ -22,8 +22,9 @@ LAYERS = [
     {"history"}, {"engine"}, {"storage"}, {"models", "protocols", "exceptions"},
 ]  # fmt: skip
 BOTTOM = LAYERS[-1]
-ASIDE = {"analysis", "llm", "prompts"}  # these need only the bottom; what is above `engine` may use them
-PARTS = set().union(*LAYERS) | ASIDE | {"tract"}
+ASIDE = {"analysis", "interchange", "llm", "prompts"}  # these need only the bottom; what is above `engine` may use them
+COMPOSED = {"tract", "facade", "session"}  # they put the parts together for the user
+PARTS = set().union(*LAYERS) | ASIDE | COMPOSED
 NOTEBOOK_ONLY = {"IPython", "ipykernel", "ipywidgets", "anywidget"}
 
 
@@ -41,13 +42,13 @@ def may_import(importer, imported):
     """Whether one part of the package may import another."""
     if imported in BOTTOM | {"", importer}:
         return True
-    if importer == "tract":
+    if importer in COMPOSED:
         return imported != "notebook"
     if importer in BOTTOM | ASIDE:
         return False
     if imported in ASIDE:
         return level(importer) < level("engine")
-    if imported == "tract":
+    if imported in COMPOSED:
         return importer == "notebook"
     return level(importer) <= level(imported)
 
@@ -216,7 +217,7 @@ def undocumented(tree, prefix=""):
         if isinstance(
             node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
         ) and not node.name.startswith("_"):
-            if ast.get_docstring(node) is None and "override" not in map(ast.unparse, node.decorator_list):
+            if ast.get_docstring(node) is None and not {"override", "overload"} & set(map(ast.unparse, node.decorator_list)):
                 yield prefix + node.name
             if isinstance(node, ast.ClassDef):
                 yield from undocumented(node, f"{node.name}.")

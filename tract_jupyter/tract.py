@@ -8,7 +8,8 @@ from tract_jupyter.facade.branches import Branches
 from tract_jupyter.facade.operating import Operating
 from tract_jupyter.facade.reading import Reading
 from tract_jupyter.facade.writing import Writing
-from tract_jupyter.storage.database import MEMORY, Database
+from tract_jupyter.storage.database import Database
+from tract_jupyter.storage.engines import MEMORY
 
 if TYPE_CHECKING:
     from pathlib import Path

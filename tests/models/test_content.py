@@ -19,6 +19,7 @@ from tract_jupyter.models.content import (
     validate_content,
 )
 from tract_jupyter.models.priority import Priority
+from tract_jupyter.models.rendering import default_priority, role_of, text_of
 
 # model, role of its message, text of its message, priority it starts with
 KINDS: list[tuple[Content, str, str, Priority]] = [
@@ -50,7 +51,7 @@ KINDS: list[tuple[Content, str, str, Priority]] = [
 
 @pytest.mark.parametrize(("model", "role", "text", "priority"), KINDS)
 def test_each_kind_knows_its_message(model: Content, role: str, text: str, priority: Priority):
-    assert (model.message_role(), model.message_text(), model.default_priority) == (role, text, priority)
+    assert (role_of(dict(model)), text_of(dict(model)), default_priority(model.content_type)) == (role, text, priority)
 
 
 @pytest.mark.parametrize("model", [kind[0] for kind in KINDS])
@@ -66,7 +67,7 @@ def test_there_are_eight_kinds():
 
 @pytest.mark.parametrize("role", ["system", "user", "assistant", "tool"])
 def test_dialogue_has_four_roles(role: str):
-    assert validate_content({"content_type": "dialogue", "role": role, "text": ""}).message_role() == role
+    assert role_of({"content_type": "dialogue", "role": role, "text": ""}) == role
 
 
 INVALID: list[tuple[Any, str]] = [

@@ -40,7 +40,6 @@ class Commits:
         types: ContentTypes,
         toolsets: Toolsets,
         counter: TokenCounter,
-        budget: TokenBudget | None,
     ) -> None:
         self._database = database
         self._rows = rows
@@ -50,7 +49,7 @@ class Commits:
         self._types = types
         self._toolsets = toolsets
         self.counter = counter
-        self.budget = budget
+        self.budget: TokenBudget | None = None
 
     def commit(
         self,

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING
 from tract_jupyter.engine.drafts import APPEND
 from tract_jupyter.engine.timeline import PER_CONTEXT, Timeline
 from tract_jupyter.exceptions import CommitNotFoundError, ContentError
-from tract_jupyter.models.context import CompiledContext, Message
 from tract_jupyter.models.priority import Priority
 from tract_jupyter.storage.clock import to_text
-from tract_jupyter.storage.entry import Step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,6 +18,8 @@ if TYPE_CHECKING:
     from tract_jupyter.engine.refs import Refs
     from tract_jupyter.engine.timelines import Timelines
     from tract_jupyter.engine.toolsets import Toolsets
+    from tract_jupyter.models.context import CompiledContext, Message
+    from tract_jupyter.storage.entry import Step
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,7 +83,7 @@ class History:
 
     def with_priority(self, priority: Priority, limit: int) -> list[CommitInfo]:
         """The newest messages of the current branch that have a priority."""
-        return self._picked(limit, lambda entry, effective: effective is priority)
+        return self._picked(limit, lambda _, effective: effective is priority)
 
     def with_tags(self, tags: Collection[str], match: Match, limit: int) -> list[CommitInfo]:
         """The newest commits of the current branch with any, or all, of these tags."""

@@ -56,7 +56,7 @@ class Toolsets:
             return self._rows.add_blob(connection, canonical_json({"tools": names}).encode())
 
 
-def _checked(tool: Any) -> dict[str, Any]:
+def _checked(tool: dict[str, Any]) -> dict[str, Any]:
     function = tool.get("function") if isinstance(tool, dict) else None
     if not isinstance(function, dict) or not isinstance(function.get("name"), str):
         raise ContentError(

@@ -158,8 +158,10 @@ class Writer:
             finally:
                 self._buffer = None
 
-    def write(self, plan: Plan) -> list[Entry]:
-        """Carry a plan out, and return its commits.
+    def write(
+        self, plan: Plan, also: Callable[[Connection, list[Entry]], None] | None = None
+    ) -> list[Entry]:
+        """Carry a plan out, and return its commits. `also` is called in its transaction; what it raises undoes all.
 
         Raises:
             BranchMovedError: somebody else moved the branch since the plan was made; nothing was changed.
@@ -178,6 +180,8 @@ class Writer:
             if plan.event:
                 data = {"branch": plan.branch, "old": plan.old, "new": new, **plan.event}
                 self._events.append(connection, plan.operation, "user", data)
+            if also is not None:
+                also(connection, entries)
         return entries
 
     def look_again(self) -> None:

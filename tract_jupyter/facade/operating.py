@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from tract_jupyter.facade.parts import Parts
 from tract_jupyter.hooks.bus import check_operation
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tract_jupyter.hooks.dynamic.spec import OperationSpec
     from tract_jupyter.hooks.pending import Pending
     from tract_jupyter.storage.events import Event
+    from tract_jupyter.tract import Tract
 
 
 class Operating(Parts):
@@ -111,7 +112,7 @@ class Operating(Parts):
     def executor(self) -> ToolExecutor:
         """The one way to run a tool."""
         live = OperationTools(self.operations, self.reviewer.decide_now)
-        return ToolExecutor(self, context_tools(self), live)
+        return ToolExecutor(self, context_tools(cast("Tract", self)), live)
 
     @cached_property
     def tools(self) -> ToolsModule:

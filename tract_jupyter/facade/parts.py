@@ -78,8 +78,9 @@ class Parts:
         self._types = ContentTypes()
         self._commits = Commits(
             database, self._rows, self._refs, self._timelines, self._writer, self._types, self._toolsets,
-            tokenizer or default_counter(), budget,
+            tokenizer or default_counter(),
         )  # fmt: skip
+        self._commits.budget = budget
         self._history = History(database, self._rows, self._refs, self._commits, self._tags, self._timelines)
         self._compiler = Compiler(self._timelines, self._toolsets, self._refs, self._max_tokens)
         self._make_operations(trust or Trust())

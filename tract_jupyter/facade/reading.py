@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from tract_jupyter.engine.verify import Damage, verify
 from tract_jupyter.exceptions import CommitNotFoundError
 from tract_jupyter.facade.parts import Parts
+from tract_jupyter.history.diff import diff_contexts
 from tract_jupyter.models.commit import StatusInfo
+from tract_jupyter.models.context import CompiledContext
 from tract_jupyter.models.priority import Priority
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Sequence
     from datetime import datetime
 
     from tract_jupyter.engine.compile import ReorderWarning
     from tract_jupyter.engine.tags import TagInfo
     from tract_jupyter.models.commit import CommitInfo
-    from tract_jupyter.models.context import CompiledContext
+    from tract_jupyter.models.diff import DiffResult
     from tract_jupyter.storage.compiles import CompileRecord
 
 
@@ -129,6 +132,35 @@ class Reading(Parts):
     def get_content(self, name: str) -> dict[str, Any]:
         """What was committed, as its dict."""
         return self._commits.entry(name).content
+
+    def get_contents(self, infos: Iterable[CommitInfo]) -> dict[str, dict[str, Any]]:
+        """What several commits hold, by their hashes, in a few statements."""
+        given = list(infos)
+        with self._database.read() as connection:
+            payloads = self._rows.blobs(connection, (info.content_hash for info in given))
+        return {info.commit_hash: json.loads(payloads[info.content_hash]) for info in given}
+
+    def diff(self, a: str | None = None, b: str | None = None) -> DiffResult:
+        """How the context at one commit differs from that at another.
+
+        Args:
+            a: hash, prefix or branch; the parent of `b` if left out.
+            b: the same; HEAD if left out.
+
+        Raises:
+            CommitNotFoundError: a name names nothing.
+        """
+        new = self._compiler.compile(at_commit=b)
+        if a is None:
+            parent = self._commits.entry(new.head).parent_hash if new.head else None
+            old = (
+                self._compiler.compile(at_commit=parent)
+                if parent
+                else CompiledContext((), 0, new.token_source, None)
+            )
+        else:
+            old = self._compiler.compile(at_commit=a)
+        return diff_contexts(old, new)
 
     def get_metadata(self, name: str) -> dict[str, Any]:
         """The metadata of a commit."""

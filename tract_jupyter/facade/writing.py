@@ -118,9 +118,9 @@ class Writing(Parts):
         self,
         text: str,
         *,
-        format: str = "parsed",
+        format: str = "parsed",  # noqa: A002 # the field's name
         edit: str | None = None,
-        **options: Any,  # noqa: A002
+        **options: Any,
     ) -> CommitInfo:
         """Commit a model's reasoning, which is left out of the context unless `compile(include_reasoning=True)`."""
         return self._say({"content_type": "reasoning", "text": text, "format": format}, edit, options)

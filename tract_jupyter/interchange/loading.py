@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import warnings
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _IDS_SINCE = 5  # nbformat 4.5
+_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # its schema
 
 
 def load_notebook(source: Mapping[str, Any] | str | Path) -> dict[str, Any]:
@@ -30,13 +31,11 @@ def load_notebook(source: Mapping[str, Any] | str | Path) -> dict[str, Any]:
 
     name, text = _text(source)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about ids that are missing: they are made below
-            read = reads(text)
-            keeps_ids = (read["nbformat"], read.get("nbformat_minor", 0)) >= (4, _IDS_SINCE)
-            notebook: dict[str, Any] = nbformat.convert(read, 4)
-            _identify(notebook, keep=keeps_ids)
-            nbformat.validate(notebook)
+        read = reads(text)
+        keeps_ids = (read["nbformat"], read.get("nbformat_minor", 0)) >= (4, _IDS_SINCE)
+        notebook: dict[str, Any] = nbformat.convert(read, 4)
+        _identify(notebook, keep=keeps_ids)
+        nbformat.validate(notebook)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError, nbformat.ValidationError) as error:
         lines = str(error).splitlines() or [type(error).__name__]
         raise ContentError(
@@ -57,9 +56,7 @@ def unused_id(wanted: Any, seed: str, used: set[str]) -> str:
 
 
 def _is_id(given: Any) -> bool:
-    if not isinstance(given, str) or not 0 < len(given) <= 64:  # noqa: PLR2004 # nbformat's limit
-        return False
-    return given.isascii() and given.replace("-", "").replace("_", "x").isalnum()
+    return isinstance(given, str) and _ID.fullmatch(given) is not None
 
 
 def _text(source: Mapping[str, Any] | str | Path) -> tuple[str, str]:

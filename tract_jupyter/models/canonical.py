@@ -59,7 +59,7 @@ def sha256(data: bytes) -> str:
 
 
 def _check_structure(value: Any, depth: int = 0) -> None:
-    if depth > _DEEPEST:
+    if depth >= _DEEPEST and isinstance(value, dict | list | tuple):
         raise ContentError(f"the value is nested more than {_DEEPEST} levels deep, or contains itself")
     if isinstance(value, dict):
         for key in value:

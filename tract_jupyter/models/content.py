@@ -1,7 +1,7 @@
 """What a commit can hold: eight content types, told apart by `content_type`.
 
-`ContentTypes.validated` is the only way in: it accepts a model or a dict and returns a plain dict. How a content becomes
-a message is in `rendering`.
+`ContentTypes.validated` is the only way in: it accepts a model or a dict and returns a plain dict. How a content
+becomes a message is in `rendering`.
 """
 
 from __future__ import annotations

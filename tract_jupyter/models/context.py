@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from tract_jupyter.models.commit import show_tokens
 from tract_jupyter.models.priority import Priority
@@ -56,6 +56,11 @@ class CompiledContext:
     tools: tuple[dict[str, Any], ...] = ()
     max_tokens: int | None = None
     """The budget, where one is set."""
+
+    @classmethod
+    def empty(cls, token_source: str) -> Self:
+        """The context before the first commit."""
+        return cls((), 0, token_source, None)
 
     @property
     def commit_count(self) -> int:

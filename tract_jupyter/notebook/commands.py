@@ -1,36 +1,20 @@
-"""The subcommands of `%tract`. Each takes the session and the rest of the line, and returns what to show, or None."""
+"""The subcommands of `%tract`: those about operations and tools here, those about the context in their own file."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import OperationError, PendingError, nearest
-from tract_jupyter.models.commit import show_tokens
 from tract_jupyter.models.parameters import type_text
+from tract_jupyter.notebook.command import Command, no_arguments, when
 from tract_jupyter.notebook.display import Grid, View
+from tract_jupyter.notebook.history_commands import HISTORY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import datetime
-
-    from tract_jupyter.models.commit import CommitInfo
     from tract_jupyter.notebook.session import Session
-    from tract_jupyter.storage.events import Event
-
-_DEFAULT_LIMIT = 20
 
 
-@dataclass(frozen=True)
-class Command:
-    """A subcommand: its usage, what it does, and the function."""
-
-    usage: str
-    summary: str
-    run: Callable[[Session, list[str]], View | None]
-
-
-def run_command(session: Session, line: str) -> View | None:
+def run_command(session: Session, line: str) -> Any:
     """Run `%tract <line>`.
 
     Raises:
@@ -44,7 +28,7 @@ def run_command(session: Session, line: str) -> View | None:
 
 
 def _status(session: Session, rest: list[str]) -> View:
-    _no_arguments("status", rest)
+    no_arguments("status", rest)
     status = session.tract.status()
     head = f" at {status.head[:8]}" if status.head else ", empty"
     lines = [
@@ -66,32 +50,8 @@ def _status(session: Session, rest: list[str]) -> View:
     return View(f"tract in {status.location}", tuple(lines))
 
 
-def _log(session: Session, rest: list[str]) -> View:
-    limit = _limit("log", rest)
-    commits, events = session.tract.log(limit), session.tract.events(limit=limit)
-    return View(
-        f"Log of {session.tract.current_branch}",
-        () if commits or events else ("Nothing has happened yet.",),
-        (
-            Grid(
-                ("Commit", "Type", "Priority", "Tokens", "Message", "When"),
-                tuple(map(_commit_row, commits)),
-                "Commits",
-                code=frozenset({"Commit"}),
-                right=frozenset({"Tokens"}),
-            ),
-            Grid(
-                ("What", "By", "Details", "When"),
-                tuple(map(_event_row, events)),
-                "Events",
-                code=frozenset({"What"}),
-            ),
-        ),
-    )
-
-
 def _ops(session: Session, rest: list[str]) -> View:
-    _no_arguments("ops", rest)
+    no_arguments("ops", rest)
     operations = session.tract.operations
     specs = [operations.registry.get_spec(name) for name in sorted(operations.registry.operation_names)]
     active = tuple(
@@ -120,7 +80,7 @@ def _ops(session: Session, rest: list[str]) -> View:
 
 
 def _tools(session: Session, rest: list[str]) -> View:
-    _no_arguments("tools", rest)
+    no_arguments("tools", rest)
     rows = tuple(
         (
             f"{session.config.tools_name}.{tool.name}{tool.parameters.signature_text()}",
@@ -134,14 +94,14 @@ def _tools(session: Session, rest: list[str]) -> View:
 
 def _inbox(session: Session, rest: list[str]) -> View | None:
     """Put every waiting request on display again, so that it can be decided here."""
-    _no_arguments("inbox", rest)
+    no_arguments("inbox", rest)
     waiting = session.tract.inbox()
     stuck = []
     for stored in waiting:
         try:
             session.tract.reviewer.show_again(session.tract.operations.rebuild(stored))
         except (OperationError, PendingError) as error:
-            stuck.append((stored.pending_id[:8], stored.title, str(error), _when(stored.created_at)))
+            stuck.append((stored.pending_id[:8], stored.title, str(error), when(stored.created_at)))
     if waiting and not stuck:
         return None
     return View(
@@ -174,51 +134,12 @@ def _help(session: Session, rest: list[str]) -> View:  # noqa: ARG001 # the same
 
 COMMANDS = {
     "status": Command("status", "where the context stands; the default", _status),
-    "log": Command("log [N]", "the newest N commits and events", _log),
+    **HISTORY,
     "ops": Command("ops", "active operations, and stored ones that nobody here has approved", _ops),
     "tools": Command("tools", "every tool with its signature", _tools),
     "inbox": Command("inbox", "what waits for a decision, whichever kernel asked", _inbox),
-    "review": Command("review NAME", "look at a stored operation that is not active", _review),
+    "review": Command(
+        "review NAME", "look at a stored operation that is not active", _review, ("operation",)
+    ),
     "help": Command("help", "this list", _help),
 }
-
-
-def _commit_row(info: CommitInfo) -> tuple[str, ...]:
-    kind = info.content_type if info.edit_target is None else f"edit of {info.edit_target[:8]}"
-    tokens = show_tokens(info.token_count, info.token_counter)
-    return (info.short_hash, kind, info.priority.value, tokens, info.message, _when(info.created_at))
-
-
-def _event_row(event: Event) -> tuple[str, ...]:
-    return (event.event_type, event.actor, _details(event), _when(event.created_at))
-
-
-def _details(event: Event) -> str:
-    data = event.data
-    if event.event_type == "decision":
-        reason = f", because: {data['reason']}" if data.get("reason") else ""
-        return f"{data['action']}: {data['title']}{reason} ({data['channel']}, {data['fingerprint'][:16]})"
-    if event.event_type == "operation.activated":
-        return f"{data['spec']['name']} version {data['spec']['version']}"
-    if event.event_type == "rejected":
-        return f"{data['action']} rejected it, because: {data['reason'] or 'no reason given'}"
-    if event.event_type == "failed":
-        return f"{data['action']}: {data['error']}"
-    return ", ".join(f"{key}={str(value)[:80]}" for key, value in data.items() if value is not None)
-
-
-def _when(moment: datetime) -> str:
-    return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S")
-
-
-def _limit(command: str, rest: list[str]) -> int:
-    if not rest:
-        return _DEFAULT_LIMIT
-    if len(rest) > 1 or not rest[0].isdigit() or int(rest[0]) == 0:
-        raise OperationError(f"%tract {command} takes one number, such as %tract {command} 50")
-    return int(rest[0])
-
-
-def _no_arguments(command: str, rest: list[str]) -> None:
-    if rest:
-        raise OperationError(f"%tract {command} takes no arguments, got {' '.join(rest)!r}")

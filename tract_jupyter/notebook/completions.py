@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _MAGIC = re.compile(r"(?:^|=\s*|\()\s*(?P<magic>%%?tract(?:_operation|_fire)?)\s+(?P<rest>[^\n]*)$")
 _ATTRIBUTE = re.compile(r"(?<![\w.])(?P<name>\w+)\.(?P<token>\w*)$")
+_COMMITS = 20
 _OPTIONS = ("--json", "--yaml", "--activate", "--ask", "--wait")
 
 
@@ -68,12 +69,12 @@ def _arguments(session: Session, line: str) -> _Found | None:
 
 def _words(session: Session, magic: str, parts: list[str]) -> Iterable[tuple[str, str]]:
     if magic == "%tract":
-        if len(parts) == 1:
-            from tract_jupyter.notebook.commands import COMMANDS
+        from tract_jupyter.notebook.commands import COMMANDS
 
+        if len(parts) == 1:
             return [(name, "command") for name in COMMANDS]
-        waiting = _operations(session, quarantined=True) if parts[0] == "review" else []
-        return [(name, "operation") for name in waiting]
+        command = COMMANDS.get(parts[0])
+        return [word for kind in (command.completes if command else ()) for word in _names(session, kind)]
     if magic == "%%tract_operation":
         return [(option, "option") for option in _OPTIONS]
     if len(parts) == 1:
@@ -81,6 +82,22 @@ def _words(session: Session, magic: str, parts: list[str]) -> Iterable[tuple[str
     given = {part.partition("=")[0] for part in parts[1:-1]}
     fields = [(f"{name}=", "field") for name in _fields(session, parts[0]) if name not in given]
     return [*fields, ("--fields", "option"), ("--review", "option")]
+
+
+def _names(session: Session, kind: str) -> list[tuple[str, str]]:
+    """What an argument of `%tract` may be: an option, an operation, a branch, a commit."""
+    if kind.startswith("--"):
+        return [(kind, "option")]
+    if kind == "operation":
+        return [(name, kind) for name in _operations(session, quarantined=True)]
+    try:
+        branches = [(info.name, "branch") for info in session.tract.list_branches()]
+        commits = (
+            [(info.short_hash, "commit") for info in session.tract.log(_COMMITS)] if kind == "commit" else []
+        )
+    except TractError:
+        return []
+    return [*branches, *([("HEAD", "commit")] if commits else []), *commits]
 
 
 def _operations(session: Session, *, quarantined: bool = False) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tract_jupyter.notebook import formatters
 from tract_jupyter.notebook.awaiting import await_waiting_cells
 from tract_jupyter.notebook.completions import make_matcher
 from tract_jupyter.notebook.config import TractJupyter
@@ -37,6 +38,7 @@ def load(shell: InteractiveShell) -> None:
     names, taken = inject(session)
     loaded = _Loaded(session, TractMagics(session), make_matcher(session), names)
     shell.register_magics(loaded.magics)
+    formatters.register(shell)
     shell.configurables.append(config)  # type: ignore[arg-type] # IPython declares a list of shells
     shell.input_transformers_cleanup.append(await_waiting_cells)
     if shell.Completer is not None:
@@ -61,6 +63,7 @@ def unload(shell: InteractiveShell) -> None:
     shell.input_transformers_cleanup.remove(await_waiting_cells)
     if shell.Completer is not None:
         shell.Completer.custom_matchers.remove(loaded.matcher)
+    formatters.unregister(shell)
     loaded.session.close()
     delattr(shell, _ATTRIBUTE)
 

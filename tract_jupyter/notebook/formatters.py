@@ -6,6 +6,7 @@ them is shown.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -25,8 +26,9 @@ def unregister(shell: InteractiveShell) -> None:
     """Show them as IPython shows anything. What the user registered for these types since is left alone."""
     bundles = _bundles(shell)
     for (module, name), function in _FORMATTERS.items():
-        if bundles.lookup_by_type(f"{module}.{name}") is function:
-            bundles.pop(f"{module}.{name}")
+        with suppress(KeyError):  # raised where there is none any more
+            if bundles.lookup_by_type(f"{module}.{name}") is function:
+                bundles.pop(f"{module}.{name}")
 
 
 def _bundles(shell: InteractiveShell) -> Any:

@@ -60,7 +60,8 @@ class Graph:
 
     def _legend(self) -> str:
         entries = "".join(
-            f'<span><svg width="14" height="14" aria-hidden="true">{dot(mark, 7, 7, "tract-plain")}</svg>{mark.value}</span>'
+            f'<span><svg width="14" height="14" aria-hidden="true">{dot(mark, 7, 7, "tract-plain")}</svg>'
+            f"{mark.value}</span>"
             for mark in self._marks()
         )
         return f'<p class="tract-legend">{entries}<span>Hover over a commit for its content</span></p>'

@@ -98,7 +98,7 @@ def _names(branches: Iterable[BranchInfo], head: str | None) -> dict[str, list[L
         if branch.commit_hash is not None:
             names.setdefault(branch.commit_hash, []).append(label)
     if head is not None and head != attached:
-        names.setdefault(head, []).insert(0, Label("head", "HEAD (detached)"))
+        names.setdefault(head, []).insert(0, Label("head", "detached HEAD"))
     return names
 
 

@@ -109,7 +109,8 @@ def dot(mark: Mark, x: float, y: float, css: str) -> str:
     if mark is Mark.SKIP:
         return f'<circle class="{css} tract-hollow" cx="{x}" cy="{y}" r="4"/>'
     if mark is Mark.MERGE:
-        return f'<circle class="{css} tract-hollow" cx="{x}" cy="{y}" r="5.5"/><circle class="{css}" cx="{x}" cy="{y}" r="2.5"/>'
+        ring = f'<circle class="{css} tract-hollow" cx="{x}" cy="{y}" r="5.5"/>'
+        return f'{ring}<circle class="{css}" cx="{x}" cy="{y}" r="2.5"/>'
     return f'<circle class="{css}" cx="{x}" cy="{y}" r="{4.5 if mark is Mark.NORMAL else 2.5}"/>'
 
 
@@ -166,7 +167,7 @@ def _labels_width(labels: Iterable[Label]) -> float:
 
 
 def _colours(layout: Layout) -> dict[str, int]:
-    """A colour for each line of development: by its name, so that it stays, and another one where two would be alike."""
+    """A colour for each line of development: by its name, so that it stays, or the next that is free."""
     colours: dict[str, int] = {}
     for strand in sorted(set(layout.strands.values()), key=lambda name: (name != "main", name)):
         wanted = 0 if strand == "main" else crc32(strand.encode(errors="replace")) % _COLOURS

@@ -53,12 +53,15 @@ class TractMagics(Magics):
         """Look at the context, its operations and tools, and at what waits for a decision.
 
         %tract            where the context stands
-        %tract log [N]    the newest commits and events
+        %tract log [N]    the newest commits as a graph, and events
+        %tract compile    the messages that a model would be sent; --at COMMIT for another time
+        %tract diff A B   how two contexts differ
+        %tract branch, switch, checkout, tag, pin, skip, undo, redo
         %tract ops        operations
         %tract tools      tools, with signatures
         %tract inbox      what waits for a decision, whichever kernel asked
         %tract review N   look at a stored operation that is not active
-        %tract help       all of this
+        %tract help       all of them, with their arguments
         """
         from tract_jupyter.notebook.commands import run_command
 

@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import zip_longest
-from os.path import commonprefix
 from typing import TYPE_CHECKING
 
 from tract_jupyter.notebook.excerpts import printable
@@ -63,7 +62,7 @@ def _compared(old: Sequence[str], new: Sequence[str]) -> Iterator[DiffLine]:
 
 
 def _shared(old: Sequence[str], new: Sequence[str]) -> int:
-    """How many lines, or words, are equal from the beginning."""
+    """How many lines, words or characters are equal from the beginning."""
     return next(
         (i for i, (x, y) in enumerate(zip(old, new, strict=False)) if x != y), min(len(old), len(new))
     )
@@ -92,7 +91,7 @@ def _replaced(old: Sequence[str], new: Sequence[str]) -> Iterator[DiffLine]:
 def _marked(old: str | None, new: str | None) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
     if old is None or new is None:
         return _line("", old or "").pieces, _line("", new or "").pieces
-    start = len(commonprefix([old, new])) if max(len(old), len(new)) > _LINE else 0
+    start = _shared(old, new) if max(len(old), len(new)) > _LINE else 0
     x, y = (_WORDS.findall(_cut(text, start)) for text in (old, new))
     steps = _steps(x, y)
     equal = sum(len(before) for differs, before, _ in steps if not differs)

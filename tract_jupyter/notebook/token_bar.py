@@ -54,18 +54,18 @@ class TokenBar:
             f'<span class="tract-seg tract-{role}" style="width:{100 * count / self._scale:.3f}%"></span>'
             for role, count in self.segments
         )
-        if self.over and self.max_tokens:
-            bars += (
-                f'<span class="tract-limit" style="left:{100 * self.max_tokens / self._scale:.3f}%"></span>'
-            )
+        if self.over:
+            left = 100 * (self.total - self.over) / self._scale
+            bars += f'<span class="tract-limit" style="left:{left:.3f}%"></span>'
         legend = "".join(
             f'<span><i class="tract-seg tract-{role}"></i>{html.escape(words)}</span>'
             for (role, _), words in zip(self.segments, self._parts(), strict=True)
         )
         css = "tract-bar tract-over" if self.over else "tract-bar"
+        paragraph = '<p class="tract-bad">' if self.over else "<p>"
         label = html.escape("; ".join([self.headline, *self._parts()]))
         return (
-            f'<p class="{"tract-bad" if self.over else ""}">{html.escape(self.headline)}</p>'
+            f"{paragraph}{html.escape(self.headline)}</p>"
             f'<div class="{css}" role="img" aria-label="{label}">{bars}</div>'
             f'<p class="tract-legend" aria-hidden="true">{legend}</p>'
         )

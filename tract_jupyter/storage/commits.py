@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 Row = TypeVar("Row", Entry, Step)
 
 
-def _columns(shape: type[Row]) -> tuple[Any, ...]:
-    return tuple(blobs.c.payload if name == "payload" else commits.c[name] for name in shape._fields)
+def _columns(fields: tuple[str, ...]) -> tuple[Any, ...]:
+    return tuple(blobs.c.payload if name == "payload" else commits.c[name] for name in fields)
 
 
-_COLUMNS = _columns(Entry)[:-1]
+_COLUMNS = _columns(Entry._fields)[:-1]
 _NAMES = Entry._fields[:-1]
 # what is there already is the same: its hash says so
 _ADD_BLOB = Prepared(lambda dialect: dialect.insert(blobs).on_conflict_do_nothing())
@@ -75,7 +75,8 @@ class CommitRows:
 
     def blobs(self, connection: Connection, hashes: Iterable[str]) -> dict[str, bytes]:
         """The bytes kept under each hash."""
-        wanted, found = list(dict.fromkeys(hashes)), {}
+        wanted = list(dict.fromkeys(hashes))
+        found: dict[str, bytes] = {}
         for start in range(0, len(wanted), _AT_ONCE):
             query = select(blobs).where(blobs.c.content_hash.in_(wanted[start : start + _AT_ONCE]))
             found.update(
@@ -117,7 +118,9 @@ class CommitRows:
 
         The order is that of the context: first parents oldest first; before a merge, what its other parents bring.
         """
-        chain = [shape._make(row) for row in connection.execute(_lineage_query(shape), {"head": head})]
+        chain = [
+            shape._make(row) for row in connection.execute(_lineage_query(shape._fields), {"head": head})
+        ]
         chain.reverse()
         if not chain or len(chain) != chain[-1].generation + 1:
             raise _gap(head)
@@ -126,7 +129,7 @@ class CommitRows:
         if all(row.operation != "merge" for row in chain):
             return Lineage(chain, frozenset(), {})
         known = {row.commit_hash: row for row in chain}
-        for found in connection.execute(_ancestors_query(shape), {"head": head}):
+        for found in connection.execute(_ancestors_query(shape._fields), {"head": head}):
             row = shape._make(found)
             known[row.commit_hash] = row
             checked(row.content_hash, row.payload)
@@ -223,7 +226,7 @@ def _bring(tip: str, known: dict[str, Row], parents: MergeParents, order: dict[s
         row = known.get(current)
         if row is None:
             raise _gap(tip)
-        first = (row.parent_hash,) if row.parent_hash else ()
+        first: tuple[str, ...] = (row.parent_hash,) if row.parent_hash else ()
         missing = [p for p in (*first, *parents.get(current, ())) if p not in order]
         if missing:
             stack.append(missing[0])
@@ -277,9 +280,9 @@ def _chain_query(*, bounded: bool) -> Select[Any]:
 
 
 @cache
-def _lineage_query(shape: type[Row]) -> Select[Any]:
+def _lineage_query(fields: tuple[str, ...]) -> Select[Any]:
     walk = _first_parents(bounded=False)
-    query = _with_content(select(*_columns(shape)))
+    query = _with_content(select(*_columns(fields)))
     return query.join(walk, walk.c.commit_hash == commits.c.commit_hash).order_by(commits.c.generation.desc())
 
 
@@ -288,9 +291,9 @@ def _at_head() -> CTE:
 
 
 @cache
-def _ancestors_query(shape: type[Row]) -> Select[Any]:
+def _ancestors_query(fields: tuple[str, ...]) -> Select[Any]:
     walk = _at_head()
-    query = _with_content(select(*_columns(shape)))
+    query = _with_content(select(*_columns(fields)))
     return query.join(walk, walk.c.commit_hash == commits.c.commit_hash)
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.exceptions import StoreCorruptError
 from tract_jupyter.models.canonical import canonical_json, sha256
 from tract_jupyter.models.commit import CommitInfo, CommitOperation
-from tract_jupyter.models.priority import Priority
 from tract_jupyter.storage.clock import from_text
+
+if TYPE_CHECKING:
+    from tract_jupyter.models.priority import Priority
 
 EMPTY = "{}"
 _quoted = json.JSONEncoder(ensure_ascii=False).encode

@@ -36,7 +36,7 @@ def back_up(connection: Connection, version: int) -> Path | None:
         return None
     part = file.with_name(f"{file.name}.v{version}.bak.part")  # only the holder of the lock writes it
     try:
-        _copy(connection, file, part)
+        _copy(file, part)
         return _named(part, file.with_name(f"{file.name}.v{version}.bak"))
     except OSError as error:
         raise StoreError(
@@ -48,12 +48,11 @@ def back_up(connection: Connection, version: int) -> Path | None:
             part.unlink()
 
 
-def _copy(connection: Connection, file: Path, part: Path) -> None:
+def _copy(file: Path, part: Path) -> None:
     mode = file.stat().st_mode & 0o777  # what only its owner may read stays so
     os.close(os.open(part, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, mode))
-    source = connection.connection.dbapi_connection
-    assert isinstance(source, sqlite3.Connection)  # noqa: S101 # for the type checker
-    with closing(sqlite3.connect(part)) as target:
+    # a connection of its own: SQLite makes no backup of one that is writing
+    with closing(sqlite3.connect(file)) as source, closing(sqlite3.connect(part)) as target:
         source.backup(target)
 
 

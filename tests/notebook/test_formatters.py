@@ -1,0 +1,69 @@
+"""IPython shows the value types as views, and forgets it again."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tract_jupyter.history.diff import diff_contexts
+from tract_jupyter.models.context import CompiledContext, Message
+from tract_jupyter.notebook import formatters
+
+CONTEXT = CompiledContext((Message("user", "hello", token_count=5),), 8, "o200k_base", "a" * 64)
+SHOW = "from IPython.display import display; display(value)"
+
+
+@pytest.fixture
+def registered(bare_shell):
+    formatters.register(bare_shell.ip)
+    yield bare_shell
+    formatters.unregister(bare_shell.ip)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(CONTEXT, "Context: 1 message at aaaaaaaa"), (diff_contexts(CONTEXT, CONTEXT), "no changes, ±0 tokens")],
+    ids=["context", "difference"],
+)
+def test_a_value_is_shown_as_its_view(registered, value, text):
+    registered.namespace["value"] = value
+    result = registered.run(SHOW)
+    assert "tract-views" in result.html
+    assert text in result.text
+    assert text in registered.run("value").text
+    assert repr(value) in registered.run("print(repr(value))").text
+
+
+def test_after_unregistering_nothing_is_left(bare_shell):
+    bundles = bare_shell.ip.display_formatter.mimebundle_formatter
+    before = dict(bundles.type_printers), dict(bundles.deferred_printers)
+    bare_shell.namespace["value"] = CONTEXT
+    for is_shown in (False, True):
+        formatters.register(bare_shell.ip)
+        if is_shown:
+            assert "tract-views" in bare_shell.run(SHOW).html
+        formatters.unregister(bare_shell.ip)
+        assert (dict(bundles.type_printers), dict(bundles.deferred_printers)) == before
+    assert bare_shell.run(SHOW).html == ""
+
+
+def test_a_formatter_of_the_user_stays(registered):
+    bundles = registered.ip.display_formatter.mimebundle_formatter
+    bundles.for_type(CompiledContext, lambda *_, **__: {"text/html": "mine"})
+    formatters.unregister(registered.ip)
+    registered.namespace["value"] = CONTEXT
+    assert registered.run(SHOW).html == "mine"
+    formatters.unregister(registered.ip)
+    bundles.pop(CompiledContext)
+
+
+def test_registering_imports_no_view_and_no_value_type():
+    code = """
+import sys
+from IPython.core.interactiveshell import InteractiveShell
+from tract_jupyter.notebook import formatters
+formatters.register(InteractiveShell.instance())
+print(*(name for name in sys.modules if name.startswith("tract_jupyter.")))
+"""
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert set(output.split()) == {"tract_jupyter.notebook", "tract_jupyter.notebook.formatters"}

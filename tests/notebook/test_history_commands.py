@@ -1,0 +1,107 @@
+"""`%tract` on the context and its history."""
+
+import pytest
+
+
+@pytest.fixture
+def talk(shell):
+    shell.run("a = tract.system('Be brief.')\nb = tract.user('Hello there')\nc = tract.assistant('Hi!')")
+    return shell
+
+
+def test_the_log_is_a_graph_with_the_content_behind_it(talk):
+    talk.run("%tract branch aside HEAD\ntract.user('On the <side>')")
+    result = talk.run("%tract log")
+    assert "<svg" in result.html
+    assert "On the &lt;side&gt;" in result.html
+    for word in ("aside", "main", "Hello there", "Be brief."):
+        assert word in result.text
+        assert word in result.html
+    assert "On the" not in talk.run("%tract switch main\n%tract log --current").text
+
+
+def test_compile_shows_messages_and_a_token_bar(talk):
+    result = talk.run("%tract compile")
+    assert "Hello there" in result.html
+    assert "Hi!" in result.text
+    assert "Hi!" not in talk.run("%tract compile --at $b".replace("$b", talk.namespace["b"].short_hash)).text
+    assert "Hello there" in talk.run("display(tract.compile())").html
+
+
+def test_diff(talk):
+    talk.run("tract.user('Goodbye', edit=b.commit_hash)")
+    for line in (
+        "%tract diff",
+        f"%tract diff {talk.namespace['c'].short_hash} HEAD",
+        "display(tract.diff())",
+    ):
+        result = talk.run(line)
+        assert "Goodbye" in result.text
+        assert "Hello there" in result.html
+
+
+def test_branches(talk):
+    assert "Switched to the new branch aside" in talk.run("%tract branch aside").text
+    assert "aside" in talk.run("%tract branch").text
+    assert "Switched to main" in talk.run("%tract switch -").text
+    assert "detached" in talk.run(f"%tract checkout {talk.namespace['a'].short_hash}").text
+    assert "HEAD is detached" in talk.run("tract.user('x')").error
+    assert "Switched to main" in talk.run("%tract checkout main").text
+
+
+def test_tags_and_priorities(talk):
+    name = talk.namespace["b"].short_hash
+    assert "is tagged greeting" in talk.run(f"%tract tag {name} greeting").text
+    assert "greeting" in talk.run("%tract tag").text
+    assert "is skip now" in talk.run(f"%tract skip {name} beside the point").text
+    assert "Hello there" not in talk.run("%tract compile").text
+    assert "is pinned now" in talk.run(f"%tract pin {name}").text
+    assert "Hello there" in talk.run("%tract compile").text
+    assert "is normal now" in talk.run(f"%tract unpin {name}").text
+
+
+def test_undo_says_beforehand_what_moves(talk):
+    head = talk.namespace["tract"].head
+    told = talk.run("%tract undo")
+    assert "Nothing has moved yet" in told.text
+    assert "Hi!" in told.text  # what would go
+    assert talk.namespace["tract"].head == head
+    assert "Undone: main: commit" in talk.run("%tract undo --yes").text
+    assert talk.namespace["tract"].head != head
+    assert "Nothing has moved yet" in talk.run("%tract redo").text
+    assert "Done again" in talk.run("%tract redo --yes").text
+    assert talk.namespace["tract"].head == head
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("diff a b c", "how it is used"),
+        ("diff nowhere", "no commit is called"),
+        ("compile --at", "how it is used"),
+        ("switch", "how it is used"),
+        ("switch mian", "Did you mean 'main'"),
+        ("branch a..b", "no branch name"),
+        ("branch main", "already"),
+        ("checkout 00000000", "no commit is called"),
+        ("tag HEAD", "adds a tag"),
+        ("pin", "name a commit"),
+        ("pin nowhere", "no commit is called"),
+        ("undo now", "takes no arguments"),
+        ("redo", "nothing to redo"),
+        ("log --all", "takes one number"),
+    ],
+)
+def test_what_cannot_be_done_is_told_in_one_line(talk, line, told):
+    result = talk.run(f"%tract {line}")
+    assert not result.ok
+    assert told in result.error
+    assert "Traceback" not in result.text
+
+
+def test_on_an_empty_context(shell):
+    assert "No commits yet" in shell.run("%tract log").text
+    assert "no commits" in shell.run("%tract branch").text
+    assert "nothing to undo" in shell.run("%tract undo").error
+    assert shell.run("%tract compile").ok
+    assert shell.run("%tract diff").ok
