@@ -122,7 +122,7 @@ def annotation(target: str, priority: Priority, reason: str, retention: dict[str
         content_type="annotation",
         payload=payload,
         content_hash=sha256(payload),
-        message=f"{priority.value} {target[:8]}{f': {reason}' if reason else ''}",
+        message=first_line(reason),
         token_count=0,
         token_counter="",
         operation=ANNOTATE,

@@ -156,7 +156,7 @@ class Reading(Parts):
             old = (
                 self._compiler.compile(at_commit=parent)
                 if parent
-                else CompiledContext((), 0, new.token_source, None)
+                else CompiledContext.empty(new.token_source)
             )
         else:
             old = self._compiler.compile(at_commit=a)

@@ -237,6 +237,7 @@ class Writing(Parts):
 
     @budget.setter
     def budget(self, budget: TokenBudget | None) -> None:
+        """Set it, or None for no limit."""
         self._commits.budget = budget
 
     def tag(self, name: str, tag: str) -> None:

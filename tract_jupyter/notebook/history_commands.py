@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import OperationError
+from tract_jupyter.history.diff import diff_contexts
+from tract_jupyter.models.context import CompiledContext
 from tract_jupyter.models.rendering import text_of
 from tract_jupyter.notebook.command import Command, arguments, limit, no_arguments, option, when
 from tract_jupyter.notebook.diff_view import diff_view
@@ -16,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tract_jupyter.engine.undo import Step
-    from tract_jupyter.models.context import CompiledContext
     from tract_jupyter.models.diff import DiffResult
     from tract_jupyter.notebook.session import Session
     from tract_jupyter.storage.events import Event
@@ -169,12 +170,9 @@ def _move(session: Session, words: list[str], *, redo: bool) -> Any:
 
 
 def _difference(tract: Tract, step: Step) -> DiffResult:
-    from tract_jupyter.history.diff import diff_contexts
-
     now = tract.compile()
-    return diff_contexts(
-        now, tract.compile(at_commit=step.new) if step.new else type(now)((), 0, now.token_source, None)
-    )
+    then = tract.compile(at_commit=step.new) if step.new else CompiledContext.empty(now.token_source)
+    return diff_contexts(now, then)
 
 
 def _here(tract: Tract, said: str) -> View:

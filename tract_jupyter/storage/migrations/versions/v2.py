@@ -32,7 +32,7 @@ def upgrade(operations: Operations) -> None:
     with operations.batch_alter_table("commits") as commits:
         commits.alter_column("context_tokens", existing_type=Integer, nullable=False)
         commits.alter_column("context_messages", existing_type=Integer, nullable=False)
-        commits.create_foreign_key(None, "blobs", ["tools_hash"], ["content_hash"])
+        commits.create_foreign_key("commits_tools_hash_fkey", "blobs", ["tools_hash"], ["content_hash"])
     operations.drop_table("annotations")
 
 

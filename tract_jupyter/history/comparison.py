@@ -1,0 +1,199 @@
+"""Comparing two histories that share a beginning: what each side made of the messages that both have.
+
+What both sides have is the base. With several nearest common ancestors (after merges crosswise) it is still one set of
+commits; where the two sides disagree although neither has anything new about a message, the orders of earlier merges
+disagree, and that is a conflict too, never an accident of the order.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tract_jupyter.engine.drafts import APPEND, EDIT
+from tract_jupyter.models.merge import Conflict, ConflictKind
+from tract_jupyter.models.priority import Priority
+from tract_jupyter.models.rendering import default_priority
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tract_jupyter.engine.timeline import Timeline
+    from tract_jupyter.storage.entry import Step
+
+
+class State(NamedTuple):
+    """What a history makes of one message."""
+
+    winner: Step
+    """The commit whose content counts."""
+    given: Step
+    """The commit whose priority counts."""
+
+    @property
+    def priority(self) -> Priority:
+        """The priority in effect."""
+        own = self.given.priority
+        return Priority(own) if own else default_priority(self.given.content_type)
+
+    @property
+    def is_skipped(self) -> bool:
+        """Whether the message is left out."""
+        return self.priority is Priority.SKIP
+
+    def after(self, step: Step) -> State:
+        """The state after an edit or annotation of the message."""
+        return State(step if step.operation == EDIT else self.winner, step if step.priority else self.given)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A message that the two sides do not agree on."""
+
+    target: Step
+    ours: State
+    theirs: State
+    in_order: State
+    """What the order of the joined history alone would make of it."""
+    wanted: State
+    """What is to come of it, unless a decision says otherwise."""
+    conflict: Conflict | None
+
+
+class Comparison:
+    """Two histories, side by side. Made under the lock of the timelines; keeps none of them.
+
+    Args:
+        ours: the history of the current branch.
+        theirs: the other one.
+        ours_last: whether what is new in ours comes after theirs, as in a rebase; in a merge theirs comes last.
+        strict: whether warnings block.
+    """
+
+    def __init__(
+        self, ours: Timeline, theirs: Timeline, *, ours_last: bool = False, strict: bool = False
+    ) -> None:
+        self.common = ours.place.keys() & theirs.place.keys()
+        self.ours = [step for step in ours.steps if step.commit_hash not in self.common]
+        self.theirs = [step for step in theirs.steps if step.commit_hash not in self.common]
+        self._ours_last = ours_last
+        self._strict = strict
+        self._written = tuple(
+            tuple(step.commit_hash for step in new if step.operation == APPEND)
+            for new in (self.ours, self.theirs)
+        )
+        self.findings = [self._finding(*states) for states in self._disagreements(ours, theirs)]
+
+    @property
+    def conflicts(self) -> tuple[Conflict, ...]:
+        """The collisions, in the order of the context."""
+        return tuple(finding.conflict for finding in self.findings if finding.conflict is not None)
+
+    def _disagreements(
+        self, ours: Timeline, theirs: Timeline
+    ) -> Iterable[tuple[Step, State, State, State, State]]:
+        """(message, base, ours, theirs, what the order gives) of each message that the sides do not agree on."""
+        changed = {step.edit_target for step in chain(ours.steps, theirs.steps) if step.edit_target}
+        messages = [ours.steps[ours.place[name]] for name in changed if name in self.common]
+        messages.sort(key=lambda step: ours.place[step.commit_hash])
+        base = _states(messages, (step for step in ours.steps if step.commit_hash in self.common))
+        one, other = _states(messages, ours.steps), _states(messages, theirs.steps)
+        first, last = (other, self.ours) if self._ours_last else (one, self.theirs)
+        ordered = _states(messages, last, first)
+        for message in messages:
+            name = message.commit_hash
+            if not _agree(one[name], other[name]) or not _agree(one[name], ordered[name]):
+                yield message, base[name], one[name], other[name], ordered[name]
+
+    def _finding(self, target: Step, base: State, ours: State, theirs: State, in_order: State) -> Finding:
+        wanted = State(
+            self._wanted_content(base, ours, theirs) or in_order.winner, self._wanted_priority(ours, theirs)
+        )
+        kind = self._kind(base, ours, theirs, wanted)
+        conflict = None if kind is None else self._conflict(kind, target, base, ours, theirs)
+        return Finding(target, ours, theirs, in_order, wanted, conflict)
+
+    def _wanted_content(self, base: State, ours: State, theirs: State) -> Step | None:
+        """The content that one side changed; None if both did, or neither and they differ nonetheless."""
+        if _same(ours.winner, theirs.winner):
+            return ours.winner if self._ours_last else theirs.winner
+        ours_edits, theirs_edits = self._edits(base, ours), self._edits(base, theirs)
+        if ours_edits == theirs_edits:
+            return None
+        return ours.winner if ours_edits else theirs.winner
+
+    def _wanted_priority(self, ours: State, theirs: State) -> Step:
+        """The priority that one side changed; if both did, that of the side that comes last."""
+        ours_new, theirs_new = self._is_new(ours.given), self._is_new(theirs.given)
+        if ours_new == theirs_new:
+            return ours.given if self._ours_last else theirs.given
+        return ours.given if ours_new else theirs.given
+
+    def _kind(self, base: State, ours: State, theirs: State, wanted: State) -> ConflictKind | None:
+        ours_edits, theirs_edits = self._edits(base, ours), self._edits(base, theirs)
+        if ours.is_skipped != theirs.is_skipped and not base.is_skipped:
+            if theirs_edits if ours.is_skipped else ours_edits:
+                return ConflictKind.SKIP_VS_EDIT
+        elif self._wanted_content(base, ours, theirs) is None:
+            return ConflictKind.BOTH_EDIT
+        if ours_edits == theirs_edits or wanted.is_skipped:
+            return None
+        return ConflictKind.EDIT_PLUS_APPEND if self._written[ours_edits] else None
+
+    def _conflict(
+        self, kind: ConflictKind, target: Step, base: State, ours: State, theirs: State
+    ) -> Conflict:
+        is_warning = kind is ConflictKind.EDIT_PLUS_APPEND
+        return Conflict(
+            kind,
+            target.commit_hash,
+            _content(base.winner),
+            _told(ours),
+            _told(theirs),
+            _deciding(ours),
+            _deciding(theirs),
+            is_blocking=self._strict or not is_warning,
+            appended=self._written[self._edits(base, ours)] if is_warning else (),
+        )
+
+    def _edits(self, base: State, side: State) -> bool:
+        """Whether a side gave the message another content."""
+        return self._is_new(side.winner) and not _same(side.winner, base.winner)
+
+    def _is_new(self, step: Step) -> bool:
+        return step.commit_hash not in self.common
+
+
+def _states(
+    messages: Iterable[Step], steps: Iterable[Step], before: dict[str, State] | None = None
+) -> dict[str, State]:
+    """What `steps` make of each message, which may have a state before them."""
+    states = dict(before) if before else {m.commit_hash: State(m, m) for m in messages}
+    for step in steps:
+        if step.edit_target in states:
+            states[step.edit_target] = states[step.edit_target].after(step)
+    return states
+
+
+def _same(one: Step, other: Step) -> bool:
+    """Whether two contents compile to the same; metadata may hold tool calls."""
+    return (one.content_hash, one.metadata_json) == (other.content_hash, other.metadata_json)
+
+
+def _agree(one: State, other: State) -> bool:
+    return _same(one.winner, other.winner) and one.priority is other.priority
+
+
+def _content(step: Step) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(step.payload)
+    return content
+
+
+def _told(side: State) -> dict[str, Any] | None:
+    return None if side.is_skipped else _content(side.winner)
+
+
+def _deciding(side: State) -> str:
+    return side.given.commit_hash if side.is_skipped else side.winner.commit_hash

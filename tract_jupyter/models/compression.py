@@ -1,0 +1,173 @@
+"""What a compression would do, what it costs, and what it did."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tract_jupyter.models.commit import show_tokens
+
+if TYPE_CHECKING:
+    from tract_jupyter.models.context import CompiledContext, Message
+    from tract_jupyter.models.diff import DiffResult
+
+
+@dataclass(frozen=True, slots=True)
+class CompressGroup:
+    """Messages next to each other that one summary takes the place of."""
+
+    commits: tuple[str, ...]
+    """Their commits in order, with the skipped ones among them."""
+    messages: tuple[Message, ...]
+    """Those that are compiled."""
+    criteria: tuple[dict[str, Any], ...] = ()
+    """What the summary must keep of the important ones: `instructions`, `match_patterns`, `match_mode`."""
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens the messages take."""
+        return sum(message.token_count for message in self.messages)
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What a compression costs and saves. All counts are tokens.
+
+    Providers keep what they read of a prompt, up to the first token that differs from the last call, and bill it at a
+    fraction of the input price when they read it again. A compression makes every call shorter, and has all that
+    stands behind its first summary read anew once.
+    """
+
+    saved_per_call: int
+    cache_kept: int
+    """What stands before the first change, and is still read from the cache."""
+    broken_index: int
+    """The place of the first message that changes."""
+    broken_commit: str
+    """Its commit."""
+    read_anew: int
+    """What the next call reads at the full price: the first summary and all behind it."""
+    summarizer_input: int = 0
+    """What a summarizer reads; 0 if the summaries are given."""
+    summarizer_output: int = 0
+    """What a summarizer writes; an estimate."""
+    cached_read: float = 0.1
+    """The price of a cached token, as a part of that of an input token."""
+    output_price: float = 5.0
+    """The price of a token that the summarizer writes, as a multiple of that of an input token."""
+    token_source: str = ""
+
+    @property
+    def once(self) -> float:
+        """What the compression costs, in input tokens at the full price."""
+        anew = self.read_anew * (1 - self.cached_read)
+        return anew + self.summarizer_input + self.summarizer_output * self.output_price
+
+    @property
+    def pays_back_after(self) -> int | None:
+        """The number of calls after which it has cost less than it saved; None if it never will."""
+        gained = self.saved_per_call * self.cached_read
+        return max(1, math.ceil(self.once / gained)) if gained > 0 else None
+
+    def __str__(self) -> str:
+        def shown(tokens: int) -> str:
+            return show_tokens(tokens, self.token_source)
+
+        if self.saved_per_call >= 0:
+            saved = f"saves {shown(self.saved_per_call)} tokens per call"
+        else:
+            saved = f"costs {shown(-self.saved_per_call)} tokens more per call"
+        parts = [
+            saved,
+            f"breaks the cache at message {self.broken_index} ({self.broken_commit[:8]})",
+            f"{shown(self.read_anew)} tokens are read anew once",
+        ]
+        if self.summarizer_input:
+            parts.append(
+                f"the summarizer reads {shown(self.summarizer_input)} and writes ≈{self.summarizer_output:,}"
+            )
+        calls = self.pays_back_after
+        back = "never pays back" if calls is None else f"pays back after {calls:,} call{'s' * (calls > 1)}"
+        return "; ".join([*parts, back])
+
+
+@dataclass(frozen=True, slots=True)
+class CompressPlan:
+    """What a compression would do. Nothing of it was written."""
+
+    branch: str
+    head: str
+    groups: tuple[CompressGroup, ...]
+    preserved: tuple[str, ...]
+    """The commits of the range that stay word for word: pinned, or named in `preserve`."""
+    skipped: tuple[str, ...]
+    """The skipped commits that go with the groups. They stay addressable by hash, and in the original history."""
+    price: Price
+    before: CompiledContext
+    after: CompiledContext
+    """The context as it would be; a summary that is not known yet is a placeholder with an estimate of its tokens."""
+    diff: DiffResult
+    """From `before` to `after`."""
+    is_estimate: bool
+    """Whether summaries are still to be written."""
+
+    def __str__(self) -> str:
+        count = sum(len(group.messages) for group in self.groups)
+        summaries = "1 summary" if len(self.groups) == 1 else f"{len(self.groups)} summaries"
+        messages = "1 message becomes" if count == 1 else f"{count:,} messages become"
+        kept = f", {len(self.preserved)} preserved" if self.preserved else ""
+        return f"{messages} {summaries}{kept}: {self.price}"
+
+
+@dataclass(frozen=True, slots=True)
+class CompressResult:
+    """What a compression did."""
+
+    branch: str
+    old_head: str
+    """Where the original history ends; `checkout` it, or `expand` a summary."""
+    new_head: str
+    groups: tuple[tuple[str, ...], ...]
+    """The commits that each summary stands for."""
+    summaries: tuple[str, ...]
+    """The commit of each summary."""
+    preserved: tuple[str, ...]
+    """The original commits of the range that stayed; `copies` tells their new hashes."""
+    copies: dict[str, str]
+    """The new hash of each commit that was placed anew."""
+    tokens_before: int
+    """Of the whole context."""
+    tokens_after: int
+    token_source: str
+
+    @property
+    def saved(self) -> int:
+        """How many tokens less the context takes."""
+        return self.tokens_before - self.tokens_after
+
+    def __str__(self) -> str:
+        before, after = (
+            show_tokens(count, self.token_source) for count in (self.tokens_before, self.tokens_after)
+        )
+        count = sum(len(group) for group in self.groups)
+        summaries = "1 summary" if len(self.groups) == 1 else f"{len(self.groups)} summaries"
+        return f"{self.branch}: {count:,} commits became {summaries}, {before} → {after} tokens"
+
+
+@dataclass(frozen=True, slots=True)
+class ExpandResult:
+    """What took the place of a summary."""
+
+    branch: str
+    old_head: str
+    new_head: str
+    summary: str
+    """The commit that was expanded."""
+    restored: tuple[str, ...]
+    """The commits of the messages that are back, in order; copies of the originals."""
+    copies: dict[str, str]
+    """The new hash of each commit that was placed anew, originals included."""
+    tokens_before: int
+    """Of the whole context."""
+    tokens_after: int

@@ -1,0 +1,228 @@
+"""What a merge, a rebase or an import finds and does, and how its conflicts are decided."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Literal
+
+from tract_jupyter.exceptions import HistoryError
+from tract_jupyter.models.rendering import text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pydantic import BaseModel
+
+    Resolver = (
+        Callable[["Conflict"], "Resolution | str | None"]
+        | Mapping[str, "Resolution | str"]
+        | Literal["ours", "theirs"]
+    )
+    ImportResolver = Callable[["ImportIssue"], str | None] | str
+
+_EXCERPT = 60
+
+
+class ConflictKind(StrEnum):
+    """How two sides collide on a message that both have.
+
+    `both_edit`: both gave it other contents. `skip_vs_edit`: one left it out, the other edited it. `edit_plus_append`:
+    one edited it while the other went on writing with the text before; a warning.
+    """
+
+    BOTH_EDIT = "both_edit"
+    SKIP_VS_EDIT = "skip_vs_edit"
+    EDIT_PLUS_APPEND = "edit_plus_append"
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """One message that both sides have, and on which they collide."""
+
+    kind: ConflictKind
+    target: str
+    """The hash of the commit that made the message."""
+    base: dict[str, Any]
+    """Its content by what both sides have."""
+    ours: dict[str, Any] | None
+    """Its content on the current branch; None where that leaves it out."""
+    theirs: dict[str, Any] | None
+    ours_commit: str
+    """The commit that says so: the original, an edit or an annotation."""
+    theirs_commit: str
+    is_blocking: bool = True
+    """Whether nothing is written until it is decided."""
+    appended: tuple[str, ...] = ()
+    """Of `edit_plus_append`: the messages that the other side wrote with the text before."""
+
+    @property
+    def key(self) -> str:
+        """A name that stays the same as long as the two sides do."""
+        return f"{self.kind}:{self.target[:12]}"
+
+    @property
+    def base_text(self) -> str:
+        """The text of `base`."""
+        return text_of(self.base)
+
+    @property
+    def ours_text(self) -> str | None:
+        """The text of `ours`."""
+        return None if self.ours is None else text_of(self.ours)
+
+    @property
+    def theirs_text(self) -> str | None:
+        """The text of `theirs`."""
+        return None if self.theirs is None else text_of(self.theirs)
+
+    def __str__(self) -> str:
+        return f"{self.key}: ours {_excerpt(self.ours_text)}, theirs {_excerpt(self.theirs_text)}"
+
+
+class Action(StrEnum):
+    """What to do about a conflict."""
+
+    OURS = "ours"
+    THEIRS = "theirs"
+    REPLACE = "replace"
+    SKIP = "skip"
+    ABORT = "abort"
+
+    @classmethod
+    def _missing_(cls, value: object) -> None:
+        raise HistoryError(
+            f"{value!r} decides no conflict; use 'ours', 'theirs', 'skip', 'abort' or Resolution.text('...')"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """A decision about a conflict: `Resolution("ours")`, `Resolution.text("the text of both")`, ...
+
+    `ours` and `theirs` take one side's version, `skip` leaves the message out, `abort` gives the whole operation up.
+    """
+
+    action: Action | str
+    replacement: str | dict[str, Any] | BaseModel | None = None
+    """With `replace`: the message's new text, or its whole content."""
+    reason: str = ""
+
+    def __post_init__(self) -> None:
+        """Check that there is a replacement where one is needed."""
+        object.__setattr__(self, "action", Action(self.action))
+        if (self.action is Action.REPLACE) != (self.replacement is not None):
+            raise HistoryError("a replacement goes with 'replace', and only with it; use Resolution.text('...')")
+
+    @classmethod
+    def text(cls, text: str, reason: str = "") -> Resolution:
+        """The message is to have another text."""
+        return cls(Action.REPLACE, text, reason)
+
+    @classmethod
+    def content(cls, content: dict[str, Any] | BaseModel, reason: str = "") -> Resolution:
+        """The message is to have another content: a model, or its dict with a `content_type`."""
+        return cls(Action.REPLACE, content, reason)
+
+
+class MergeType(StrEnum):
+    """How two histories came together.
+
+    `fast_forward`: the branch just moved. `clean`: a merge commit, nothing to decide. `conflict`: something had to be
+    decided, or in a preview has to be.
+    """
+
+    FAST_FORWARD = "fast_forward"
+    CLEAN = "clean"
+    CONFLICT = "conflict"
+
+
+@dataclass(frozen=True, slots=True)
+class MergeResult:
+    """What a merge did, or would do."""
+
+    merge_type: MergeType
+    source: str
+    """The branch that is merged."""
+    target: str
+    """The branch it is merged into."""
+    base: str
+    """The nearest common ancestor; the newest if there are several."""
+    bases: tuple[str, ...]
+    incoming: tuple[str, ...]
+    """The commits that the source brings, in the order of the context."""
+    conflicts: tuple[Conflict, ...] = ()
+    """Also those that are only warnings."""
+    resolutions: dict[str, Resolution] = field(default_factory=dict)
+    """What was decided, by the conflict's key."""
+    merge_commit: str | None = None
+    commits: tuple[str, ...] = ()
+    """What was written: the merge commit, then what carries the decisions out."""
+    head: str | None = None
+    """Where the branch points afterwards; None in a preview."""
+
+    @property
+    def blocking(self) -> tuple[Conflict, ...]:
+        """The conflicts that need a decision."""
+        return tuple(conflict for conflict in self.conflicts if conflict.is_blocking)
+
+
+class RebaseType(StrEnum):
+    """What a rebase did: copied commits, just moved the branch forward, or found nothing to do."""
+
+    REBASED = "rebased"
+    FAST_FORWARD = "fast_forward"
+    UP_TO_DATE = "up_to_date"
+
+
+@dataclass(frozen=True, slots=True)
+class RebaseResult:
+    """What a rebase did."""
+
+    rebase_type: RebaseType
+    branch: str
+    onto: str
+    """The branch whose tip the commits are on now."""
+    base: str
+    """The nearest common ancestor before."""
+    old_head: str
+    new_head: str
+    copies: dict[str, str] = field(default_factory=dict)
+    """The copy of each own commit, oldest first. The originals stay addressable."""
+    commits: tuple[str, ...] = ()
+    """What was written: the copies, then what carries the decisions out."""
+    conflicts: tuple[Conflict, ...] = ()
+    resolutions: dict[str, Resolution] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ImportIssue:
+    """An edit or annotation to be imported, whose target is not here."""
+
+    commit: str
+    operation: str
+    """`edit` or `annotate`."""
+    target: str
+    content: dict[str, Any]
+    target_content: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ImportResult:
+    """What an import did."""
+
+    copies: dict[str, str]
+    """The copy of each imported commit, in order."""
+    skipped: tuple[str, ...] = ()
+    """The commits that the resolver left out."""
+
+    @property
+    def commits(self) -> tuple[str, ...]:
+        """The commits that were written."""
+        return tuple(self.copies.values())
+
+
+def _excerpt(text: str | None) -> str:
+    if text is None:
+        return "leaves it out"
+    return repr(text if len(text) <= _EXCERPT else text[: _EXCERPT - 1] + "…")
