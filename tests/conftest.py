@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
@@ -10,8 +12,10 @@ from hypothesis import settings
 from tract_jupyter import Tract
 from tract_jupyter.hooks import ActionDef, OperationSpec
 
+from tests import postgres
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 # a loaded machine is slow, not wrong; the same examples in every run, nothing written into the tree
@@ -50,6 +54,43 @@ def tract() -> Iterator[Tract]:
     """An empty in-memory tract."""
     with Tract.open() as opened:
         yield opened
+
+
+@pytest.fixture(scope="session")
+def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[postgres.Server]:
+    """The run's PostgreSQL server."""
+    reason = postgres.why_not()
+    if reason is not None:
+        if os.environ.get("TRACT_REQUIRE_POSTGRES"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    folder = tmp_path_factory.getbasetemp()
+    with postgres.shared_server(folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The address of an empty store of this test's own, on each kind of database in turn."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path}/store.db"
+    else:
+        server = request.getfixturevalue("postgres_server")
+        with server.database(template="tract_store") as url:
+            yield url
+
+
+@pytest.fixture
+def any_store(store_url: str) -> Iterator[Callable[..., Tract]]:
+    """Opens tracts on one shared store, with the options of `Tract.open`; they are closed in the end."""
+    with ExitStack() as opened:
+        yield lambda **options: opened.enter_context(Tract.open(url=store_url, **options))
+
+
+@pytest.fixture
+def any_tract(any_store: Callable[..., Tract]) -> Tract:
+    """An empty tract, on each kind of database in turn."""
+    return any_store()
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ _HOME = {
     "Pending": "tract_jupyter.hooks",
     "PendingStatus": "tract_jupyter.hooks",
     "Priority": "tract_jupyter.models.priority",
+    "Session": "tract_jupyter.session",
     "ToolDeniedError": "tract_jupyter.exceptions",
     "ToolExecutionError": "tract_jupyter.exceptions",
     "Tract": "tract_jupyter.tract",

@@ -17,6 +17,9 @@ TractError
 │   ├── NothingToMergeError   it is all there already
 │   └── CompressionError      the range cannot be compressed
 ├── BudgetExceededError       the context would be larger than its budget
+├── SessionError              several tracts in one store, agents and their children
+│   ├── UnknownTractError     no tract or agent has this id
+│   └── TractExistsError      the id is taken
 ├── StoreError                the database itself
 │   ├── StoreLockedError      another process holds it for too long
 │   ├── StoreReadOnlyError    it cannot be written
@@ -96,6 +99,18 @@ class CompressionError(HistoryError):
 
 class BudgetExceededError(TractError, ValueError):
     """The context would be larger than its budget; nothing was committed."""
+
+
+class SessionError(TractError, ValueError):
+    """What was asked of the tracts of a session cannot be done; nothing was changed."""
+
+
+class UnknownTractError(SessionError, LookupError):
+    """No tract of the store, and no agent deployed on one, has that id."""
+
+
+class TractExistsError(SessionError):
+    """A tract of the store has that id already."""
 
 
 class EditTargetError(TractError, ValueError):

@@ -111,7 +111,10 @@ def test_a_call_without_an_answer_becomes_a_note():
     ("message", "text"),
     [
         (ANSWER, "From the tool weather:\nrain"),
-        (Message("tool", "no net", name="weather", tool_call_id="a", is_error=True), "Error from the tool weather:\nno net"),
+        (
+            Message("tool", "no net", name="weather", tool_call_id="a", is_error=True),
+            "Error from the tool weather:\nno net",
+        ),
         (Message("tool", "rain", tool_call_id="z"), "From a tool:\nrain"),
         (Message("tool", '{"x":1}', name="f"), 'From the tool f:\n{"x":1}'),
     ],
@@ -126,7 +129,11 @@ def test_an_answer_before_its_call_is_none():
 
 
 def test_one_message_alone_keeps_its_calls():
-    assert openai_message(ASKS) == ASKS.to_dict() == {"role": "assistant", "content": None, "tool_calls": [OPENAI_CALL]}
+    assert (
+        openai_message(ASKS)
+        == ASKS.to_dict()
+        == {"role": "assistant", "content": None, "tool_calls": [OPENAI_CALL]}
+    )
     assert openai_message(ANSWER) == {"role": "tool", "content": "rain", "tool_call_id": "a"}
     assert openai_message(Message("tool", "x", name="f"))["role"] == "user"
 
@@ -136,26 +143,37 @@ def test_only_the_assistant_calls():
     assert shaped == [{"role": "user", "content": "x"}]
 
 
-@pytest.mark.parametrize(("given_name", "name"), [("Ann Smith", "Ann_Smith"), ("x" * 80, "x" * 64), ("日本", None), ("", None)])
+@pytest.mark.parametrize(
+    ("given_name", "name"), [("Ann Smith", "Ann_Smith"), ("x" * 80, "x" * 64), ("日本", None), ("", None)]
+)
 def test_a_name_is_made_to_fit(given_name: str, name: str | None):
     assert openai_message(Message("user", "hi", name=given_name)).get("name") == name
 
 
 @pytest.mark.parametrize("given_id", ["functions.f:0", "x" * 90])
 def test_an_id_is_made_to_fit(given_id: str):
-    messages = [USER, Message("assistant", "", tool_calls=(ToolCall(given_id, "f"),)), Message("tool", "x", tool_call_id=given_id)]
+    messages = [
+        USER,
+        Message("assistant", "", tool_calls=(ToolCall(given_id, "f"),)),
+        Message("tool", "x", tool_call_id=given_id),
+    ]
     check_openai(openai_messages(messages))
     check_anthropic(anthropic_messages(messages))
 
 
 def test_openai_takes_the_ids_of_its_kin_as_they_are():
     call = ToolCall("functions.f:0", "f")
-    assert openai_message(Message("assistant", "", tool_calls=(call,)))["tool_calls"][0]["id"] == "functions.f:0"
+    assert (
+        openai_message(Message("assistant", "", tool_calls=(call,)))["tool_calls"][0]["id"] == "functions.f:0"
+    )
 
 
 def test_systems_texts_come_together():
     messages = [Message("system", "a"), USER, Message("system", " "), Message("system", "b")]
-    assert anthropic_messages(messages) == {"system": "a\n\nb", "messages": [{"role": "user", "content": "hi"}]}
+    assert anthropic_messages(messages) == {
+        "system": "a\n\nb",
+        "messages": [{"role": "user", "content": "hi"}],
+    }
 
 
 def test_the_user_begins():
@@ -200,7 +218,9 @@ def test_a_tool_for_anthropic():
     assert anthropic_tool({"type": "function", "function": {"name": "now"}}) == bare
 
 
-@pytest.mark.parametrize("tool", [{}, {"name": "f", "input_schema": {}}, {"function": "f"}, {"function": {"name": 1}}])
+@pytest.mark.parametrize(
+    "tool", [{}, {"name": "f", "input_schema": {}}, {"function": "f"}, {"function": {"name": 1}}]
+)
 def test_what_is_no_tool(tool: dict[str, object]):
     with pytest.raises(ContentError, match="no tool in OpenAI's shape"):
         anthropic_tool(tool)

@@ -25,7 +25,9 @@ def test_the_shapes():
 @pytest.mark.parametrize("arguments", [None, "", "{}", {}])
 def test_no_arguments(arguments: object):
     assert ToolCall.from_dict({"id": "a", "name": "f", "arguments": arguments}) == ToolCall("a", "f")
-    assert ToolCall.from_dict({"id": "a", "function": {"name": "f", "arguments": arguments}}) == ToolCall("a", "f")
+    assert ToolCall.from_dict({"id": "a", "function": {"name": "f", "arguments": arguments}}) == ToolCall(
+        "a", "f"
+    )
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,7 @@ def draft(
         content_type=content["content_type"],
         payload=payload,
         content_hash=sha256(payload),
-        message=first_line(text) if message is None else message,
+        message=first_line(text) if message is None else _checked_message(message),
         token_count=tokens,
         token_counter=counter.name,
         operation=operation,
@@ -153,6 +153,24 @@ def first_line(text: str) -> str:
     return line if len(line) <= _MESSAGE_LENGTH else line[: _MESSAGE_LENGTH - 1] + "…"
 
 
+def _checked_message(message: str) -> str:
+    if not isinstance(message, str):
+        raise ContentError(f"a message is a text, not {type(message).__name__}")
+    check_words(message)
+    return message
+
+
+def check_words(text: str) -> None:
+    """Check that every database can keep a text.
+
+    Raises:
+        ContentError: it is no Unicode, or has a NUL.
+    """
+    canonical_json(text)
+    if "\0" in text:
+        raise ContentError(f"{text[:60]!r} has a NUL, which not every database can keep; leave it out")
+
+
 def _tags_json(tags: Iterable[str]) -> str:
     given = [tags] if isinstance(tags, str) else list(tags)
     for tag in given:
@@ -168,3 +186,4 @@ def check_tag(tag: object) -> None:
     """
     if not isinstance(tag, str) or not tag.strip() or len(tag) > 255:  # noqa: PLR2004 # the column's width
         raise ContentError(f"{tag!r} is no tag; use a text of 1 to 255 characters")
+    check_words(tag)

@@ -151,7 +151,7 @@ class Refs:
         """
         with self._database.write() as connection:
             there = self._known(connection, name)
-            if name == self._refs.position(connection).branch:
+            if self._refs.is_current(connection, name):
                 raise BranchError(f"{name!r} is the current branch; switch to another one first")
             if there.commit_hash is not None and not force:
                 self._check_held(connection, name, there.commit_hash)

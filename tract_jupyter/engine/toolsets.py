@@ -7,7 +7,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import ContentError
-from tract_jupyter.models.canonical import canonical_json
+from tract_jupyter.models.canonical import canonical_json, plain
 
 if TYPE_CHECKING:
     from tract_jupyter.storage.commits import CommitRows
@@ -22,12 +22,20 @@ class Toolsets:
         self._rows = rows
         self._known: dict[str, tuple[dict[str, Any], ...]] = {}
         self._current: str | None = None
+        self._offered: list[dict[str, Any]] | None = None
         self._lock = threading.Lock()
 
     def offer(self, tools: list[dict[str, Any]] | None) -> None:
         """Link these tools to each commit from now on; None stops that."""
         with self._lock:
             self._current = None if tools is None else self._keep(tools)
+            self._offered = None if tools is None else plain(tools)
+
+    def keep_again(self) -> None:
+        """Store what is offered once more, since a transaction that did it was rolled back."""
+        with self._lock:
+            if self._offered is not None:
+                self._current = self._keep(self._offered)
 
     def for_commit(self, tools: list[dict[str, Any]] | None) -> str | None:
         """The hash of the tools that a new commit is linked to."""

@@ -79,7 +79,7 @@ class Undo:
         if here.branch is None:
             raise DetachedHeadError("HEAD is detached: undo and redo move a branch; switch to one first")
         undone = self._undone(connection, here)
-        return here, self._redo(here, undone) if redo else self._undo(connection, here, undone)
+        return here, self._redo(here, undone) if redo else self._undo(connection, here)
 
     def _undone(self, connection: Connection, here: Position) -> list[Move]:
         """The undos in effect, oldest first: those that nothing but undo and redo came after."""
@@ -104,13 +104,12 @@ class Undo:
                 f"nothing to redo on {here.branch!r}: nothing was undone since its last commit or move"
             )
         last = undone[-1]
-        return Step(here.branch or "", last.message, here.commit_hash, last.old)
+        return Step(here.branch or "", last.message, here.commit_hash, last.old, undoes=last.undoes)
 
-    def _undo(self, connection: Connection, here: Position, undone: list[Move]) -> Step:
+    def _undo(self, connection: Connection, here: Position) -> Step:
         branch = here.branch or ""
-        before = next((move.undoes for move in reversed(undone) if move.undoes is not None), None)
-        last = self._reflog.last_to(connection, BRANCHES + branch, here.commit_hash, before)
-        if last is not None and last.operation != "delete branch":
+        last = self._in_effect(connection, branch)
+        if last is not None and last.new == here.commit_hash:
             return Step(branch, last.operation, here.commit_hash, last.old, last.message, last.id)
         if here.commit_hash is None:
             raise HistoryError(f"nothing to undo on {branch!r}: it has no commits")
@@ -118,3 +117,16 @@ class Undo:
         parent = entry.parent_hash if entry else None
         operation = entry.operation if entry and entry.operation != "append" else "commit"
         return Step(branch, operation, here.commit_hash, parent, entry.message if entry else "")
+
+    def _in_effect(self, connection: Connection, branch: str) -> Move | None:
+        """The last move of a branch that is not undone; None if there is none since the branch was made."""
+        told: dict[int, bool] = {}  # of a move, the last that was done about it: whether it was redone
+        for move in self._reflog.newest_first(connection, BRANCHES + branch):
+            if move.operation in {"undo", "redo"}:
+                if move.undoes is not None:
+                    told.setdefault(move.undoes, move.operation == "redo")
+            elif move.operation == "delete branch":
+                return None
+            elif told.get(move.id, True):
+                return move
+        return None

@@ -115,6 +115,8 @@ class Writer:
         self._known: Position | None = None  # where HEAD was when this process last looked
         self._buffer: Buffer | None = None
         self._lock = threading.RLock()
+        self.on_rollback: Callable[[], None] = lambda: None
+        """Called after a batch failed."""
 
     def append(self, draft: Draft, check: Callable[[Totals], None]) -> Entry:
         """Put a draft on the current branch.
@@ -141,8 +143,9 @@ class Writer:
     def batch(self) -> Iterator[None]:
         """Write what is committed meanwhile in one transaction: all of it, or nothing."""
         with self._lock:
-            if self._buffer is not None:  # within another batch, which it is a part of
-                yield
+            if self._buffer is not None:  # a part of another batch; if it fails, that one fails too
+                with self._database.write():
+                    yield
                 return
             try:
                 with self._database.write() as connection:
@@ -154,6 +157,7 @@ class Writer:
             except BaseException:
                 self._known = None
                 self._timelines.forget()
+                self.on_rollback()
                 raise
             finally:
                 self._buffer = None

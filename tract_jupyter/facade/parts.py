@@ -75,6 +75,7 @@ class Parts:
         self._undo = Undo(database, self._refs, self._ref_rows, self._reflog, self._rows)
         self._tags = Tags(database, TagRows(self.tract_id))
         self._toolsets = Toolsets(database, self._rows)
+        self._writer.on_rollback = self._toolsets.keep_again
         self._types = ContentTypes()
         self._commits = Commits(
             database, self._rows, self._refs, self._timelines, self._writer, self._types, self._toolsets,

@@ -1,9 +1,10 @@
 """Anthropic's `system` and `messages` as entries.
 
-*Canonical* is a request whose `system`, if any, is one text that is not blank; whose roles alternate, the user first; whose
-contents are texts or lists of blocks (never of a single text block); in which no text is blank, a text of the assistant that
-comes last does not end with white space, texts come before calls and after results, results have a text and say `is_error`
-only if it is true, stand in the order of their calls, and answer all of them at once. For such a request
+*Canonical* is a request whose `system`, if any, is one text that is not blank; whose roles alternate, the user
+first; whose contents are texts or lists of blocks (never of a single text block); in which no text is blank, a text
+of the assistant that comes last does not end with white space, texts come before calls and after results, results
+have a text and say `is_error` only if it is true, stand in the order of their calls, and answer all of them at
+once. For such a request
 
     anthropic_messages(compiled(read_anthropic(request))) == request
 
@@ -15,7 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import ContentError
-from tract_jupyter.interchange.entries import Entry, answered, called, check_entry, entry, said
+from tract_jupyter.interchange.entries import Entry, answered, called, checked, entry, said
 from tract_jupyter.interchange.parts import attachment, bad, kind_of, mapping, parts, text
 from tract_jupyter.models.toolcall import ToolCall
 
@@ -26,25 +27,26 @@ if TYPE_CHECKING:
 def read_anthropic(messages: Sequence[Any], system: Any = None) -> list[Entry]:
     """The entries of Anthropic-shaped messages, after those of the system's text or text blocks.
 
-    Each text block becomes an entry, together with the calls that follow it; so does each result. Images and documents
-    become one line that names them, and `attachments` in the metadata. Thinking becomes reasoning, with its signature in the
-    metadata; redacted thinking, which nobody can read, and other keys are left out.
+    Each text block becomes an entry, together with the calls that follow it; so does each result. Images and
+    documents become one line that names them, and `attachments` in the metadata. Thinking becomes reasoning, with
+    its signature in the metadata; redacted thinking, which nobody can read, and other keys are left out.
 
     Raises:
         ContentError: a message or block has not this shape; the message is named by its index, counted from 0.
     """
-    entries = [check_entry(made, "the system's text") for made in _system(system)]
+    entries = [checked(made, "the system's text") for made in _system(system)]
     tools: dict[str, str] = {}  # names by the ids of the calls so far
     for index, given in enumerate(messages):
         message = mapping(given, index, "a message")
-        for made in _entries(message, index, tools):
-            entries.append(check_entry(made, f"message {index}"))
+        entries.extend(checked(made, f"message {index}") for made in _entries(message, index, tools))
     return entries
 
 
 def _system(system: Any) -> list[Entry]:
     blocks = [{"text": system}] if isinstance(system, str) else system or []
-    if not isinstance(blocks, list) or not all(isinstance(b, dict) and isinstance(b.get("text"), str) for b in blocks):
+    if not isinstance(blocks, list) or not all(
+        isinstance(b, dict) and isinstance(b.get("text"), str) for b in blocks
+    ):
         raise ContentError("the system's text is a text or a list of text blocks")
     return [said("system", block["text"]) for block in blocks]
 
@@ -52,7 +54,9 @@ def _system(system: Any) -> list[Entry]:
 def _entries(message: Mapping[str, Any], index: int, tools: dict[str, str]) -> list[Entry]:
     role, content = text(message.get("role"), index, "a role"), message.get("content")
     if role not in {"user", "assistant"}:
-        raise bad(index, f"the role {role!r} is not known; use user or assistant, and `system` beside the messages")
+        raise bad(
+            index, f"the role {role!r} is not known; use user or assistant, and `system` beside the messages"
+        )
     if isinstance(content, str):
         return [said(role, content)]
     made: list[Entry] = []

@@ -16,8 +16,27 @@ if TYPE_CHECKING:
 
 Entry = dict[str, Any]
 
-PARTS: Final = frozenset({"content", "message", "priority", "metadata", "generation_config", "tags"})
-"""What an entry may have."""
+PARTS: Final[dict[str, type]] = {
+    "content": dict,
+    "generation_config": dict,
+    "message": str,
+    "metadata": dict,
+    "priority": str,
+    "retain": str,
+    "retain_match": list,
+    "retain_match_mode": str,
+    "tags": list,
+}
+"""What an entry may have, and of which type it is in JSON."""
+
+_DEFAULTS: Final[dict[str, dict[str, Any]]] = {
+    "dialogue": {"name": None},
+    "tool_io": {"status": None},
+    "artifact": {"language": None},
+    "reasoning": {"format": "parsed"},
+    "output": {"format": "text"},
+    "session": {"decisions": [], "failed_approaches": [], "next_steps": []},
+}
 
 
 def entry(content: Mapping[str, Any], metadata: Mapping[str, Any] | None = None) -> Entry:
@@ -41,41 +60,70 @@ def called(calls: Iterable[ToolCall]) -> dict[str, Any]:
 
 def answered(call_id: str, tool: str, text: str, *, is_error: bool = False) -> Entry:
     """What a tool answered."""
-    return entry(
-        {"content_type": "tool_io", "tool_name": tool, "direction": "result", "payload": {"content": text}},
-        {"tool_call_id": call_id, "name": tool, "is_error": is_error},
-    )
+    content = {
+        "content_type": "tool_io",
+        "tool_name": tool,
+        "direction": "result",
+        "payload": {"content": text},
+    }
+    metadata: dict[str, Any] = {"tool_call_id": call_id, "name": tool}
+    if is_error:
+        content["status"] = "error"
+        metadata["is_error"] = True
+    return entry(content, metadata)
 
 
-def entry_of(message: Message) -> Entry:
-    """An entry that becomes the same message. What kind of content it was is known of reasoning only."""
-    if message.role == "tool" and message.tool_call_id:
-        made = answered(message.tool_call_id, message.name or "", message.content, is_error=message.is_error)
-    elif message.content_type == "reasoning":
-        made = entry({"content_type": "reasoning", "text": message.content})
-    else:
-        made = said(message.role, message.content, message.name, called(message.tool_calls))
-    if message.generation_config:
-        made["generation_config"] = dict(message.generation_config)
-    if message.priority is not default_priority(made["content"]["content_type"]):
+def entry_of(
+    message: Message,
+    content: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    tags: Iterable[str] = (),
+) -> Entry:
+    """An entry that becomes the same message.
+
+    Args:
+        message: a message of a compiled context.
+        content: what was committed, where it is known. Otherwise the entry is what was said, thought or answered.
+        metadata: what was committed with it.
+        tags: those that it was committed with.
+    """
+    made = entry(content, metadata) if content is not None else _heard(message)
+    kind = made["content"]["content_type"]
+    if message.priority is not default_priority(kind):
         made["priority"] = str(message.priority)
-    return made
+    return checked({**made, "generation_config": message.generation_config, "tags": list(tags)}, "a message")
 
 
-def check_entry(given: Mapping[str, Any], place: str) -> Entry:
-    """A copy of the entry as it would be read back from JSON.
+def checked(given: Any, place: str) -> Entry:
+    """A copy of the entry as it would be read back from JSON, without the parts that say nothing.
 
     Raises:
         ContentError: it is no entry, or has no JSON form; the message begins with `place`.
     """
-    content = given.get("content")
+    content = given.get("content") if isinstance(given, dict) else None
     if not isinstance(content, dict) or not isinstance(content.get("content_type"), str):
         raise ContentError(f"{place}: it has no 'content', a dict with a 'content_type'")
-    unknown = sorted(set(given) - PARTS)
+    unknown = sorted(str(part) for part in given.keys() - PARTS.keys())
     if unknown:
-        raise ContentError(f"{place}: {', '.join(unknown)} cannot be part of it; use {', '.join(sorted(PARTS))}")
+        raise ContentError(
+            f"{place}: {', '.join(unknown)} cannot be part of it; use {', '.join(sorted(PARTS))}"
+        )
     try:
-        copy: Entry = plain(dict(given))
+        copy = plain(given)
     except ContentError as error:
         raise ContentError(f"{place}: {error}") from None
-    return copy
+    kept = {part: value for part, value in copy.items() if value not in (None, {}, [])}
+    for part, value in kept.items():
+        if not isinstance(value, PARTS[part]):
+            raise ContentError(f"{place}: {part} is a {PARTS[part].__name__}, not {type(value).__name__}")
+    defaults = _DEFAULTS.get(content["content_type"], {})
+    kept["content"] = {k: v for k, v in kept["content"].items() if k not in defaults or v != defaults[k]}
+    return kept
+
+
+def _heard(message: Message) -> Entry:
+    if message.role == "tool" and message.tool_call_id:
+        return answered(message.tool_call_id, message.name or "", message.content, is_error=message.is_error)
+    if message.content_type == "reasoning":
+        return entry({"content_type": "reasoning", "text": message.content})
+    return said(message.role, message.content, message.name, called(message.tool_calls))

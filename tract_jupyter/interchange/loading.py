@@ -20,8 +20,8 @@ _ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # its schema
 def load_notebook(source: Mapping[str, Any] | str | Path) -> dict[str, Any]:
     """Read a notebook from a file, or from what nbformat or JSON gave; what is given stays as it is.
 
-    Older notebooks are upgraded. Cells without an id get one that is made of their place and source, so that reading
-    twice gives the same.
+    Older notebooks are upgraded. Cells without an id get one that is made of their place and source, so that
+    reading twice gives the same.
 
     Raises:
         ContentError: it cannot be read, or is no valid notebook, or is of a version that nbformat does not know.
@@ -31,12 +31,19 @@ def load_notebook(source: Mapping[str, Any] | str | Path) -> dict[str, Any]:
 
     name, text = _text(source)
     try:
-        read = reads(text)
+        read = reads(text)  # type: ignore[no-untyped-call]
         keeps_ids = (read["nbformat"], read.get("nbformat_minor", 0)) >= (4, _IDS_SINCE)
-        notebook: dict[str, Any] = nbformat.convert(read, 4)
+        notebook: dict[str, Any] = nbformat.convert(read, 4)  # type: ignore[no-untyped-call]
         _identify(notebook, keep=keeps_ids)
         nbformat.validate(notebook)
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError, nbformat.ValidationError) as error:
+    except (
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+        nbformat.ValidationError,
+    ) as error:
         lines = str(error).splitlines() or [type(error).__name__]
         raise ContentError(
             f"{name} is no notebook that nbformat {nbformat.__version__} can read: {lines[0]:.200}; "
@@ -69,7 +76,9 @@ def _text(source: Mapping[str, Any] | str | Path) -> tuple[str, str]:
     try:
         return "this", json.dumps(source)
     except (TypeError, ValueError, RecursionError) as error:
-        raise ContentError(f"this is no notebook: {error}; give a path, or what nbformat.read returned") from None
+        raise ContentError(
+            f"this is no notebook: {error}; give a path, or what nbformat.read returned"
+        ) from None
 
 
 def _identify(notebook: dict[str, Any], *, keep: bool) -> None:

@@ -1,13 +1,14 @@
 """OpenAI's chat messages as entries.
 
-*Canonical* is a list in which each message has `role` and `content` (and `name`, `tool_calls`, `tool_call_id` where they
-say something), names and ids fit OpenAI's limits, ids are not used twice, arguments are canonical JSON text, calls have text
-or null (never an empty text) as their content, and each call is answered at once, in the order of the calls. For such a list
+*Canonical* is a list in which each message has `role` and `content` (and `name`, `tool_calls`, `tool_call_id` where
+they say something), names and ids fit OpenAI's limits, ids are not used twice, arguments are canonical JSON text,
+calls have text or null (never an empty text) as their content, and each call is answered at once, in the order of
+the calls. For such a list
 
     openai_messages(compiled(read_openai(listed))) == listed
 
-and reading that again gives the same entries. What OpenAI's shape has no place for (`is_error`, priorities, the kind of a
-content) does not survive writing it.
+and reading that again gives the same entries. What OpenAI's shape has no place for (`is_error`, priorities, the
+kind of a content) does not survive writing it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import ContentError
-from tract_jupyter.interchange.entries import Entry, answered, called, check_entry, entry, said
+from tract_jupyter.interchange.entries import Entry, answered, called, checked, entry, said
 from tract_jupyter.interchange.parts import attachment, bad, kind_of, mapping, parts, text
 from tract_jupyter.models.toolcall import ToolCall
 
@@ -28,9 +29,9 @@ _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant"
 def read_openai(messages: Sequence[Any]) -> list[Entry]:
     """The entries of OpenAI-shaped messages.
 
-    The parts of a content become lines of one text; what is no text (images, sound, files) is one line that names it, and
-    `attachments` in the metadata. Reasoning that a server gave (`reasoning_content`, `reasoning`) precedes its message.
-    Other keys are not read.
+    The parts of a content become lines of one text; what is no text (images, sound, files) is one line that names
+    it, and `attachments` in the metadata. Reasoning that a server gave (`reasoning_content`, `reasoning`) precedes
+    its message. Other keys are not read.
 
     Raises:
         ContentError: a message has not this shape; it is named by its index, counted from 0.
@@ -39,8 +40,7 @@ def read_openai(messages: Sequence[Any]) -> list[Entry]:
     entries: list[Entry] = []
     for index, given in enumerate(messages):
         message = mapping(given, index, "a message")
-        for made in _entries(message, index, tools):
-            entries.append(check_entry(made, f"message {index}"))
+        entries.extend(checked(made, f"message {index}") for made in _entries(message, index, tools))
     return entries
 
 
@@ -83,9 +83,14 @@ def _body(message: Mapping[str, Any], index: int) -> tuple[str, dict[str, Any]]:
 
 def _calls(message: Mapping[str, Any], index: int) -> list[ToolCall]:
     if message.get("function_call"):
-        raise bad(index, "function_call is the shape of before 2024; use tool_calls, with an id for each call")
+        raise bad(
+            index, "function_call is the shape of before 2024; use tool_calls, with an id for each call"
+        )
     try:
-        return [ToolCall.from_dict(dict(call)) for call in parts(message.get("tool_calls") or [], index, "tool_calls")]
+        return [
+            ToolCall.from_dict(dict(call))
+            for call in parts(message.get("tool_calls") or [], index, "tool_calls")
+        ]
     except ContentError as error:
         raise error if str(error).startswith("message ") else bad(index, str(error)) from None
 

@@ -36,8 +36,9 @@ class OutputText:
 def outputs_text(outputs: Iterable[Mapping[str, Any]], limit: int) -> OutputText:
     """The text of outputs (nbformat 4), in at most `limit` characters.
 
-    Of a rich output the Markdown, else the plain text, else LaTeX or JSON is taken; images, sound, video and what has no
-    text are named by type, size and hash. Of an error: its name, its message, and the last lines of the user's own code.
+    Of a rich output the Markdown, else the plain text, else LaTeX or JSON is taken; images, sound, video and what
+    has no text are named by type, size and hash. Of an error: its name, its message, and the last lines of the
+    user's own code.
     """
     pieces: list[str] = []
     data: list[DataReference] = []

@@ -15,7 +15,7 @@ def without_escapes(text: str) -> str:
 
 
 def as_seen(text: str) -> str:
-    """What a terminal shows in the end: of a line that was written again and again, such as a progress bar, the last state."""
+    """What a terminal shows in the end: of a line written again and again, as a progress bar is, the last state."""
     text = without_escapes(text).replace("\r\n", "\n")
     return "\n".join(_last_state(line) for line in text.split("\n")) if "\r" in text else text
 

@@ -1,7 +1,7 @@
 """Messages as OpenAI's chat completions and Anthropic's messages take them.
 
-Whatever the context holds, what comes out is accepted by the provider: `pairing` says what becomes of calls and answers
-that have lost each other. Names and ids that a provider would refuse are replaced by ones that it takes.
+Whatever the context holds, what comes out is accepted by the provider: `pairing` says what becomes of calls and
+answers that have lost each other. Names and ids that a provider would refuse are replaced by ones that it takes.
 
 The rules: https://platform.openai.com/docs/api-reference/chat/create,
 https://docs.anthropic.com/en/api/messages and https://docs.anthropic.com/en/docs/agents-and-tools/tool-use.
@@ -34,9 +34,9 @@ _ANTHROPIC_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 def openai_message(message: Message) -> dict[str, Any]:
     """One message in OpenAI's shape, whatever stands before and after it.
 
-    A result of a tool that answers no call (a `tool_io` content committed by hand) is the user's, and names the tool.
-    A participant's name keeps its ASCII letters, digits, `_` and `-`; the others become `_`. OpenAI has no place for
-    `is_error`.
+    A result of a tool that answers no call (a `tool_io` content committed by hand) is the user's, and names the
+    tool. A participant's name keeps its ASCII letters, digits, `_` and `-`; the others become `_`. OpenAI has no
+    place for `is_error`.
 
     Raises:
         ContentError: a tool call has arguments without a JSON form.
@@ -68,9 +68,10 @@ def openai_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
 def anthropic_messages(messages: Sequence[Message]) -> dict[str, Any]:
     """`messages` in Anthropic's shape, and `system` if there is any.
 
-    What the system says, wherever it stands, is joined by blank lines. Roles alternate and the user begins: messages of
-    one role in a row become blocks of one, and where the context does not begin with the user, `OPENING` does.
-    Blank texts are left out. Names of participants have no place here. A message of one text is a plain string.
+    What the system says, wherever it stands, is joined by blank lines. Roles alternate and the user begins:
+    messages of one role in a row become blocks of one, and where the context does not begin with the user,
+    `OPENING` does. Blank texts are left out. Names of participants have no place here. A message of one text is a
+    plain string.
 
     Raises:
         ContentError: a tool call has arguments without a JSON form.
@@ -123,11 +124,12 @@ def _openai_calls(message: Message) -> list[dict[str, Any]]:
 def _anthropic_blocks(message: Message) -> tuple[str, list[dict[str, Any]]]:
     if message.role == "tool":
         return "user", [_tool_result(message)]
-    blocks = [{"type": "text", "text": message.content}] if message.content.strip() else []
+    blocks: list[dict[str, Any]] = (
+        [{"type": "text", "text": message.content}] if message.content.strip() else []
+    )
     calls = message.tool_calls if message.role == "assistant" else ()
-    for call in calls:
-        blocks.append({**call.to_anthropic(), "id": _anthropic_id(call.id), "name": _tool_name(call.name)})
-    return message.role, blocks
+    uses = ({**c.to_anthropic(), "id": _anthropic_id(c.id), "name": _tool_name(c.name)} for c in calls)
+    return message.role, [*blocks, *uses]
 
 
 def _tool_result(message: Message) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Calls of tools and their answers, brought together as every provider wants them.
 
-A provider refuses a call without an answer and an answer without its call, and wants the answers right after the message
-that calls. A context may hold anything: the other half is skipped, was compressed away, comes after something that was
-merged in between, or is yet to come; providers give their ids again and again. So
+A provider refuses a call without an answer and an answer without its call, and wants the answers right after the
+message that calls. A context may hold anything: the other half is skipped, was compressed away, comes after
+something that was merged in between, or is yet to come; providers give their ids again and again. So
 
 * an answer is moved to its call: of the calls that come before it, with its id and without an answer, the latest;
 * a call without an answer becomes a note at the end of its message;

@@ -72,7 +72,9 @@ class Database:
 
     def before_nested(self, call: Callable[[], None]) -> None:
         """Have `call` called, until the open transaction of this thread ends, before another one joins it."""
-        self._connections.of_this_thread().before_join = call
+        link = self._connections.of_this_thread()
+        earlier = link.before_join  # of a batch of another tract, which this one is nested in
+        link.before_join = call if earlier is None else _both(earlier, call)
 
     @property
     def lock(self) -> threading.RLock:
@@ -134,3 +136,11 @@ class Database:
                 f"{self.location} does not say which version of the store it is; restore a backup"
             )
         return int(row.value)
+
+
+def _both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], None]:
+    def call() -> None:
+        first()
+        second()
+
+    return call

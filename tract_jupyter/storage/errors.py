@@ -14,8 +14,6 @@ _READ_ONLY: Final = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, "25006", "425
 _CORRUPT: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _DAMAGED: Final = {"XX001", "XX002"}
 _FULL: Final = {sqlite3.SQLITE_FULL, "53100"}
-_BUSY_SERVER: Final = {"53300", "53200", "57P03"}
-_ACCESS: Final = {"28000", "28P01", "3D000"}
 _LOST: Final = {"57P01", "57P02", "57P05", "25P03"}
 _PRIMARY: Final = 0xFF  # an extended code keeps the primary one in its low byte
 
@@ -29,7 +27,7 @@ def translate(cause: BaseException, location: str, *, committing: bool = False) 
         committing: it came at the very end, so that a lost connection leaves open whether it was written.
     """
     code = _code(cause)
-    if code in _LOCKED:
+    if code in _LOCKED:  # also what gives way to others: deadlocks and failed serialization
         return StoreLockedError(
             f"{location} is locked by another process; nothing was written. Try again, or close the other one."
         )
@@ -61,22 +59,22 @@ def _other(code: int | str | None, cause: BaseException, location: str, *, commi
         return StoreError(
             f"the disk of {location} failed ({cause}); nothing was written. Check its space and its health."
         )
-    if code in _ACCESS:
-        return StoreError(
-            f"{location} does not let you in ({_line(cause)}); check user, password and the database's name."
-        )
-    if code in _BUSY_SERVER:
-        return StoreError(f"{location} takes no more connections now ({_line(cause)}); try again later.")
     if _is_lost(code, cause):
-        outcome = (
-            "whether the last change was written is not known; look at the log"
-            if committing
-            else "nothing was written"
-        )
-        return StoreError(
-            f"no connection to {location} ({_line(cause)}): {outcome}. Try again when it is up."
-        )
+        return _lost(cause, location, committing=committing)
     return StoreError(f"the database {location} refused: {_line(cause)}")
+
+
+def _lost(cause: BaseException, location: str, *, committing: bool) -> StoreError:
+    """There is no server, it lets nobody in, or it went away."""
+    if committing:
+        return StoreError(
+            f"the connection to {location} was lost ({_line(cause)}) as the change was being confirmed; whether it was "
+            "written is not known. Look at the log before you try again."
+        )
+    return StoreError(
+        f"no connection to {location} ({_line(cause)}); nothing was written. Check that the server is up, and the "
+        "address, user, password and name of the database."
+    )
 
 
 def _code(cause: BaseException) -> int | str | None:
@@ -93,7 +91,7 @@ def _is_lost(code: int | str | None, cause: BaseException) -> bool:
     return code is None and type(cause).__name__ in {"OperationalError", "ConnectionTimeout"}
 
 
-def _of_user(code: int | str) -> str:
+def _of_user(code: int | str | None) -> str:
     return "your database user" if isinstance(code, str) else "the file and its folder"
 
 

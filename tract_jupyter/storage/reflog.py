@@ -67,20 +67,3 @@ class ReflogRows:
         with connection.execute(query if limit is None else query.limit(limit)) as rows:
             for row in rows:
                 yield Move._make(row)
-
-    def last_to(
-        self, connection: Connection, ref_name: str, new: str | None, before: int | None
-    ) -> Move | None:
-        """The last move of a ref to `new` that is no undo or redo, before the row `before`."""
-        where = [
-            reflog.c.tract_id == self.tract_id,
-            reflog.c.ref_name == ref_name,
-            reflog.c.new.is_not_distinct_from(new),
-            reflog.c.operation.not_in(("undo", "redo")),
-        ]
-        if before is not None:
-            where.append(reflog.c.id < before)
-        row = connection.execute(
-            select(*_COLUMNS).where(*where).order_by(reflog.c.id.desc()).limit(1)
-        ).first()
-        return Move._make(row) if row else None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sqlalchemy import and_, bindparam, exists, or_, select
 
-from tract_jupyter.exceptions import StoreCorruptError
+from tract_jupyter.exceptions import BranchNotFoundError, StoreCorruptError
 from tract_jupyter.storage.prepared import Prepared
 from tract_jupyter.storage.schema import commits, refs
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection
 
 HEAD = "HEAD"
+AGENT_HEAD = "HEAD@"  # and a branch: the HEAD of the agent that was deployed on it
 BRANCHES = "refs/heads/"
 
 _head, _tip = refs.alias("head"), refs.alias("tip")
@@ -96,6 +97,11 @@ class RefRows:
         """Where HEAD is, in one statement."""
         names = {"tract_id": self.tract_id, "head_name": self.head_name}
         row = connection.execute(_POSITION, names).first()
+        if row is None and self.head_name != HEAD:
+            raise BranchNotFoundError(
+                "the branch that this agent was deployed on was deleted, and its commits are still addressable by "
+                "their hashes; deploy another agent to go on"
+            )
         if row is None:
             raise StoreCorruptError(f"tract {self.tract_id} has no HEAD in the store; restore a backup")
         target, commit_hash, *rest = row
@@ -137,8 +143,16 @@ class RefRows:
         connection.execute(refs.insert().values(**values))
 
     def delete(self, connection: Connection, branch: str) -> None:
-        """Remove a branch."""
+        """Remove a branch, and the HEADs of agents that stand on it."""
+        agents = (refs.c.tract_id == self.tract_id, refs.c.symbolic_target == BRANCHES + branch)
+        connection.execute(refs.delete().where(*agents, refs.c.name != HEAD))
         connection.execute(refs.delete().where(*self._named(BRANCHES + branch)))
+
+    def is_current(self, connection: Connection, branch: str) -> bool:
+        """Whether this HEAD, or the tract's own, stands on a branch."""
+        where = (refs.c.tract_id == self.tract_id, refs.c.name.in_((HEAD, self.head_name)))
+        query = select(refs.c.name).where(*where, refs.c.symbolic_target == BRANCHES + branch)
+        return connection.scalar(query) is not None
 
     def point_head(self, connection: Connection, branch: str | None, commit_hash: str | None = None) -> None:
         """Make `branch` the current one; without a branch, detach HEAD at `commit_hash`."""

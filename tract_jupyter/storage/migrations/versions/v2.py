@@ -19,6 +19,7 @@ def upgrade(operations: Operations) -> None:
     """Turn a store of version 1 into one of version 2."""
     _make_tables(operations)
     _make_indexes(operations)
+    operations.drop_index("ix_commits_tract", "commits")  # that of the hash serves as well
     for column in (
         Column("priority", String(16)),
         Column("retention_json", Text),

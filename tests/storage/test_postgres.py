@@ -1,0 +1,196 @@
+"""PostgreSQL keeps the promises that SQLite makes: the same transactions, the same errors, the same words."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+
+import psycopg
+import pytest
+
+from tract_jupyter.exceptions import StoreCorruptError, StoreError, StoreLockedError, StoreReadOnlyError
+from tract_jupyter.storage.database import Database
+
+
+@pytest.fixture
+def url(postgres_server):
+    with postgres_server.database() as url:
+        yield url
+
+
+@pytest.fixture
+def database(url):
+    database = Database(url=url, lock_timeout=0.05)
+    with database.write() as connection:
+        connection.exec_driver_sql("CREATE TABLE notes (id serial PRIMARY KEY, text text UNIQUE)")
+    yield database
+    database.close()
+
+
+def driver_url(url):
+    return url.replace("+psycopg", "")
+
+
+def note(connection, text):
+    connection.exec_driver_sql("INSERT INTO notes (text) VALUES (%s)", (text,))
+
+
+def notes(database):
+    with database.read() as connection:
+        return [row.text for row in connection.exec_driver_sql("SELECT text FROM notes ORDER BY id")]
+
+
+def test_a_plain_address_takes_our_driver(url):
+    database = Database(url=driver_url(url))
+    assert database.dialect == "postgresql"
+    assert database.location.startswith("postgresql://tract@/")
+    database.close()
+
+
+def test_a_new_database_becomes_a_store_once(url):
+    code = "import sys; from tract_jupyter.storage.database import Database; Database(url=sys.argv[1]).close()"
+    starting = [subprocess.Popen([sys.executable, "-W", "error", "-c", code, url]) for _ in range(3)]
+    assert [process.wait() for process in starting] == [0, 0, 0]
+    Database(url=url).close()
+
+
+def test_two_stores_in_two_schemas(url):
+    with psycopg.connect(driver_url(url), autocommit=True) as connection:
+        connection.execute("CREATE SCHEMA one")
+        connection.execute("CREATE SCHEMA two")
+    stores = [Database(url=f"{url}&options=-csearch_path%3D{schema}", lock_timeout=0.05) for schema in ("one", "two")]
+    with stores[0].write(), stores[1].write():
+        pass  # neither waits for the other
+    for store in stores:
+        store.close()
+
+
+def test_somebody_elses_database_is_refused(url):
+    with psycopg.connect(driver_url(url), autocommit=True) as connection:
+        connection.execute("CREATE TABLE customers (name text)")
+    with pytest.raises(StoreCorruptError, match="no tract store .tables: customers.*another database or schema"):
+        Database(url=url)
+
+
+def test_a_reader_sees_one_moment(database):
+    with database.read() as connection:
+        assert connection.exec_driver_sql("SELECT count(*) FROM notes").scalar() == 0
+        in_thread(lambda: write(database, "later"))
+        assert connection.exec_driver_sql("SELECT count(*) FROM notes").scalar() == 0
+    assert notes(database) == ["later"]
+
+
+def write(database, text):
+    with database.write() as connection:
+        note(connection, text)
+
+
+def in_thread(function):
+    raised = []
+
+    def run():
+        try:
+            function()
+        except Exception as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    if raised:
+        raise raised[0]
+
+
+def test_writers_take_turns(database):
+    with database.write():
+        with pytest.raises(StoreLockedError, match="locked by another process; nothing was written"):
+            in_thread(lambda: write(database, "x"))
+        assert notes(database) == []
+    in_thread(lambda: write(database, "x"))
+    assert notes(database) == ["x"]
+
+
+def test_a_reader_cannot_write(database):
+    with pytest.raises(StoreReadOnlyError, match="your database user"), database.read() as connection:
+        note(connection, "x")
+
+
+def test_an_error_that_was_swallowed_still_undoes_everything(database):
+    with pytest.raises(StoreError, match="nothing of it was written"), database.write() as connection:
+        note(connection, "x")
+        with pytest.raises(Exception, match="unique"):
+            note(connection, "x")
+    assert notes(database) == []
+
+
+def test_an_error_within_a_savepoint_does_not(database):
+    with database.write() as connection:
+        note(connection, "x")
+        with pytest.raises(Exception, match="unique"), connection.begin_nested():
+            note(connection, "x")
+    assert notes(database) == ["x"]
+
+
+def end_connections(url):
+    with psycopg.connect(driver_url(url), autocommit=True) as connection:
+        others = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        return connection.execute(f"SELECT pg_terminate_backend(pid, 5000) {others}").fetchall()
+
+
+def test_a_connection_lost_at_rest_is_made_again(database, url):
+    assert end_connections(url)
+    write(database, "x")
+    assert end_connections(url)
+    assert notes(database) == ["x"]
+
+
+def test_a_connection_lost_within_a_transaction_is_told(database, url):
+    with pytest.raises(StoreError, match="connection.*nothing was written"), database.write() as connection:
+        note(connection, "x")
+        end_connections(url)
+        note(connection, "y")
+    write(database, "z")
+    assert notes(database) == ["z"]
+
+
+def test_a_connection_lost_at_the_end_leaves_it_open(database, url):
+    with pytest.raises(StoreError, match="whether it was written is not known"):
+        with database.write() as connection:
+            note(connection, "x")
+            end_connections(url)
+    assert notes(database) == []
+
+
+@pytest.mark.parametrize(("change", "match"), [
+    (("tract@/", "nobody@/"), "no connection to .*nobody.*Check"),
+    (("tract@/t", "tract@/none"), "no connection to .*none.*Check"),
+    (("host=", "host=/nowhere"), "no connection to .*nothing was written"),
+])  # fmt: skip
+def test_what_is_not_there_is_told(url, change, match):
+    with pytest.raises(StoreError, match=match):
+        Database(url=url.replace(*change))
+
+
+def test_a_user_who_may_only_read(url):
+    Database(url=url).close()
+    with psycopg.connect(driver_url(url), autocommit=True) as connection:
+        connection.execute("CREATE ROLE reader LOGIN")
+        connection.execute("GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader")
+        try:
+            database = Database(url=url.replace("tract@", "reader@"))
+            with pytest.raises(StoreReadOnlyError), database.write() as reading:
+                reading.exec_driver_sql("DELETE FROM events")
+            database.close()
+        finally:
+            connection.execute("DROP OWNED BY reader")
+            connection.execute("DROP ROLE reader")
+
+
+def test_closing_ends_every_connection(url):
+    database = Database(url=url)
+    in_thread(lambda: database.read().__enter__())  # left by a thread that is gone
+    with database.read():
+        pass
+    database.close()
+    assert end_connections(url) == []

@@ -1,0 +1,166 @@
+"""Compression: runs of messages become summaries, wherever in the context they stand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from tract_jupyter.engine.compile import recounted
+from tract_jupyter.engine.drafts import draft
+from tract_jupyter.engine.timeline import PER_MESSAGE
+from tract_jupyter.history.compress_plan import Range, Selection, select
+from tract_jupyter.history.diff import diff_contexts
+from tract_jupyter.history.past import Past
+from tract_jupyter.history.price import Rates, price
+from tract_jupyter.history.summaries import Source, inherited
+from tract_jupyter.models.commit import APPROXIMATE
+from tract_jupyter.models.compression import CompressPlan, CompressResult
+from tract_jupyter.models.context import Message
+from tract_jupyter.models.priority import Priority
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tract_jupyter.engine.drafts import Draft
+    from tract_jupyter.engine.refs import Refs
+    from tract_jupyter.engine.timelines import Timelines
+    from tract_jupyter.history.splice import Splicer
+    from tract_jupyter.models.compression import CompressGroup
+    from tract_jupyter.models.context import CompiledContext
+    from tract_jupyter.protocols import TokenCounter
+    from tract_jupyter.storage.commits import CommitRows
+    from tract_jupyter.storage.database import Database
+
+COMPRESSED_FROM: Final = "compressed_from"
+"""The metadata of a summary that names the history and the commits that it stands for."""
+_GUESSED_SHARE: Final = 0.2  # a summary that nobody gave a length is expected to take a fifth of what it stands for
+
+
+class Compressor:
+    """Compresses the current branch of one tract."""
+
+    def __init__(
+        self,
+        database: Database,
+        rows: CommitRows,
+        refs: Refs,
+        timelines: Timelines,
+        splicer: Splicer,
+        counter: TokenCounter,
+    ) -> None:
+        self._database = database
+        self._rows = rows
+        self._refs = refs
+        self._timelines = timelines
+        self._splicer = splicer
+        self._counter = counter
+
+    def preview(self, wanted: Range, source: Source, rates: Rates) -> CompressPlan:
+        """What `compress` would do, and its price. Writes nothing, and calls no summarizer."""
+        past, selection = self._selected(wanted)
+        texts = source.given(selection.groups)
+        summaries = [
+            self._message(group, text, source.target_tokens)
+            for group, text in zip(selection.groups, texts or [None] * len(selection.groups), strict=True)
+        ]
+        after = _replaced(past.context, selection, summaries)
+        written = sum(summary.token_count - PER_MESSAGE for summary in summaries)
+        read = () if texts is not None else selection.groups
+        return CompressPlan(
+            branch=past.branch,
+            head=past.head,
+            groups=selection.groups,
+            preserved=selection.preserved,
+            skipped=selection.skipped,
+            price=price(past.context, after, selection.dropped, read, written, rates),
+            before=past.context,
+            after=after,
+            diff=diff_contexts(past.context, after),
+            is_estimate=texts is None,
+        )
+
+    def compress(self, wanted: Range, source: Source, message: str | None) -> CompressResult:
+        """Put summaries in the places of messages.
+
+        Raises:
+            CompressionError: nothing can be compressed, or a summary is not good; nothing was changed.
+            BranchMovedError: somebody else moved the branch meanwhile; nothing was changed.
+        """
+        past, selection = self._selected(wanted)
+        texts = source.texts(selection.groups)  # may take a minute, so no transaction and no lock is held
+        put = {
+            group.commits[0]: [self._draft(past, group, text, message)]
+            for group, text in zip(selection.groups, texts, strict=True)
+        }
+        sources = [list(group.commits) for group in selection.groups]
+        tokens = past.here.context_tokens
+        note = message or f"{sum(map(len, sources))} commits"
+        spliced = self._splicer.write(
+            past, selection.dropped, put, "compress", note,
+            lambda done: {
+                "sources": sources,
+                "results": [entry.commit_hash for entry in done.put],
+                "tokens_before": tokens,
+                "tokens_after": done.head.context_tokens,
+            },
+        )  # fmt: skip
+        return CompressResult(
+            branch=past.branch,
+            old_head=past.head,
+            new_head=spliced.head.commit_hash,
+            groups=tuple(group.commits for group in selection.groups),
+            summaries=tuple(entry.commit_hash for entry in spliced.put),
+            preserved=selection.preserved,
+            copies=spliced.copies,
+            tokens_before=tokens,
+            tokens_after=spliced.head.context_tokens,
+            token_source=self._token_source(past),
+        )
+
+    def _selected(self, wanted: Range) -> tuple[Past, Selection]:
+        here = self._refs.on_branch("compress")
+        past = Past.read(here, self._database, self._rows, self._timelines)
+        return past, select(past, wanted, self._refs.resolve)
+
+    def _draft(self, past: Past, group: CompressGroup, text: str, message: str | None) -> Draft:
+        priority, retention = inherited(group)
+        return draft(
+            _content(text),
+            self._counter,
+            message=message,
+            priority=priority,
+            retention=retention,
+            metadata={COMPRESSED_FROM: {"head": past.head, "commits": list(group.commits)}},
+        )
+
+    def _message(self, group: CompressGroup, text: str | None, target_tokens: int | None) -> Message:
+        """The summary as it would be compiled; where there is none yet, a stand-in with an estimate."""
+        if text is None:
+            count = len(group.messages)
+            tokens = target_tokens or max(1, round(group.tokens * _GUESSED_SHARE))
+            text = f"(summary of {count} message{'s' * (count > 1)})"
+        else:
+            tokens = self._counter.count_text(text)
+        priority, _ = inherited(group)
+        return Message(
+            "assistant", text, priority=priority or Priority.NORMAL, token_count=tokens + PER_MESSAGE
+        )
+
+    def _token_source(self, past: Past) -> str:
+        return self._counter.name if past.context.token_source == self._counter.name else APPROXIMATE
+
+
+def _content(text: str) -> dict[str, Any]:
+    return {"content_type": "dialogue", "role": "assistant", "text": text, "name": None}
+
+
+def _replaced(
+    context: CompiledContext, selection: Selection, summaries: Sequence[Message]
+) -> CompiledContext:
+    first = {group.messages[0].commit_hash: s for group, s in zip(selection.groups, summaries, strict=True)}
+    messages: list[Message] = []
+    for message in context.messages:
+        if message.commit_hash in first:
+            messages.append(first[message.commit_hash])
+        elif message.commit_hash not in selection.dropped:
+            messages.append(message)
+    return recounted(context, messages)

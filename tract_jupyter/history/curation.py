@@ -1,0 +1,141 @@
+"""Making a branch smaller for the agent that works on it: on its own branch, so nobody else sees a difference.
+
+Dropping a message is an annotation. Putting a summary in the place of messages, or messages in another order, rewrites
+the branch from the first commit that is concerned; the commits before it stay the same.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from tract_jupyter.engine.drafts import APPEND, MERGE, Draft, annotation, draft
+from tract_jupyter.exceptions import SessionError
+from tract_jupyter.models.priority import Priority
+from tract_jupyter.storage.entry import Entry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tract_jupyter.history.heritage import Heritage
+    from tract_jupyter.models.spawn import Curation
+    from tract_jupyter.protocols import TokenCounter
+
+    Item = Entry | Draft
+
+
+class Curated(NamedTuple):
+    """The commits to be placed on `base`; None for before the first commit."""
+
+    base: Entry | None
+    drafts: list[Draft]
+
+
+def curated(
+    heritage: Heritage, curation: Curation, resolve: Callable[[str], str], counter: TokenCounter
+) -> Curated:
+    """Work out what a curation does to a history. Writes nothing.
+
+    Raises:
+        SessionError: a step of it cannot be done.
+        CommitNotFoundError: it names what is no message of the history.
+    """
+    skipped = _skipped(heritage, curation, resolve)
+    notes = [annotation(target, Priority.SKIP, reason, None) for target, reason in skipped.items()]
+    items: list[Item] = [*heritage.rows, *notes]
+    if curation.compact_before is not None:
+        items = _compacted(heritage, curation, skipped, items, resolve, counter)
+    if curation.reorder:
+        items = _reordered(items, [heritage.message(name, resolve) for name in curation.reorder])
+    return _from_first_change(heritage, items)
+
+
+def _skipped(heritage: Heritage, curation: Curation, resolve: Callable[[str], str]) -> dict[str, str]:
+    """The messages to skip that are not skipped yet, and why."""
+    wanted, tags = set(curation.keep_tags), heritage.tags()
+    unknown = wanted.difference(*tags.values()) if wanted else set()
+    if unknown:
+        raise SessionError(f"no message has the tag {', '.join(sorted(unknown))}; list_tags() lists the tags")
+    dropped = {heritage.message(name, resolve) for name in curation.drop}
+    found = {}
+    for message in heritage.messages:
+        name = message.commit_hash
+        if name in dropped:
+            found[name] = "dropped"
+        elif wanted and message.priority is not Priority.PINNED and not wanted & tags[name]:
+            found[name] = f"not tagged {' or '.join(sorted(wanted))}"
+    return found
+
+
+def _compacted(
+    heritage: Heritage,
+    curation: Curation,
+    skipped: dict[str, str],
+    items: list[Item],
+    resolve: Callable[[str], str],
+    counter: TokenCounter,
+) -> list[Item]:
+    place = heritage.timeline.place
+    end = place[heritage.message(curation.compact_before or "", resolve)]
+    before = [
+        message
+        for message in heritage.messages
+        if place[message.commit_hash] < end and message.commit_hash not in skipped
+    ]
+    summed = [message for message in before if message.priority is not Priority.PINNED]
+    if not summed:
+        return items
+    names = [message.commit_hash for message in summed]
+    given = curation.summary
+    text = given(summed, _criteria(heritage, names), None, None) if callable(given) else given
+    if not isinstance(text, str) or not text.strip():
+        raise SessionError(f"the summary must be a text, not {text!r}; nothing was changed")
+    source = {"head": heritage.head.commit_hash, "commits": names}
+    content = {"content_type": "dialogue", "role": "assistant", "text": text}
+    summary = draft(content, counter, metadata={"compressed_from": source})
+    kept = {message.commit_hash for message in before} - set(names)
+    gone = {
+        row.commit_hash for row in heritage.rows[:end] if row.operation == APPEND and row.commit_hash not in kept
+    }
+    first = items.index(heritage.rows[place[names[0]]])
+    return [
+        item
+        for item in [*items[:first], summary, *items[first:]]
+        if (item.edit_target or _name(item)) not in gone
+    ]
+
+
+def _criteria(heritage: Heritage, names: Sequence[str]) -> list[dict[str, object]]:
+    """What must be kept of the important messages."""
+    wanted = set(names)
+    found = {}
+    for row in heritage.rows:
+        if row.retention is not None and (row.edit_target or row.commit_hash) in wanted:
+            found[row.edit_target or row.commit_hash] = row.retention
+    return list(found.values())
+
+
+def _reordered(items: list[Item], first: list[str]) -> list[Item]:
+    """The messages in their new order, then all changes to them."""
+    messages = {_name(item) or id(item): item for item in items if item.operation == APPEND}
+    missing = [name for name in first if name not in messages]
+    if missing:
+        raise SessionError(f"{missing[0][:8]} is no message any more after the steps before; leave it out of reorder")
+    order = dict.fromkeys([*first, *messages])
+    changes = [item for item in items if item.operation not in {APPEND, MERGE}]
+    return [*(messages[key] for key in order), *changes]
+
+
+def _from_first_change(heritage: Heritage, items: list[Item]) -> Curated:
+    rows = heritage.rows
+    if items[: len(rows)] == rows:
+        return Curated(rows[-1], [item for item in items[len(rows) :] if isinstance(item, Draft)])
+    same = 0
+    while items[same] is rows[same] and rows[same].commit_hash not in heritage.merged:
+        same += 1
+    rest = [Draft.of(item) if isinstance(item, Entry) else item for item in items[same:]]
+    return Curated(rows[same - 1] if same else None, [item for item in rest if item.operation != MERGE])
+
+
+def _name(item: Item) -> str | None:
+    """The hash of a commit; None for one that is yet to be."""
+    return item.commit_hash if isinstance(item, Entry) else None

@@ -1,0 +1,226 @@
+"""Decisions about conflicts: asking whoever decides, and the commits that carry a decision out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from tract_jupyter.engine.drafts import EDIT, NO_TAGS, Draft, annotation
+from tract_jupyter.exceptions import HistoryError, MergeConflictError
+from tract_jupyter.models.merge import Action, ConflictKind, Resolution
+from tract_jupyter.models.priority import Priority
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from pydantic import BaseModel
+
+    from tract_jupyter.engine.commits import Commits
+    from tract_jupyter.history.comparison import Finding, State
+    from tract_jupyter.models.merge import Conflict, Resolver
+    from tract_jupyter.storage.commits import CommitRows
+    from tract_jupyter.storage.database import Database
+    from tract_jupyter.storage.entry import Entry, Step
+
+_SHORTEST_PREFIX = 4
+_HOW: Final = (
+    "Decide with resolver='ours' or 'theirs', a dict from conflict.key to a Resolution, or a function that is given each "
+    "conflict and returns one"
+)
+
+
+def decide(conflicts: Sequence[Conflict], resolver: Resolver | None, doing: str) -> dict[str, Resolution]:
+    """Have a resolver decide, and return the decisions by the conflict's key.
+
+    A function or a dict may also decide about warnings; `'ours'` and `'theirs'` decide about what blocks.
+
+    Args:
+        conflicts: what to decide about.
+        resolver: who decides; None for nobody.
+        doing: for the error, as in `merging 'topic' into 'main'`.
+
+    Raises:
+        MergeConflictError: something that blocks was not decided, or the resolver gave up.
+        HistoryError: the resolver, or what it returned, decides nothing.
+    """
+    ask = _asker(conflicts, resolver)
+    decided = {conflict.key: answer for conflict in conflicts if (answer := ask(conflict)) is not None}
+    given_up = [c for c in conflicts if c.key in decided and decided[c.key].action is Action.ABORT]
+    if given_up:
+        reason = decided[given_up[0].key].reason
+        raise MergeConflictError(
+            f"{doing} was given up at {given_up[0]}{f' ({reason})' if reason else ''}; nothing was written", given_up
+        )
+    still_open = [c for c in conflicts if c.is_blocking and c.key not in decided]
+    if still_open:
+        listed = "".join(f"\n  - {conflict}" for conflict in still_open)
+        raise MergeConflictError(
+            f"{doing} needs decisions, and nothing was written:{listed}\n{_HOW}", still_open
+        )
+    return decided
+
+
+def _asker(
+    conflicts: Sequence[Conflict], resolver: Resolver | None
+) -> Callable[[Conflict], Resolution | None]:
+    if resolver is None:
+        return lambda _: None
+    if isinstance(resolver, str):
+        if resolver not in (Action.OURS, Action.THEIRS):
+            raise HistoryError(f"{resolver!r} is no resolver. {_HOW}")
+        return lambda conflict: Resolution(resolver) if conflict.is_blocking else None
+    if isinstance(resolver, Mapping):
+        return _by_name(conflicts, resolver)
+    if not callable(resolver):
+        raise HistoryError(f"{resolver!r} is no resolver. {_HOW}")
+    return lambda conflict: _resolution(resolver(conflict))
+
+
+def _by_name(
+    conflicts: Sequence[Conflict], resolver: Mapping[str, Resolution | str]
+) -> Callable[[Conflict], Resolution | None]:
+    """Decisions under a conflict's key, or under its target's hash or the first digits of that."""
+    found: dict[str, Resolution | None] = {}
+    for name, answer in resolver.items():
+        named = [c for c in conflicts if _is_named(c, name)]
+        if len(named) != 1:
+            keys = ", ".join(c.key for c in conflicts) or "none"
+            raise HistoryError(
+                f"the resolver's {name!r} names {len(named)} conflicts; nothing was written. They are: {keys}"
+            )
+        if named[0].key in found:
+            raise HistoryError(f"the resolver decides {named[0].key} twice; nothing was written")
+        found[named[0].key] = _resolution(answer)
+    return lambda conflict: found.get(conflict.key)
+
+
+def _is_named(conflict: Conflict, name: object) -> bool:
+    if not isinstance(name, str):
+        return False
+    return name == conflict.key or (len(name) >= _SHORTEST_PREFIX and conflict.target.startswith(name))
+
+
+def _resolution(answer: object) -> Resolution | None:
+    if answer is None or isinstance(answer, Resolution):
+        return answer
+    return Resolution(Action(answer))
+
+
+class Settling:
+    """Makes the commits that bring the joined history to what is wanted."""
+
+    def __init__(self, database: Database, rows: CommitRows, commits: Commits) -> None:
+        self._database = database
+        self._rows = rows
+        self._commits = commits
+
+    def drafts(self, findings: Iterable[Finding], decided: dict[str, Resolution]) -> list[Draft]:
+        """The edits and annotations to be put after the joined history; few, as the order gives most of it."""
+        drafts: list[Draft] = []
+        for finding in findings:
+            resolution = decided.get(finding.conflict.key) if finding.conflict else None
+            drafts += self._content(finding, resolution)
+            drafts += self._priority(finding, resolution)
+        return drafts
+
+    def _content(self, finding: Finding, resolution: Resolution | None) -> Iterator[Draft]:
+        if resolution is not None and resolution.action is Action.SKIP:
+            return
+        if resolution is not None and resolution.replacement is not None:
+            yield self._replacement(finding, resolution.replacement)
+            return
+        wanted = finding.wanted.winner
+        chosen = _chosen(finding, resolution)
+        if chosen is not None and not chosen.is_skipped:
+            wanted = chosen.winner
+        # a decision between two edits is written even where the order gives the same: a later merge must see it
+        is_decision = (
+            resolution is not None
+            and finding.conflict is not None
+            and finding.conflict.kind is ConflictKind.BOTH_EDIT
+        )
+        if is_decision or not _same_content(wanted, finding.in_order.winner):
+            yield self._copied(finding, wanted, resolution)
+
+    def _priority(self, finding: Finding, resolution: Resolution | None) -> Iterator[Draft]:
+        wanted, given = finding.wanted.priority, finding.wanted.given
+        if resolution is not None and resolution.action is Action.SKIP:
+            wanted = Priority.SKIP
+        elif resolution is not None and _is_skip_vs_edit(finding):
+            side = _chosen(finding, resolution) or _editor(finding)
+            wanted, given = side.priority, side.given
+        if wanted is not finding.in_order.priority:
+            retention = self._entry(given).retention if wanted is not Priority.SKIP else None
+            reason = resolution.reason if resolution else ""
+            yield annotation(finding.target.commit_hash, wanted, reason, retention)
+
+    def _copied(self, finding: Finding, winner: Step, resolution: Resolution | None) -> Draft:
+        return Draft.of(
+            self._entry(winner),
+            operation=EDIT,
+            edit_target=finding.target.commit_hash,
+            message=_message(finding, resolution),
+            priority=None,
+            retention_json=None,
+            tags_json=NO_TAGS,
+            tools_hash=None,
+            source=None,
+        )
+
+    def _replacement(self, finding: Finding, replacement: str | dict[str, Any] | BaseModel) -> Draft:
+        ours = self._entry(finding.ours.winner)
+        content = with_text(ours.content, replacement) if isinstance(replacement, str) else replacement
+        return self._commits.draft(
+            content,
+            operation=EDIT,
+            edit_target=finding.target.commit_hash,
+            message=f"decide {finding.target.commit_hash[:8]}: a new text",
+            metadata=ours.metadata,  # it may hold the tool calls
+            generation_config=ours.generation_config,
+        )
+
+    def _entry(self, step: Step) -> Entry:
+        with self._database.read() as connection:
+            found = self._rows.get(connection, step.commit_hash)
+        assert found is not None  # noqa: S101 # for the type checker: its history was just read
+        return found
+
+
+def with_text(content: dict[str, Any], text: str) -> dict[str, Any]:
+    """The same content with another text.
+
+    Raises:
+        HistoryError: contents of this type are no plain text.
+    """
+    if content["content_type"] == "tool_io":
+        return {**content, "payload": {"content": text}}
+    key = "content" if content["content_type"] == "artifact" else "text"
+    if not isinstance(content.get(key), str):
+        raise HistoryError(
+            f"a {content['content_type']} has no text of its own to replace; use Resolution.content({{...}})"
+        )
+    return {**content, key: text}
+
+
+def _chosen(finding: Finding, resolution: Resolution | None) -> State | None:
+    """The side that was decided for."""
+    if resolution is None or resolution.action not in (Action.OURS, Action.THEIRS):
+        return None
+    return finding.ours if resolution.action is Action.OURS else finding.theirs
+
+
+def _is_skip_vs_edit(finding: Finding) -> bool:
+    return finding.conflict is not None and finding.conflict.kind is ConflictKind.SKIP_VS_EDIT
+
+
+def _editor(finding: Finding) -> State:
+    return finding.theirs if finding.ours.is_skipped else finding.ours
+
+
+def _same_content(one: Step, other: Step) -> bool:
+    return (one.content_hash, one.metadata_json) == (other.content_hash, other.metadata_json)
+
+
+def _message(finding: Finding, resolution: Resolution | None) -> str:
+    what = "what one side changed" if resolution is None else f"{resolution.action}"
+    return f"decide {finding.target.commit_hash[:8]}: {what}"

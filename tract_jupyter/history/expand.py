@@ -1,0 +1,102 @@
+"""Expansion: the originals come back in the place of a summary."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tract_jupyter.engine.drafts import APPEND
+from tract_jupyter.exceptions import CompressionError, HistoryError
+from tract_jupyter.history.compress import COMPRESSED_FROM
+from tract_jupyter.history.past import Past
+from tract_jupyter.history.splice import restored
+from tract_jupyter.models.compression import ExpandResult
+from tract_jupyter.storage.entry import Entry
+
+if TYPE_CHECKING:
+    from tract_jupyter.engine.drafts import Draft
+    from tract_jupyter.engine.refs import Refs
+    from tract_jupyter.engine.timelines import Timelines
+    from tract_jupyter.history.splice import Splicer
+    from tract_jupyter.storage.commits import CommitRows
+    from tract_jupyter.storage.database import Database
+
+
+class Expander:
+    """Expands summaries of the current branch of one tract."""
+
+    def __init__(
+        self, database: Database, rows: CommitRows, refs: Refs, timelines: Timelines, splicer: Splicer
+    ) -> None:
+        self._database = database
+        self._rows = rows
+        self._refs = refs
+        self._timelines = timelines
+        self._splicer = splicer
+
+    def expand(self, name: str) -> ExpandResult:
+        """Put the originals, as they were when they were compressed, in the place of their summary.
+
+        Raises:
+            CompressionError: it is no summary of this branch, or `gc` removed the originals.
+        """
+        here = self._refs.on_branch("expand")
+        past = Past.read(here, self._database, self._rows, self._timelines)
+        try:
+            summary = past.entry(self._refs.resolve(name))
+        except HistoryError as error:
+            raise CompressionError(str(error)) from None
+        drafts = self._originals(summary)
+        spliced = self._splicer.write(
+            past, {summary.commit_hash}, {summary.commit_hash: drafts}, "expand", summary.commit_hash[:8],
+            lambda done: {
+                "sources": [summary.commit_hash],
+                "results": [entry.commit_hash for entry in done.put],
+                "tokens_before": here.context_tokens,
+                "tokens_after": done.head.context_tokens,
+            },
+        )  # fmt: skip
+        return ExpandResult(
+            branch=past.branch,
+            old_head=past.head,
+            new_head=spliced.head.commit_hash,
+            summary=summary.commit_hash,
+            restored=tuple(entry.commit_hash for entry in spliced.put if entry.operation == APPEND),
+            copies=spliced.copies,
+            tokens_before=here.context_tokens,
+            tokens_after=spliced.head.context_tokens,
+        )
+
+    def _originals(self, summary: Entry) -> list[Draft]:
+        """The messages with their edits and annotations, in the order they had."""
+        head, commits = _reference(summary)
+        with self._database.read() as connection:
+            if self._rows.get(connection, head) is None:
+                raise CompressionError(
+                    f"the originals of {summary.commit_hash[:8]} are gone: gc with archive_retention_days removed them"
+                )
+            entries = self._rows.lineage(connection, head, Entry).rows
+        return [
+            restored(entry, entry.edit_target)
+            for entry in entries
+            if entry.commit_hash in commits or entry.edit_target in commits
+        ]
+
+
+def reference(metadata: dict[str, Any]) -> tuple[str, frozenset[str]] | None:
+    """The history and the commits that a summary names; None if this is not the metadata of one."""
+    found = metadata.get(COMPRESSED_FROM)
+    if not isinstance(found, dict):
+        return None
+    head, commits = found.get("head"), found.get("commits")
+    if not isinstance(head, str) or not isinstance(commits, list) or not commits:
+        return None
+    return head, frozenset(commit for commit in commits if isinstance(commit, str))
+
+
+def _reference(summary: Entry) -> tuple[str, frozenset[str]]:
+    found = reference(summary.metadata)
+    if found is None:
+        raise CompressionError(
+            f"{summary.commit_hash[:8]} is no summary that compress() made, so there is nothing to expand"
+        )
+    return found

@@ -1,0 +1,129 @@
+"""Merging another branch into the current one.
+
+The merge commit joins the histories and puts nothing into the context. What only one side changed is taken over; what both
+changed differently needs a decision, which is an edit or annotation right after the merge commit. Where both gave a
+message another priority, the merged branch's counts, as the last one. All of it is one write, undone at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tract_jupyter.engine.drafts import merge_draft
+from tract_jupyter.engine.writer import Plan
+from tract_jupyter.exceptions import HistoryError, NothingToMergeError
+from tract_jupyter.history.deciding import decide
+from tract_jupyter.models.merge import MergeResult, MergeType
+
+if TYPE_CHECKING:
+    from tract_jupyter.engine.drafts import Draft
+    from tract_jupyter.engine.refs import Refs
+    from tract_jupyter.history.deciding import Settling
+    from tract_jupyter.history.replay import Replay
+    from tract_jupyter.history.sides import SideBySide, Sides
+    from tract_jupyter.models.merge import Resolution, Resolver
+
+STRATEGIES = ("auto", "strict")
+
+
+class Merge:
+    """Merges branches of one tract."""
+
+    def __init__(self, sides: SideBySide, settling: Settling, replay: Replay, refs: Refs) -> None:
+        self._sides = sides
+        self._settling = settling
+        self._replay = replay
+        self._refs = refs
+
+    def preview(self, source: str, *, strategy: str = "auto", no_ff: bool = False) -> MergeResult:
+        """What `run` would do, and what it would have to be told. Writes nothing."""
+        return _found(self._look(source, strategy), no_ff=no_ff)
+
+    def run(
+        self,
+        source: str,
+        *,
+        resolver: Resolver | None = None,
+        strategy: str = "auto",
+        no_ff: bool = False,
+        delete_branch: bool = False,
+        message: str | None = None,
+    ) -> MergeResult:
+        """Merge; the arguments are those of `Tract.merge`."""
+        sides = self._look(source, strategy)
+        found = _found(sides, no_ff=no_ff)
+        told = message or f"merge {source} into {found.target}"
+        if found.merge_type is MergeType.FAST_FORWARD:
+            done = self._write(sides, found, (), told)
+        else:
+            decided = decide(found.conflicts, resolver, f"merging {source!r} into {found.target!r}")
+            found = replace(found, resolutions=decided)
+            drafts = self._settling.drafts(sides.compared.findings, decided)
+            done = self._write(sides, found, (_merge_draft(sides, told, decided), *drafts), told)
+        if delete_branch:
+            self._refs.delete(source)
+        return done
+
+    def _look(self, source: str, strategy: str) -> Sides:
+        if strategy not in STRATEGIES:
+            raise HistoryError(f"{strategy!r} is no strategy of a merge; use 'auto', or 'strict' where warnings block")
+        sides = self._sides.look(source, "merge", strict=strategy == "strict")
+        if source == sides.here.branch:
+            raise NothingToMergeError(f"{source!r} is the current branch; switch to the one to merge it into")
+        if sides.is_ahead:
+            raise NothingToMergeError(f"{sides.here.branch!r} has everything of {source!r} already")
+        return sides
+
+    def _write(self, sides: Sides, found: MergeResult, drafts: tuple[Draft, ...], message: str) -> MergeResult:
+        plan = Plan(
+            branch=found.target,
+            old=sides.here.commit_hash,
+            base=sides.here if drafts else sides.there,
+            drafts=drafts,
+            operation="merge",
+            message=message,
+            event={
+                "source": found.source,
+                "merged": sides.there.commit_hash,
+                "merge_type": found.merge_type,
+                "resolutions": _names(found.resolutions),
+            },
+        )
+        entries = self._replay.write(plan, sides.here.context_tokens)
+        commits = tuple(entry.commit_hash for entry in entries)
+        return replace(
+            found,
+            merge_commit=commits[0] if commits else None,
+            commits=commits,
+            head=commits[-1] if commits else sides.there.commit_hash,
+        )
+
+
+def _found(sides: Sides, *, no_ff: bool) -> MergeResult:
+    target, source = sides.names
+    conflicts = sides.compared.conflicts
+    if sides.is_behind and not no_ff:
+        kind = MergeType.FAST_FORWARD
+    elif any(conflict.is_blocking for conflict in conflicts):
+        kind = MergeType.CONFLICT
+    else:
+        kind = MergeType.CLEAN
+    return MergeResult(
+        merge_type=kind,
+        source=source,
+        target=target,
+        base=sides.bases[0],
+        bases=sides.bases,
+        incoming=tuple(step.commit_hash for step in sides.compared.theirs),
+        conflicts=conflicts,
+    )
+
+
+def _merge_draft(sides: Sides, message: str, decided: dict[str, Resolution]) -> Draft:
+    details = {"source": sides.names[1], "resolutions": _names(decided)}
+    return merge_draft(message, (sides.tips[1],), details)
+
+
+def _names(decided: dict[str, Resolution]) -> dict[str, str]:
+    return {key: str(resolution.action) for key, resolution in decided.items()}

@@ -1,0 +1,118 @@
+"""The summaries of a compression: where they come from, and what they must keep."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tract_jupyter.exceptions import CompressionError
+from tract_jupyter.models.priority import Priority
+from tract_jupyter.models.retention import Retention
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tract_jupyter.models.compression import CompressGroup
+    from tract_jupyter.protocols import Summarizer
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Texts that are given, one for each group, or a function that writes them.
+
+    Raises:
+        CompressionError: these cannot be summaries.
+    """
+
+    content: str | Sequence[str] | None = None
+    summarizer: Summarizer | Callable[..., str] | None = None
+    target_tokens: int | None = None
+    instructions: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.content is not None and self.summarizer is not None:
+            raise CompressionError("give content, or a summarizer that writes it, not both")
+        if self.summarizer is not None and not callable(self.summarizer):
+            raise CompressionError(
+                "a summarizer is a function (messages, criteria, instructions, target_tokens) -> str, "
+                f"not {type(self.summarizer).__name__}"
+            )
+        target = self.target_tokens
+        if target is not None and (isinstance(target, bool) or not isinstance(target, int) or target < 1):
+            raise CompressionError(f"target_tokens is a number of tokens for each summary, got {target!r}")
+
+    def given(self, groups: Sequence[CompressGroup]) -> list[str] | None:
+        """The texts that are given, checked; None if there are none.
+
+        Raises:
+            CompressionError: more or fewer than groups, empty, or without what must be kept.
+        """
+        if self.content is None:
+            return None
+        texts = [self.content] if isinstance(self.content, str) else list(self.content)
+        if len(texts) != len(groups):
+            sizes = ", ".join(str(len(group.messages)) for group in groups)
+            raise CompressionError(
+                f"{_count(len(texts))} given for {len(groups)} runs of messages (of {sizes} messages): what is pinned, "
+                "preserved or not named stands between them. Give content as a list with a summary for each"
+            )
+        return [_checked(text, group) for text, group in zip(texts, groups, strict=True)]
+
+    def texts(self, groups: Sequence[CompressGroup]) -> list[str]:
+        """The summaries, checked; the summarizer is called for each group.
+
+        Raises:
+            CompressionError: there are none, or they are not good.
+        """
+        given = self.given(groups)
+        if given is not None:
+            return given
+        if self.summarizer is None:
+            raise CompressionError("nothing to put in the place of the messages; give content, or a summarizer")
+        return [
+            _checked(self.summarizer(g.messages, g.criteria, self.instructions, self.target_tokens), g)
+            for g in groups
+        ]
+
+
+def inherited(group: CompressGroup) -> tuple[Priority | None, dict[str, Any] | None]:
+    """The priority and the retention criteria of a summary: the next compression must keep what this one had to."""
+    important = any(message.priority is Priority.IMPORTANT for message in group.messages)
+    if not important:
+        return None, None
+    return Priority.IMPORTANT, _joined(group.criteria)
+
+
+def _joined(criteria: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+    instructions = dict.fromkeys(c["instructions"] for c in criteria if c["instructions"])
+    regex = any(c["match_mode"] == "regex" for c in criteria)
+    patterns = dict.fromkeys(
+        re.escape(pattern) if regex and c["match_mode"] != "regex" else pattern
+        for c in criteria
+        for pattern in c["match_patterns"]
+    )
+    return Retention.of("\n".join(instructions) or None, list(patterns), "regex" if regex else "substring")
+
+
+def _checked(text: object, group: CompressGroup) -> str:
+    first = group.commits[0][:8]
+    if not isinstance(text, str):
+        raise CompressionError(
+            f"the summary of the messages from {first} on is {type(text).__name__}, and no text; nothing was changed"
+        )
+    if not text.strip():
+        raise CompressionError(f"the summary of the messages from {first} on is empty; nothing was changed")
+    missing = [pattern for criteria in group.criteria for pattern in Retention.missing(criteria, text)]
+    if missing:
+        listed = ", ".join(repr(pattern) for pattern in dict.fromkeys(missing))
+        raise CompressionError(
+            f"the summary of the messages from {first} on must contain {listed}, and does not; nothing was changed. "
+            "Put it into the summary, or annotate the important message without retain_match"
+        )
+    return text
+
+
+def _count(summaries: int) -> str:
+    return "1 summary was" if summaries == 1 else f"{summaries} summaries were"

@@ -1,0 +1,145 @@
+"""Agents of one store: who came from whom, what they were given, what became of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+from tract_jupyter.exceptions import SessionError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from tract_jupyter.models.commit import CommitInfo
+    from tract_jupyter.protocols import Summarizer
+
+AGENT_MARK: Final = ":"
+"""Stands between a tract and a branch in the id of an agent that was deployed; no id of a tract has it."""
+
+
+class Inheritance(StrEnum):
+    """What a child starts with.
+
+    `head_snapshot` is the parent's compiled context as one instruction; `full_clone` is its history, replayed;
+    `selective` is a part of that; `branch` is the parent's own history, of an agent that was deployed.
+    """
+
+    HEAD_SNAPSHOT = "head_snapshot"
+    FULL_CLONE = "full_clone"
+    SELECTIVE = "selective"
+    BRANCH = "branch"
+
+    @classmethod
+    def _missing_(cls, value: object) -> None:
+        raise SessionError(f"{value!r} is no inheritance; use head_snapshot, full_clone or selective")
+
+
+@dataclass(frozen=True, slots=True)
+class SpawnInfo:
+    """A child and where it came from. `child_branch` is that of an agent that was deployed on the parent's own tract."""
+
+    parent_tract_id: str
+    parent_commit_hash: str | None
+    child_tract_id: str
+    child_branch: str | None
+    purpose: str
+    inheritance: Inheritance
+    display_name: str
+    created_at: datetime
+
+    @property
+    def child_id(self) -> str:
+        """What `Session.get_tract` takes."""
+        return agent_id(self.child_tract_id, self.child_branch)
+
+
+@dataclass(frozen=True, slots=True)
+class TractInfo:
+    """A tract of a store, and where it stands. `head` is None before its first commit."""
+
+    tract_id: str
+    display_name: str
+    created_at: datetime
+    branch: str | None
+    head: str | None
+    commit_count: int
+    token_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineEntry:
+    """Something that happened in one tract of a store: `kind` is `commit`, or the type of an event."""
+
+    created_at: datetime
+    tract_id: str
+    kind: str
+    text: str
+    commit_hash: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CollapseResult:
+    """A child's outcome as a commit of another tract. Tokens are those of whole messages."""
+
+    commit: CommitInfo
+    child_id: str
+    child_head: str
+    child_tokens: int
+    """Of the child's whole context."""
+
+    @property
+    def commit_hash(self) -> str:
+        """What `Session.get_child_tract` takes."""
+        return self.commit.commit_hash
+
+
+@dataclass(frozen=True, slots=True)
+class Curation:
+    """How an agent's branch is made smaller before it starts. The steps are taken in this order.
+
+    Commits are named by hash, prefix or branch, as the parent knows them.
+
+    Args:
+        keep_tags: skip all messages that have none of these tags; pinned ones stay.
+        drop: skip these messages.
+        compact_before: put one summary in the place of all messages before this one, but for the pinned.
+        summary: the summary's text, or what writes it.
+        reorder: messages to put first, in this order; the others follow as they were.
+    """
+
+    keep_tags: Sequence[str] = ()
+    drop: Sequence[str] = ()
+    compact_before: str | None = None
+    summary: str | Summarizer | None = None
+    reorder: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        """Check the parts."""
+        for name in ("keep_tags", "drop", "reorder"):
+            given = getattr(self, name)
+            if isinstance(given, str) or not all(isinstance(one, str) for one in given):
+                raise SessionError(f"{name} of a curation is a list of texts, not {given!r}")
+        if (self.compact_before is None) != (self.summary is None):
+            raise SessionError("compact_before and summary go together: say what is replaced, and by what")
+
+    @classmethod
+    def of(cls, given: Curation | Mapping[str, Any] | None) -> Curation:
+        """A curation, from its dict if need be.
+
+        Raises:
+            SessionError: it has parts that there are not.
+        """
+        if given is None or isinstance(given, cls):
+            return given or cls()
+        known = [field.name for field in fields(cls)]
+        unknown = [str(name) for name in given if name not in known]
+        if unknown:
+            raise SessionError(f"a curation has no {', '.join(unknown)}; it has {', '.join(known)}")
+        return cls(**given)
+
+
+def agent_id(tract_id: str, branch: str | None) -> str:
+    """The id of a tract, or of the agent that was deployed on a branch of it."""
+    return tract_id if branch is None else f"{tract_id}{AGENT_MARK}{branch}"

@@ -1,0 +1,110 @@
+"""Rows of tracts, and what is asked of all tracts of a store at once."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from sqlalchemy import and_, func, select
+
+from tract_jupyter.models.spawn import TimelineEntry, TractInfo
+from tract_jupyter.storage.clock import from_text, now_text
+from tract_jupyter.storage.entry import Entry
+from tract_jupyter.storage.refs import BRANCHES, HEAD
+from tract_jupyter.storage.schema import blobs, commits, events, refs, tracts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sqlalchemy import Connection
+
+_head, _tip = refs.alias("head"), refs.alias("tip")
+_STANDING = (
+    select(
+        tracts,
+        _head.c.symbolic_target,
+        commits.c.commit_hash,
+        commits.c.generation,
+        commits.c.context_tokens,
+    )
+    .outerjoin(_head, and_(_head.c.tract_id == tracts.c.tract_id, _head.c.name == HEAD))
+    .outerjoin(_tip, and_(_tip.c.tract_id == tracts.c.tract_id, _tip.c.name == _head.c.symbolic_target))
+    .outerjoin(commits, commits.c.commit_hash == func.coalesce(_tip.c.commit_hash, _head.c.commit_hash))
+    .order_by(tracts.c.created_at, tracts.c.tract_id)
+)
+
+
+class TractRows:
+    """The tracts of a store."""
+
+    def add(self, connection: Connection, tract_id: str, display_name: str) -> None:
+        """Name a tract."""
+        row = {"tract_id": tract_id, "display_name": display_name, "created_at": now_text()}
+        connection.execute(tracts.insert().values(**row))
+
+    def ids(self, connection: Connection) -> list[str]:
+        """All of them, the oldest first."""
+        return list(connection.scalars(select(tracts.c.tract_id).order_by(tracts.c.created_at)))
+
+    def all(self, connection: Connection) -> list[TractInfo]:
+        """Each tract and where it stands, the oldest first."""
+        found = []
+        for row in connection.execute(_STANDING):
+            target, generation = row.symbolic_target, row.generation
+            found.append(
+                TractInfo(
+                    tract_id=row.tract_id,
+                    display_name=row.display_name,
+                    created_at=from_text(row.created_at),
+                    branch=target.removeprefix(BRANCHES) if target else None,
+                    head=row.commit_hash,
+                    commit_count=0 if generation is None else generation + 1,
+                    token_count=row.context_tokens or 0,
+                )
+            )
+        return found
+
+    def last_worked_on(self, connection: Connection) -> str | None:
+        """The tract with the newest commit; without any commits the newest tract."""
+        newest = select(commits.c.tract_id).order_by(commits.c.id.desc()).limit(1)
+        made = select(tracts.c.tract_id).order_by(tracts.c.created_at.desc()).limit(1)
+        return connection.scalar(newest) or connection.scalar(made)
+
+    def starting_with(self, connection: Connection, prefix: str) -> list[Entry]:
+        """At most two commits, of any tract, whose hashes begin with `prefix`."""
+        query = select(*_columns()).where(commits.c.commit_hash.between(prefix, prefix + "g")).limit(2)
+        return [Entry._make((*row, b"")) for row in connection.execute(query)]
+
+    def newest(self, connection: Connection, limit: int) -> list[TimelineEntry]:
+        """The newest commits and events of all tracts, newest first."""
+        made = connection.execute(select(*_columns()).order_by(commits.c.id.desc()).limit(limit))
+        happened = connection.execute(select(events).order_by(events.c.id.desc()).limit(limit))
+        found = [
+            TimelineEntry(from_text(row.created_at), row.tract_id, "commit", row.message, row.commit_hash)
+            for row in made
+        ]
+        found += [
+            TimelineEntry(from_text(row.created_at), row.tract_id, row.event_type, _told(row.data_json))
+            for row in happened
+        ]
+        return sorted(found, key=lambda entry: entry.created_at, reverse=True)[:limit]
+
+    def contents(self, connection: Connection, tract_id: str | None) -> Iterator[Entry]:
+        """The commits with a content of one tract, or of all, newest first; read on only as far as it is looked at."""
+        query = select(*_columns(), blobs.c.payload).join(
+            blobs, blobs.c.content_hash == commits.c.content_hash
+        )
+        query = query.where(commits.c.operation.in_(("append", "edit"))).order_by(commits.c.id.desc())
+        if tract_id is not None:
+            query = query.where(commits.c.tract_id == tract_id)
+        with connection.execute(query) as rows:
+            for row in rows:
+                yield Entry._make(row)
+
+
+def _columns() -> list[object]:
+    return [commits.c[name] for name in Entry._fields[:-1]]
+
+
+def _told(data_json: str) -> str:
+    return ", ".join(f"{key}: {value}" for key, value in json.loads(data_json).items())
