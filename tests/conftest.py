@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 from hypothesis import settings
 
+from tests import postgres
 from tract_jupyter import Tract
 from tract_jupyter.hooks import ActionDef, OperationSpec
-
-from tests import postgres
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -16,7 +16,13 @@ from pathlib import Path
 import sqlalchemy
 
 # nothing here outlives the run, so nothing needs to reach the disk
-FAST = "fsync=off synchronous_commit=off full_page_writes=off shared_buffers=32MB max_connections=60".split()
+FAST = [
+    "fsync=off",
+    "synchronous_commit=off",
+    "full_page_writes=off",
+    "shared_buffers=32MB",
+    "max_connections=60",
+]
 LOCALE = ["--encoding=UTF8", "--locale=C", "--auth=trust", "--username=tract", "--no-sync"]
 
 
@@ -88,9 +94,8 @@ class Server:
         command = [str(binaries() / program), *arguments]
         # to a file: the server inherits it, and a pipe would never end
         with (self.folder / "output").open("w+") as output:
-            ended = subprocess.run(
-                command, cwd=self.folder, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, **options
-            )
+            streams = {"stdout": output, "stderr": subprocess.STDOUT, "stdin": subprocess.DEVNULL}
+            ended = subprocess.run(command, cwd=self.folder, check=False, **streams, **options)
             output.seek(0)
             assert ended.returncode == 0, output.read()
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from tract_jupyter.facade.branches import Branches
+from tract_jupyter.facade.exchange import Exchange
+from tract_jupyter.facade.family import Kinship
+from tract_jupyter.facade.merging import Merging
 from tract_jupyter.facade.operating import Operating
-from tract_jupyter.facade.reading import Reading
-from tract_jupyter.facade.writing import Writing
+from tract_jupyter.facade.surgery import Surgery
 from tract_jupyter.storage.database import Database
 from tract_jupyter.storage.engines import MEMORY
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from tract_jupyter.models.config import TokenBudget
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
     from tract_jupyter.review.trust import Trust
 
 
-class Tract(Writing, Reading, Branches, Operating):
+class Tract(Exchange, Branches, Merging, Surgery, Operating, Kinship):
     """One versioned, token-counted context. Open one with `Tract.open`; it may be used from several threads."""
 
     @classmethod
@@ -56,6 +59,28 @@ class Tract(Writing, Reading, Branches, Operating):
         except BaseException:
             database.close()
             raise
+
+    @classmethod
+    def from_notebook(
+        cls, source: Mapping[str, Any] | str | Path, path: str | Path = MEMORY, **options: Any
+    ) -> Self:
+        """Open a store, or make it, and commit a notebook's cells to it. Nothing of the notebook is executed.
+
+        Args:
+            source: the notebook's path, or what nbformat or JSON gave.
+            path: the store.
+            **options: as for `open`.
+
+        Raises:
+            ContentError: it is no valid notebook.
+        """
+        tract = cls.open(path, **options)
+        try:
+            tract.import_notebook(source)
+        except BaseException:
+            tract.close()
+            raise
+        return tract
 
     def close(self) -> None:
         """Close the store. A second call does nothing."""

@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 
 from tests.models.test_canonical import JSON, TEXT
 from tract_jupyter import Tract
-from tract_jupyter.engine import commits
+from tract_jupyter.engine import writer
+from tract_jupyter.models.canonical import canonical_json
 
-WORDS = st.lists(TEXT, max_size=3, unique=True).map(tuple)
+WORDS = st.lists(TEXT.filter(lambda tag: tag.strip() and "\0" not in tag), max_size=3, unique=True).map(tuple)
 DICTS = st.dictionaries(TEXT, JSON, max_size=3)
 PARTS = {
     "text": TEXT,
-    "message": TEXT,
+    "message": TEXT.map(lambda text: text.replace("\0", "")),
     "metadata": DICTS,
     "generation_config": DICTS,
     "tags": WORDS,
@@ -38,7 +39,7 @@ def commit_hash(parts):
             return next(times)
 
     with pytest.MonkeyPatch.context() as patch, Tract.open(tract_id="t") as tract:
-        patch.setattr(commits, "datetime", Given)
+        patch.setattr(writer, "datetime", Given)
         before = [tract.user("0").commit_hash, tract.user("1").commit_hash]
         editing = parts["operation"] == "edit"
         if not editing or parts["target"] <= parts["parent"]:
@@ -57,8 +58,8 @@ def meaning(parts):
     parent = max(parts["parent"], parts["target"]) if editing else parts["parent"]
     # 1 == 1.0 == True in Python, not in JSON
     return repr({**parts, "tags": sorted(set(parts["tags"])), "target": target, "parent": parent,
-                 "metadata": commits.canonical_json(parts["metadata"]),
-                 "generation_config": commits.canonical_json(parts["generation_config"])})  # fmt: skip
+                 "metadata": canonical_json(parts["metadata"]),
+                 "generation_config": canonical_json(parts["generation_config"])})  # fmt: skip
 
 
 @given(st.fixed_dictionaries(PARTS), st.data())
@@ -92,7 +93,7 @@ def test_the_kind_of_content_and_the_tract_are_covered():
             fixed = type(
                 "Fixed", (datetime,), {"now": classmethod(lambda *_: datetime(2030, 1, 1, tzinfo=UTC))}
             )
-            patch.setattr(commits, "datetime", fixed)
+            patch.setattr(writer, "datetime", fixed)
             return tract.commit(content, priority="normal", message="").commit_hash
 
     text = {"text": "x"}

@@ -43,7 +43,7 @@ def test_anthropic_in_and_out(request):
     context = compiled(entries)
     assert context.to_anthropic() == request
     assert read_messages(context.to_anthropic(), "anthropic") == entries
-    assert read_messages(request) == entries
+    assert read_messages(request, "anthropic") == entries
 
 
 @settings(max_examples=20)

@@ -49,7 +49,9 @@ def test_a_plain_address_takes_our_driver(url):
 
 
 def test_a_new_database_becomes_a_store_once(url):
-    code = "import sys; from tract_jupyter.storage.database import Database; Database(url=sys.argv[1]).close()"
+    code = (
+        "import sys; from tract_jupyter.storage.database import Database; Database(url=sys.argv[1]).close()"
+    )
     starting = [subprocess.Popen([sys.executable, "-W", "error", "-c", code, url]) for _ in range(3)]
     assert [process.wait() for process in starting] == [0, 0, 0]
     Database(url=url).close()
@@ -59,7 +61,10 @@ def test_two_stores_in_two_schemas(url):
     with psycopg.connect(driver_url(url), autocommit=True) as connection:
         connection.execute("CREATE SCHEMA one")
         connection.execute("CREATE SCHEMA two")
-    stores = [Database(url=f"{url}&options=-csearch_path%3D{schema}", lock_timeout=0.05) for schema in ("one", "two")]
+    stores = [
+        Database(url=f"{url}&options=-csearch_path%3D{schema}", lock_timeout=0.05)
+        for schema in ("one", "two")
+    ]
     with stores[0].write(), stores[1].write():
         pass  # neither waits for the other
     for store in stores:
@@ -69,7 +74,9 @@ def test_two_stores_in_two_schemas(url):
 def test_somebody_elses_database_is_refused(url):
     with psycopg.connect(driver_url(url), autocommit=True) as connection:
         connection.execute("CREATE TABLE customers (name text)")
-    with pytest.raises(StoreCorruptError, match="no tract store .tables: customers.*another database or schema"):
+    with pytest.raises(
+        StoreCorruptError, match="no tract store .tables: customers.*another database or schema"
+    ):
         Database(url=url)
 
 
@@ -117,10 +124,14 @@ def test_a_reader_cannot_write(database):
 
 
 def test_an_error_that_was_swallowed_still_undoes_everything(database):
-    with pytest.raises(StoreError, match="nothing of it was written"), database.write() as connection:
-        note(connection, "x")
-        with pytest.raises(Exception, match="unique"):
+    def swallow():
+        with database.write() as connection:
             note(connection, "x")
+            with pytest.raises(Exception, match="unique"):
+                note(connection, "x")
+
+    with pytest.raises(StoreError, match="nothing of it was written"):
+        swallow()
     assert notes(database) == []
 
 
@@ -146,19 +157,26 @@ def test_a_connection_lost_at_rest_is_made_again(database, url):
 
 
 def test_a_connection_lost_within_a_transaction_is_told(database, url):
-    with pytest.raises(StoreError, match="connection.*nothing was written"), database.write() as connection:
-        note(connection, "x")
-        end_connections(url)
-        note(connection, "y")
+    def lose():
+        with database.write() as connection:
+            note(connection, "x")
+            end_connections(url)
+            note(connection, "y")
+
+    with pytest.raises(StoreError, match="connection.*nothing was written"):
+        lose()
     write(database, "z")
     assert notes(database) == ["z"]
 
 
 def test_a_connection_lost_at_the_end_leaves_it_open(database, url):
-    with pytest.raises(StoreError, match="whether it was written is not known"):
+    def lose():
         with database.write() as connection:
             note(connection, "x")
             end_connections(url)
+
+    with pytest.raises(StoreError, match="whether it was written is not known"):
+        lose()
     assert notes(database) == []
 
 

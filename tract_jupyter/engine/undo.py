@@ -79,7 +79,13 @@ class Undo:
         if here.branch is None:
             raise DetachedHeadError("HEAD is detached: undo and redo move a branch; switch to one first")
         undone = self._undone(connection, here)
-        return here, self._redo(here, undone) if redo else self._undo(connection, here)
+        step = self._redo(here, undone) if redo else self._undo(connection, here)
+        if step.new is not None and self._commits.get(connection, step.new) is None:
+            raise HistoryError(
+                f"cannot {'redo' if redo else 'undo'} the {step.operation} on {step.branch!r}: gc removed the commits "
+                "that it would go to"
+            )
+        return here, step
 
     def _undone(self, connection: Connection, here: Position) -> list[Move]:
         """The undos in effect, oldest first: those that nothing but undo and redo came after."""

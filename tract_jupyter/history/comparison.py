@@ -171,6 +171,8 @@ def _states(
 ) -> dict[str, State]:
     """What `steps` make of each message, which may have a state before them."""
     states = dict(before) if before else {m.commit_hash: State(m, m) for m in messages}
+    if not states:
+        return states
     for step in steps:
         if step.edit_target in states:
             states[step.edit_target] = states[step.edit_target].after(step)

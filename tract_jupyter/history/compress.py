@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 
 COMPRESSED_FROM: Final = "compressed_from"
 """The metadata of a summary that names the history and the commits that it stands for."""
-_GUESSED_SHARE: Final = 0.2  # a summary that nobody gave a length is expected to take a fifth of what it stands for
+_GUESSED_SHARE: Final = (
+    0.2  # a summary that nobody gave a length is expected to take a fifth of what it stands for
+)
 
 
 class Compressor:
@@ -58,9 +60,10 @@ class Compressor:
         """What `compress` would do, and its price. Writes nothing, and calls no summarizer."""
         past, selection = self._selected(wanted)
         texts = source.given(selection.groups)
+        known: Sequence[str | None] = texts or [None] * len(selection.groups)
         summaries = [
             self._message(group, text, source.target_tokens)
-            for group, text in zip(selection.groups, texts or [None] * len(selection.groups), strict=True)
+            for group, text in zip(selection.groups, known, strict=True)
         ]
         after = _replaced(past.context, selection, summaries)
         written = sum(summary.token_count - PER_MESSAGE for summary in summaries)

@@ -94,7 +94,9 @@ def _compacted(
     summary = draft(content, counter, metadata={"compressed_from": source})
     kept = {message.commit_hash for message in before} - set(names)
     gone = {
-        row.commit_hash for row in heritage.rows[:end] if row.operation == APPEND and row.commit_hash not in kept
+        row.commit_hash
+        for row in heritage.rows[:end]
+        if row.operation == APPEND and row.commit_hash not in kept
     }
     first = items.index(heritage.rows[place[names[0]]])
     return [
@@ -119,8 +121,12 @@ def _reordered(items: list[Item], first: list[str]) -> list[Item]:
     messages = {_name(item) or id(item): item for item in items if item.operation == APPEND}
     missing = [name for name in first if name not in messages]
     if missing:
-        raise SessionError(f"{missing[0][:8]} is no message any more after the steps before; leave it out of reorder")
-    order = dict.fromkeys([*first, *messages])
+        raise SessionError(
+            f"{missing[0][:8]} is no message any more after the steps before; leave it out of reorder"
+        )
+    order = list(dict.fromkeys([*first, *messages]))
+    if order == list(messages):
+        return items
     changes = [item for item in items if item.operation not in {APPEND, MERGE}]
     return [*(messages[key] for key in order), *changes]
 
@@ -130,7 +136,7 @@ def _from_first_change(heritage: Heritage, items: list[Item]) -> Curated:
     if items[: len(rows)] == rows:
         return Curated(rows[-1], [item for item in items[len(rows) :] if isinstance(item, Draft)])
     same = 0
-    while items[same] is rows[same] and rows[same].commit_hash not in heritage.merged:
+    while same < len(items) and items[same] is rows[same] and rows[same].commit_hash not in heritage.merged:
         same += 1
     rest = [Draft.of(item) if isinstance(item, Entry) else item for item in items[same:]]
     return Curated(rows[same - 1] if same else None, [item for item in rest if item.operation != MERGE])

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 _SHORTEST_PREFIX = 4
 _HOW: Final = (
-    "Decide with resolver='ours' or 'theirs', a dict from conflict.key to a Resolution, or a function that is given each "
-    "conflict and returns one"
+    "Decide with resolver='ours' or 'theirs', a dict from conflict.key to a Resolution, or a function that is given "
+    "each conflict and returns one"
 )
 
 
@@ -49,7 +49,8 @@ def decide(conflicts: Sequence[Conflict], resolver: Resolver | None, doing: str)
     if given_up:
         reason = decided[given_up[0].key].reason
         raise MergeConflictError(
-            f"{doing} was given up at {given_up[0]}{f' ({reason})' if reason else ''}; nothing was written", given_up
+            f"{doing} was given up at {given_up[0]}{f' ({reason})' if reason else ''}; nothing was written",
+            given_up,
         )
     still_open = [c for c in conflicts if c.is_blocking and c.key not in decided]
     if still_open:
@@ -103,7 +104,7 @@ def _is_named(conflict: Conflict, name: object) -> bool:
 def _resolution(answer: object) -> Resolution | None:
     if answer is None or isinstance(answer, Resolution):
         return answer
-    return Resolution(Action(answer))
+    return Resolution(Action(str(answer)))
 
 
 class Settling:
@@ -114,16 +115,24 @@ class Settling:
         self._rows = rows
         self._commits = commits
 
-    def drafts(self, findings: Iterable[Finding], decided: dict[str, Resolution]) -> list[Draft]:
-        """The edits and annotations to be put after the joined history; few, as the order gives most of it."""
+    def drafts(
+        self, findings: Iterable[Finding], decided: dict[str, Resolution], *, explicit: bool = False
+    ) -> list[Draft]:
+        """The edits and annotations to be put after the joined history; few, as the order gives most of it.
+
+        Args:
+            findings: what the two sides do not agree on.
+            decided: the decisions, by the conflict's key.
+            explicit: write a choice between two edits even where the order gives the same.
+        """
         drafts: list[Draft] = []
         for finding in findings:
             resolution = decided.get(finding.conflict.key) if finding.conflict else None
-            drafts += self._content(finding, resolution)
+            drafts += self._content(finding, resolution, explicit=explicit)
             drafts += self._priority(finding, resolution)
         return drafts
 
-    def _content(self, finding: Finding, resolution: Resolution | None) -> Iterator[Draft]:
+    def _content(self, finding: Finding, resolution: Resolution | None, *, explicit: bool) -> Iterator[Draft]:
         if resolution is not None and resolution.action is Action.SKIP:
             return
         if resolution is not None and resolution.replacement is not None:
@@ -133,20 +142,15 @@ class Settling:
         chosen = _chosen(finding, resolution)
         if chosen is not None and not chosen.is_skipped:
             wanted = chosen.winner
-        # a decision between two edits is written even where the order gives the same: a later merge must see it
-        is_decision = (
-            resolution is not None
-            and finding.conflict is not None
-            and finding.conflict.kind is ConflictKind.BOTH_EDIT
-        )
-        if is_decision or not _same_content(wanted, finding.in_order.winner):
+        is_choice = chosen is not None and _is(finding, ConflictKind.BOTH_EDIT)
+        if (explicit and is_choice) or not _same_content(wanted, finding.in_order.winner):
             yield self._copied(finding, wanted, resolution)
 
     def _priority(self, finding: Finding, resolution: Resolution | None) -> Iterator[Draft]:
         wanted, given = finding.wanted.priority, finding.wanted.given
         if resolution is not None and resolution.action is Action.SKIP:
             wanted = Priority.SKIP
-        elif resolution is not None and _is_skip_vs_edit(finding):
+        elif resolution is not None and _is(finding, ConflictKind.SKIP_VS_EDIT):
             side = _chosen(finding, resolution) or _editor(finding)
             wanted, given = side.priority, side.given
         if wanted is not finding.in_order.priority:
@@ -209,8 +213,8 @@ def _chosen(finding: Finding, resolution: Resolution | None) -> State | None:
     return finding.ours if resolution.action is Action.OURS else finding.theirs
 
 
-def _is_skip_vs_edit(finding: Finding) -> bool:
-    return finding.conflict is not None and finding.conflict.kind is ConflictKind.SKIP_VS_EDIT
+def _is(finding: Finding, kind: ConflictKind) -> bool:
+    return finding.conflict is not None and finding.conflict.kind is kind
 
 
 def _editor(finding: Finding) -> State:

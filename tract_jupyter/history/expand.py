@@ -75,11 +75,17 @@ class Expander:
                     f"the originals of {summary.commit_hash[:8]} are gone: gc with archive_retention_days removed them"
                 )
             entries = self._rows.lineage(connection, head, Entry).rows
-        return [
+        drafts = [
             restored(entry, entry.edit_target)
             for entry in entries
             if entry.commit_hash in commits or entry.edit_target in commits
         ]
+        if not drafts:
+            raise CompressionError(
+                f"the metadata of {summary.commit_hash[:8]} names no commits of the history {head[:8]}, so there is "
+                "nothing to expand"
+            )
+        return drafts
 
 
 def reference(metadata: dict[str, Any]) -> tuple[str, frozenset[str]] | None:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from tract_jupyter.engine.drafts import APPEND, MERGE
 from tract_jupyter.engine.timeline import Timeline
 from tract_jupyter.exceptions import CommitNotFoundError, SessionError
-from tract_jupyter.models.priority import Priority
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from tract_jupyter.models.commit import CommitInfo
     from tract_jupyter.models.context import Message
+    from tract_jupyter.models.priority import Priority
     from tract_jupyter.storage.commits import Lineage
     from tract_jupyter.storage.entry import Entry
 
@@ -88,7 +88,9 @@ class Heritage:
         """
         chosen = self._fitting(select) if callable(select) else self._named(select, resolve)
         if not chosen:
-            raise SessionError("nothing was selected, so the child would start with nothing; select some message")
+            raise SessionError(
+                "nothing was selected, so the child would start with nothing; select some message"
+            )
         return [row for row in self.everything() if (row.edit_target or row.commit_hash) in chosen]
 
     def _fitting(self, fits: Callable[[CommitInfo], object]) -> set[str]:

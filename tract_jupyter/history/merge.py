@@ -1,8 +1,8 @@
 """Merging another branch into the current one.
 
-The merge commit joins the histories and puts nothing into the context. What only one side changed is taken over; what both
-changed differently needs a decision, which is an edit or annotation right after the merge commit. Where both gave a
-message another priority, the merged branch's counts, as the last one. All of it is one write, undone at once.
+The merge commit joins the histories and puts nothing into the context. What only one side changed is taken over; what
+both changed differently needs a decision, which is an edit or annotation right after the merge commit. Where both gave
+a message another priority, the merged branch's counts, as the last one. All of it is one write, undone at once.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ class Merge:
         else:
             decided = decide(found.conflicts, resolver, f"merging {source!r} into {found.target!r}")
             found = replace(found, resolutions=decided)
-            drafts = self._settling.drafts(sides.compared.findings, decided)
+            # written out, so that a merge the other way round later sees what was chosen
+            drafts = self._settling.drafts(sides.compared.findings, decided, explicit=True)
             done = self._write(sides, found, (_merge_draft(sides, told, decided), *drafts), told)
         if delete_branch:
             self._refs.delete(source)
@@ -67,7 +68,9 @@ class Merge:
 
     def _look(self, source: str, strategy: str) -> Sides:
         if strategy not in STRATEGIES:
-            raise HistoryError(f"{strategy!r} is no strategy of a merge; use 'auto', or 'strict' where warnings block")
+            raise HistoryError(
+                f"{strategy!r} is no strategy of a merge; use 'auto', or 'strict' where warnings block"
+            )
         sides = self._sides.look(source, "merge", strict=strategy == "strict")
         if source == sides.here.branch:
             raise NothingToMergeError(f"{source!r} is the current branch; switch to the one to merge it into")
@@ -75,7 +78,9 @@ class Merge:
             raise NothingToMergeError(f"{sides.here.branch!r} has everything of {source!r} already")
         return sides
 
-    def _write(self, sides: Sides, found: MergeResult, drafts: tuple[Draft, ...], message: str) -> MergeResult:
+    def _write(
+        self, sides: Sides, found: MergeResult, drafts: tuple[Draft, ...], message: str
+    ) -> MergeResult:
         plan = Plan(
             branch=found.target,
             old=sides.here.commit_hash,

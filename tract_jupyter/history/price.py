@@ -38,8 +38,8 @@ class Rates:
     def __post_init__(self) -> None:
         if not 0 < self.cached_read <= 1:
             raise CompressionError(
-                f"cached_read is the price of a cached token as a part of that of an input token, above 0 and at most 1, "
-                f"such as {CACHED_READ}; got {self.cached_read!r}"
+                "cached_read is the price of a cached token as a part of that of an input token, above 0 and at "
+                f"most 1, such as {CACHED_READ}; got {self.cached_read!r}"
             )
         if not 0 <= self.output_price < float("inf"):
             raise CompressionError(

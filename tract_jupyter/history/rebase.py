@@ -1,8 +1,8 @@
 """Putting the own commits of the current branch onto the tip of another one.
 
 They are copied: edits and annotations of own commits point at the copies, tags, metadata and tools stay. The originals
-stay addressable, and `undo` goes back to them. What both sides changed differently needs a decision, as in a merge; what
-only both annotated has the own priority, as the last one.
+stay addressable, and `undo` goes back to them. What both sides changed differently needs a decision, as in a merge;
+what both only annotated has the own priority, as the last one.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ def _check_no_merges(sides: Sides) -> None:
     if merges:
         branch, onto = sides.names
         raise HistoryError(
-            f"{branch!r} has merges of its own ({', '.join(merges)}), which cannot be put in a line; nothing was changed. "
-            f"Merge {onto!r} instead, or bring single commits over with import_commits()"
+            f"{branch!r} has merges of its own ({', '.join(merges)}), which cannot be put in a line; nothing was "
+            f"changed. Merge {onto!r} instead, or bring single commits over with import_commits()"
         )
 
 

@@ -64,7 +64,7 @@ class SideBySide:
             BranchNotFoundError: there is no such branch.
             HistoryError: one of them has no commits, or they share none.
         """
-        here = self._refs.on_branch(doing)
+        here = self._here(name, doing)
         there = self._refs.at(name)
         if there.commit_hash is None:
             raise HistoryError(f"branch {name!r} has no commits yet: nothing to {doing}")
@@ -80,3 +80,12 @@ class SideBySide:
         with self._database.read() as connection:
             bases = merge_bases(connection, self._rows, common)
         return Sides(here, there, bases, compared)
+
+    def _here(self, name: str, doing: str) -> Position:
+        here = self._refs.position
+        if here.branch is not None and here.commit_hash is None:
+            raise HistoryError(
+                f"branch {here.branch!r} has no commits yet, so it has none in common with {name!r}; reset({name!r}) "
+                "makes it the same"
+            )
+        return self._refs.on_branch(doing)

@@ -1,9 +1,9 @@
 """Putting messages in the place of others in the middle of a history.
 
 What stands before the first change stays as it is, with its hashes, so that a provider's cache holds up to there. All
-that comes after it is placed anew, in the order of the context: what merges brought becomes plain commits, and the merges
-themselves, which say nothing, are left out. Edits and annotations follow the copies of what they change; those of
-messages that are gone go with them. Tags that were added later are added to the copies, too.
+that comes after it is placed anew, in the order of the context: what merges brought becomes plain commits, and the
+merges themselves, which say nothing, are left out. Edits and annotations follow the copies of what they change; those
+of messages that are gone go with them. Tags that were added later are added to the copies, too.
 """
 
 from __future__ import annotations
@@ -71,7 +71,12 @@ class Splicer:
         def also(connection: Connection, entries: list[Entry]) -> None:
             spliced = _spliced(pieces, entries)
             self._tags.copy(connection, spliced.copies)
-            data = {"branch": past.branch, "old": past.head, "new": spliced.head.commit_hash, **event(spliced)}
+            data = {
+                "branch": past.branch,
+                "old": past.head,
+                "new": spliced.head.commit_hash,
+                **event(spliced),
+            }
             self._events.append(connection, operation, "user", data)
             result.append(spliced)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ from tract_jupyter.models.priority import Priority
 from tract_jupyter.models.retention import Retention
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from tract_jupyter.models.compression import CompressGroup
     from tract_jupyter.protocols import Summarizer
@@ -70,7 +69,9 @@ class Source:
         if given is not None:
             return given
         if self.summarizer is None:
-            raise CompressionError("nothing to put in the place of the messages; give content, or a summarizer")
+            raise CompressionError(
+                "nothing to put in the place of the messages; give content, or a summarizer"
+            )
         return [
             _checked(self.summarizer(g.messages, g.criteria, self.instructions, self.target_tokens), g)
             for g in groups

@@ -21,9 +21,11 @@ _ONLY_ANTHROPIC = frozenset({"tool_use", "tool_result", "thinking", "redacted_th
 def read_messages(data: Sequence[Any] | Mapping[str, Any], shape: Shape = "auto") -> list[Entry]:
     """The entries of a list of messages, or of a request that has `messages` (and, of Anthropic's, `system`).
 
-    Args: data: what JSON gave. Of a request, the model, tools and parameters are not read. shape: whose it is.
-    `auto` takes it for Anthropic's if it has a `system` or blocks that only Anthropic knows; where it has neither,
-    both mean the same.
+    Args:
+        data: what JSON gave. Of a request, the model, tools and parameters are not read.
+        shape: whose it is. `auto` takes it for Anthropic's if it has a `system` or blocks that only Anthropic knows,
+            else for OpenAI's. Lists of nothing but text could be either's: OpenAI's parts are lines of one message,
+            Anthropic's blocks are messages of their own.
 
     Raises:
         ContentError: it has not this shape; the message that is wrong is named by its index, counted from 0.

@@ -2,8 +2,8 @@
 
 Two laws:
 
-* *notebook → entries → notebook* keeps the sources, types and ids of all cells, their tags and execution counts.
-  Outputs come back as the text that was read of them.
+* *notebook → entries → notebook* keeps the sources, types and ids of all cells, their tags and execution counts, of
+  a notebook that was made elsewhere. Outputs come back as the text that was read of them.
 * *entries → notebook → entries* is the identity, for entries without default parts (`entries.checked` removes them)
   and the same output limit. So a context that is written and read again gives the same messages.
 """

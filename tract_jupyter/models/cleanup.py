@@ -23,4 +23,5 @@ class GCResult:
 
     def __str__(self) -> str:
         verb = "would remove" if self.dry_run else "removed"
-        return f"{verb} {len(self.commits):,} commits ({self.tokens:,} tokens) and {self.blobs:,} contents ({self.bytes:,} bytes)"
+        commits = f"{len(self.commits):,} commits ({self.tokens:,} tokens)"
+        return f"{verb} {commits} and {self.blobs:,} contents ({self.bytes:,} bytes)"

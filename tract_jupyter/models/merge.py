@@ -112,7 +112,9 @@ class Resolution:
         """Check that there is a replacement where one is needed."""
         object.__setattr__(self, "action", Action(self.action))
         if (self.action is Action.REPLACE) != (self.replacement is not None):
-            raise HistoryError("a replacement goes with 'replace', and only with it; use Resolution.text('...')")
+            raise HistoryError(
+                "a replacement goes with 'replace', and only with it; use Resolution.text('...')"
+            )
 
     @classmethod
     def text(cls, text: str, reason: str = "") -> Resolution:

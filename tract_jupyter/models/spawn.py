@@ -38,7 +38,7 @@ class Inheritance(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SpawnInfo:
-    """A child and where it came from. `child_branch` is that of an agent that was deployed on the parent's own tract."""
+    """A child and where it came from. An agent that was deployed has the parent's tract, and `child_branch` of it."""
 
     parent_tract_id: str
     parent_commit_hash: str | None
@@ -124,20 +124,20 @@ class Curation:
         if (self.compact_before is None) != (self.summary is None):
             raise SessionError("compact_before and summary go together: say what is replaced, and by what")
 
-    @classmethod
-    def of(cls, given: Curation | Mapping[str, Any] | None) -> Curation:
+    @staticmethod
+    def of(given: Curation | Mapping[str, Any] | None) -> Curation:
         """A curation, from its dict if need be.
 
         Raises:
             SessionError: it has parts that there are not.
         """
-        if given is None or isinstance(given, cls):
-            return given or cls()
-        known = [field.name for field in fields(cls)]
+        if given is None or isinstance(given, Curation):
+            return given or Curation()
+        known = [field.name for field in fields(Curation)]
         unknown = [str(name) for name in given if name not in known]
         if unknown:
             raise SessionError(f"a curation has no {', '.join(unknown)}; it has {', '.join(known)}")
-        return cls(**given)
+        return Curation(**given)
 
 
 def agent_id(tract_id: str, branch: str | None) -> str:

@@ -56,7 +56,10 @@ class SpawnRows:
 
     def _own(self) -> tuple[ColumnElement[bool], ...]:
         columns = spawns.c
-        return (columns.child_tract_id == self.tract_id, columns.child_branch.is_not_distinct_from(self.branch))
+        return (
+            columns.child_tract_id == self.tract_id,
+            columns.child_branch.is_not_distinct_from(self.branch),
+        )
 
 
 def _found(connection: Connection, *where: ColumnElement[bool]) -> list[SpawnInfo]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import and_, func, select
 
@@ -102,8 +102,8 @@ class TractRows:
                 yield Entry._make(row)
 
 
-def _columns() -> list[object]:
-    return [commits.c[name] for name in Entry._fields[:-1]]
+def _columns() -> tuple[Any, ...]:
+    return tuple(commits.c[name] for name in Entry._fields[:-1])
 
 
 def _told(data_json: str) -> str:

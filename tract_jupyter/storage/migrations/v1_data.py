@@ -43,7 +43,7 @@ def convert(connection: Connection) -> None:
     Raises:
         StoreCorruptError: a history has a gap.
     """
-    for tract_id in connection.scalars(select(_REFS.c.tract_id).distinct()).all():
+    for tract_id in connection.scalars(select(_REFS.c.tract_id).distinct().order_by(_REFS.c.tract_id)).all():
         commits = _commits(connection, tract_id)
         first = min((commit.created_at for commit in commits.values()), default=now_text())
         row = {"tract_id": tract_id, "display_name": "", "created_at": first}
@@ -66,7 +66,7 @@ def _measure(connection: Connection, commits: Mapping[str, Commit]) -> None:
     ]
     if rows:
         found = _COMMITS.update().where(_COMMITS.c.commit_hash == bindparam("of"))
-        values = {"context_tokens": bindparam("tokens"), "context_messages": bindparam("messages")}
+        values: dict[str, Any] = {"context_tokens": bindparam("tokens"), "context_messages": bindparam("messages")}
         connection.execute(found.values(**values), rows)
 
 

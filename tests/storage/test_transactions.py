@@ -1,0 +1,337 @@
+"""Transactions: whole or not at all, nested, in threads, after forks, and nothing left behind."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import sqlite3
+import threading
+import traceback
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tract_jupyter.exceptions import StoreClosedError, StoreError
+from tract_jupyter.storage.database import Database
+
+
+@pytest.fixture
+def database(store_url):
+    """A database with a table of notes, on each kind in turn."""
+    with closing_database(store_url) as database:
+        with database.write() as connection:
+            connection.exec_driver_sql("CREATE TABLE notes (text VARCHAR(20))")
+        yield database
+
+
+@pytest.fixture(params=["file", "memory"])
+def sqlite_database(request, tmp_path):
+    """The same in a file and in memory."""
+    with closing_database(
+        f"sqlite:///{tmp_path}/notes.db" if request.param == "file" else "sqlite://"
+    ) as database:
+        with database.write() as connection:
+            connection.exec_driver_sql("CREATE TABLE notes (text VARCHAR(20))")
+        yield database
+
+
+def closing_database(url):
+    return closing(Database(url=url))
+
+
+def note(database, text):
+    with database.write() as connection:
+        connection.exec_driver_sql(f"INSERT INTO notes (text) VALUES ('{text}')")
+
+
+def notes(database):
+    with database.read() as connection:
+        return [row[0] for row in connection.exec_driver_sql("SELECT text FROM notes ORDER BY text")]
+
+
+# --- whole, nested
+
+
+def test_an_error_undoes_everything(database):
+    def fail():
+        with database.write():
+            note(database, "a")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert notes(database) == []
+
+
+def test_what_is_nested_is_part_of_the_whole(database):
+    with database.write() as outer:
+        note(database, "a")
+        with database.read() as inner:
+            assert inner is outer
+        assert notes(database) == ["a"]
+        with database.write() as inner:
+            assert inner is outer
+            note(database, "b")
+    assert notes(database) == ["a", "b"]
+
+
+def test_reads_nest_too(database):
+    with database.read() as outer, database.read() as inner:
+        assert inner is outer
+
+
+def test_the_error_of_a_nested_write_undoes_the_whole_even_if_it_is_caught(database):
+    def swallow():
+        with database.write():
+            note(database, "a")
+            try:
+                with database.write():
+                    note(database, "b")
+                    raise ZeroDivisionError("the reason")
+            except ZeroDivisionError:
+                pass
+            note(database, "c")
+
+    with pytest.raises(StoreError, match=r"nothing of it was written.*\(the reason\)") as caught:
+        swallow()
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+    assert notes(database) == []
+    note(database, "d")  # the next one is not concerned
+    assert notes(database) == ["d"]
+
+
+def test_the_error_of_a_nested_read_may_be_caught(database):
+    with database.write():
+        note(database, "a")
+        with pytest.raises(ZeroDivisionError), database.read():
+            raise ZeroDivisionError
+    assert notes(database) == ["a"]
+
+
+def test_no_write_begins_within_a_read(database):
+    with database.read(), pytest.raises(StoreError, match="a write cannot begin within a read"):
+        note(database, "a")
+    note(database, "a")
+    assert notes(database) == ["a"]
+
+
+def test_a_savepoint_within(database):
+    with database.write() as connection:
+        note(database, "a")
+        savepoint = connection.begin_nested()
+        connection.exec_driver_sql("INSERT INTO notes (text) VALUES ('b')")
+        savepoint.rollback()
+    assert notes(database) == ["a"]
+
+
+def test_a_transaction_whose_end_never_came_is_undone(database):
+    # as after an interrupt between the last line of a block and its end
+    transaction = database.write()
+    connection = transaction.__enter__()
+    connection.exec_driver_sql("INSERT INTO notes (text) VALUES ('a')")
+    del transaction
+    note(database, "b")
+    assert notes(database) == ["b"]
+
+
+# --- threads
+
+
+def in_threads(function, count=1):
+    raised = []
+
+    def run(number):
+        try:
+            function(number)
+        except BaseException as error:
+            raised.append(error)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if raised:
+        raise raised[0]
+
+
+def many(database):
+    def write(number):
+        for step in range(25):
+            with database.write() as connection:
+                note(database, f"{number} {step:02}")
+                assert connection.in_transaction()
+            notes(database)
+
+    in_threads(write, 4)
+    assert len(set(notes(database))) == 100
+
+
+def test_threads_share_a_database(database):
+    many(database)
+
+
+def test_threads_share_a_database_in_memory(sqlite_database):
+    many(sqlite_database)
+
+
+def test_a_thread_is_not_part_of_the_transaction_of_another(database):
+    with database.write():
+        note(database, "a")
+        in_threads(lambda _: assert_equal(notes(database), []))
+    assert notes(database) == ["a"]
+
+
+def assert_equal(one, other):
+    assert one == other
+
+
+# --- forks
+
+
+def forked(function):
+    """Run it in a child and tell how it went."""
+    reader, writer = multiprocessing.Pipe(duplex=False)
+    child = os.fork()
+    if child == 0:
+        try:
+            function()
+            writer.send("")
+        except BaseException:
+            writer.send(traceback.format_exc())
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    return reader.recv()
+
+
+def test_both_write_after_a_fork(database):
+    note(database, "before")
+    assert forked(lambda: [note(database, f"child {n}") for n in range(20)]) == ""
+    note(database, "parent")
+    assert len(notes(database)) == 22
+
+
+def test_a_child_keeps_what_its_parent_closes(database):
+    # SQLite's last connection empties and removes the WAL, which must not be the one that a child writes to
+    parent_closed, child_wrote = multiprocessing.Event(), multiprocessing.Event()
+    child = os.fork()
+    if child == 0:
+        note(database, "child")
+        child_wrote.set()
+        parent_closed.wait(30)
+        note(database, "after")
+        os._exit(0)
+    assert child_wrote.wait(30)
+    url = database._backend.engine.url.render_as_string(hide_password=False)
+    database.close()
+    parent_closed.set()
+    os.waitpid(child, 0)
+    with closing_database(url) as again:
+        assert notes(again) == ["after", "child"]
+
+
+def test_a_child_has_a_copy_of_what_is_in_memory():
+    with closing_database("sqlite://") as database:
+        with database.write() as connection:
+            connection.exec_driver_sql("CREATE TABLE notes (text VARCHAR(20))")
+        note(database, "a")
+
+        def go_on():
+            note(database, "b")
+            assert notes(database) == ["a", "b"]
+
+        assert forked(go_on) == ""
+        assert notes(database) == ["a"]
+
+
+def test_a_fork_within_a_transaction_leaves_it_to_the_parent(database):
+    def in_child():
+        with pytest.raises(StoreError, match="forked within a transaction"):
+            note(database, "child")
+        with pytest.raises(StoreError, match="forked within a transaction"):
+            transaction.__exit__(None, None, None)
+        database.close()
+
+    transaction = database.write()
+    transaction.__enter__()
+    note(database, "parent")
+    outcome = forked(in_child)
+    transaction.__exit__(None, None, None)
+    assert outcome == ""
+    assert notes(database) == ["parent"]
+
+
+def test_a_fork_while_another_thread_writes(database):
+    inside, go_on = threading.Event(), threading.Event()
+
+    def write(_):
+        with database.write():
+            note(database, "thread")
+            inside.set()
+            go_on.wait(30)
+
+    def fork():
+        inside.wait(30)
+        outcomes.append(forked(lambda: assert_equal(notes(database), [])))
+        go_on.set()
+
+    outcomes = []
+    other = threading.Thread(target=fork)
+    other.start()
+    in_threads(write)
+    other.join()
+    assert outcomes == [""]
+    assert notes(database) == ["thread"]
+
+
+# --- the end
+
+
+def open_files(folder):
+    targets = [link.readlink() for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
+    return [target for target in targets if folder in target.parents]
+
+
+def test_a_thread_that_ends_takes_its_connection_along(tmp_path):
+    database = Database(tmp_path / "x.db")
+    before = len(open_files(tmp_path))
+    in_threads(lambda _: database.read().__enter__(), 5)
+    gc.collect()
+    assert len(open_files(tmp_path)) <= before + 1  # SQLite keeps one for later
+    database.close()
+
+
+def test_closing_closes_the_connections_of_all_threads(tmp_path):
+    database = Database(tmp_path / "x.db")
+    ready, go_on = threading.Event(), threading.Event()
+
+    def use():
+        with database.read():
+            pass
+        ready.set()
+        go_on.wait(30)
+
+    thread = threading.Thread(target=use)
+    thread.start()
+    ready.wait(30)
+    assert open_files(tmp_path)
+    database.close()
+    assert open_files(tmp_path) == []
+    go_on.set()
+    thread.join()
+
+
+def test_closing_within_a_transaction_lets_it_end(tmp_path):
+    database = Database(tmp_path / "x.db")
+    with database.write() as connection:
+        connection.exec_driver_sql("CREATE TABLE kept (x int)")
+        database.close()
+    assert open_files(tmp_path) == []
+    with pytest.raises(StoreClosedError), database.read():
+        pass
+    with sqlite3.connect(tmp_path / "x.db") as connection:
+        assert connection.execute("SELECT count(*) FROM kept").fetchone() == (0,)
+    connection.close()

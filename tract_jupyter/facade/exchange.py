@@ -1,0 +1,100 @@
+"""Conversations and notebooks, in and out."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Literal
+
+from tract_jupyter.engine.drafts import APPEND
+from tract_jupyter.facade.reading import Reading
+from tract_jupyter.facade.writing import Writing
+from tract_jupyter.models.priority import Priority
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from nbformat import NotebookNode
+
+    from tract_jupyter.engine.timeline import Timeline
+    from tract_jupyter.models.commit import CommitInfo
+    from tract_jupyter.storage.entry import Step
+
+
+class Exchange(Writing, Reading):
+    """The part of `Tract` that exchanges contexts with other programs."""
+
+    def import_messages(
+        self,
+        data: Sequence[Any] | Mapping[str, Any],
+        *,
+        shape: Literal["auto", "openai", "anthropic"] = "auto",
+    ) -> list[CommitInfo]:
+        """Commit a conversation, all of it or nothing.
+
+        Args:
+            data: a list of messages in OpenAI's shape, or Anthropic's `system` and `messages`.
+            shape: whose it is.
+
+        Raises:
+            ContentError: a message is not of this shape; it is named by its index.
+        """
+        from tract_jupyter.interchange.chat import read_messages
+
+        return self._commit_all(read_messages(data, shape))
+
+    def export_messages(
+        self, *, shape: Literal["openai", "anthropic"] = "openai", at_commit: str | None = None
+    ) -> Any:
+        """The context as JSON data: OpenAI's list of messages, or Anthropic's `system` and `messages`."""
+        context = self.compile(at_commit=at_commit)
+        return context.to_anthropic() if shape == "anthropic" else context.to_openai()
+
+    def import_notebook(
+        self, source: Mapping[str, Any] | str | Path, *, output_limit: int = 4_000
+    ) -> list[CommitInfo]:
+        """Commit the cells of a notebook, all of them or none. Nothing of it is executed.
+
+        Args:
+            source: a path, or what nbformat or JSON gave.
+            output_limit: how many characters of a cell's outputs are kept.
+
+        Raises:
+            ContentError: it is no valid notebook.
+        """
+        from tract_jupyter.interchange.notebook import read_notebook
+
+        return self._commit_all(read_notebook(source, output_limit=output_limit))
+
+    def to_notebook(self, path: str | Path | None = None, *, at_commit: str | None = None) -> NotebookNode:
+        """The context as a notebook that a person can read; with `path`, written there too.
+
+        Reading it back gives the same messages.
+        """
+        import nbformat
+
+        from tract_jupyter.interchange.notebook import write_notebook
+
+        head = self._refs.position.commit_hash if at_commit is None else self._refs.resolve(at_commit)
+        with self._timelines.lock:
+            timeline = self._timelines.at(head)
+            entries = [_entry(timeline, step) for step in timeline.steps if _is_shown(timeline, step)]
+        notebook = write_notebook(entries)
+        if path is not None:
+            nbformat.write(notebook, path)
+        return notebook
+
+    def _commit_all(self, entries: Iterable[dict[str, Any]]) -> list[CommitInfo]:
+        with self.batch():
+            return [self.commit(**entry) for entry in entries]
+
+
+def _is_shown(timeline: Timeline, step: Step) -> bool:
+    return step.operation == APPEND and timeline.priority(step) is not Priority.SKIP
+
+
+def _entry(timeline: Timeline, step: Step) -> dict[str, Any]:
+    """What `commit` would take to say the same."""
+    winner = timeline.winners.get(step.commit_hash, step)
+    metadata = {**json.loads(step.metadata_json), **json.loads(winner.metadata_json)}
+    return {"content": json.loads(winner.payload), "metadata": metadata}

@@ -1,0 +1,148 @@
+"""Bringing histories together."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+from tract_jupyter.facade.parts import Parts
+from tract_jupyter.history.deciding import Settling
+from tract_jupyter.history.imports import Imports
+from tract_jupyter.history.merge import Merge
+from tract_jupyter.history.origins import Origins
+from tract_jupyter.history.rebase import Rebase
+from tract_jupyter.history.replay import Replay
+from tract_jupyter.history.sides import SideBySide
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tract_jupyter.models.merge import ImportResolver, ImportResult, MergeResult, RebaseResult, Resolver
+
+
+class Merging(Parts):
+    """The part of `Tract` that merges, rebases and imports."""
+
+    def merge(
+        self,
+        source: str,
+        *,
+        resolver: Resolver | None = None,
+        strategy: Literal["auto", "strict"] = "auto",
+        no_ff: bool = False,
+        delete_branch: bool = False,
+        message: str | None = None,
+    ) -> MergeResult:
+        """Merge another branch into the current one.
+
+        If the other branch only goes on from here, the branch just moves there. Otherwise a merge commit joins the two;
+        it adds nothing to the context but what the other branch has. What one side edited or annotated is taken over.
+        Conflicts are what both edited differently (`both_edit`) and what one side left out and the other edited
+        (`skip_vs_edit`). That one side edited a message while the other went on with the text before
+        (`edit_plus_append`) is told, and blocks with `strategy="strict"` only. Of two new priorities the other branch's
+        counts, and so do its tools.
+
+        Args:
+            source: the branch to merge.
+            resolver: decides conflicts: `"ours"` or `"theirs"` for all that block; a dict from the conflict's `key` (or
+                its target's hash) to a `Resolution` or `"ours"`, `"theirs"`, `"skip"`, `"abort"`; or a function of the
+                conflict that returns one, None to leave it open.
+            strategy: `auto`, or `strict` where warnings block too.
+            no_ff: make a merge commit even if the branch could just move.
+            delete_branch: delete the other branch afterwards.
+            message: one line for the log.
+
+        Raises:
+            MergeConflictError: something needs a decision; its `conflicts` list what. Nothing was written.
+            NothingToMergeError: everything is here already.
+            HistoryError: one of the two has no commits, or they share none.
+            BranchNotFoundError: there is no such branch.
+            DetachedHeadError: there is no current branch.
+            BranchMovedError: another process moved the branch meanwhile; nothing was written.
+            BudgetExceededError: the budget refuses it.
+        """
+        return self._merge.run(
+            source,
+            resolver=resolver,
+            strategy=strategy,
+            no_ff=no_ff,
+            delete_branch=delete_branch,
+            message=message,
+        )
+
+    def preview_merge(
+        self, source: str, *, strategy: Literal["auto", "strict"] = "auto", no_ff: bool = False
+    ) -> MergeResult:
+        """What `merge` would do, with the conflicts that it would need decided. Writes nothing."""
+        return self._merge.preview(source, strategy=strategy, no_ff=no_ff)
+
+    def rebase(self, target_branch: str, *, resolver: Resolver | None = None) -> RebaseResult:
+        """Put the own commits of the current branch onto the tip of another branch.
+
+        They are copied with their edits, annotations, tags, metadata and tools. The originals stay addressable:
+        `ORIG_HEAD` names the old tip, and `undo` goes back to it. Other branches do not change.
+
+        Args:
+            target_branch: the branch to go on from. If that has nothing new, nothing is done.
+            resolver: decides what both sides changed, as for `merge`; `"ours"` is the current branch.
+
+        Raises:
+            MergeConflictError: something needs a decision; nothing was written.
+            HistoryError: the own commits hold merges, or the two have no commit in common.
+            BranchNotFoundError: there is no such branch.
+            DetachedHeadError: there is no current branch.
+            BranchMovedError: another process moved the branch meanwhile; nothing was written.
+            BudgetExceededError: the budget refuses it.
+        """
+        return self._rebase.run(target_branch, resolver)
+
+    def import_commit(self, name: str, *, resolver: ImportResolver | None = None) -> ImportResult:
+        """Copy one commit from elsewhere to the tip of the current branch; see `import_commits`."""
+        return self._imports.run([name], resolver)
+
+    def import_commits(self, names: Sequence[str], *, resolver: ImportResolver | None = None) -> ImportResult:
+        """Copy commits from elsewhere to the tip of the current branch, in this order: all of them, or none.
+
+        A message comes as it was committed, with its tags, metadata and tools, and with the priority it has on the
+        branches that hold it. An edit or annotation acts on its target, which is here or among `names` before it, and
+        overrules earlier ones.
+
+        Args:
+            names: hashes, prefixes, or branches, which stand for their newest commit.
+            resolver: what to do with an edit or annotation whose target is not here: `"skip"` to leave it out,
+                `"append"` to make an edit a message of its own, or the name of a commit that is here to change instead;
+                or a function that is given an `ImportIssue` and returns one of these, or None to refuse.
+
+        Raises:
+            HistoryError: a commit is here already or is a merge, or the target of one is not here.
+            CommitNotFoundError: a name names nothing.
+            DetachedHeadError: there is no current branch.
+            BranchMovedError: another process moved the branch meanwhile; nothing was written.
+            BudgetExceededError: the budget refuses it.
+        """
+        return self._imports.run(names, resolver)
+
+    @cached_property
+    def _replay(self) -> Replay:
+        return Replay(self._database, self._rows, self._writer, self._tags, self._commits)
+
+    @cached_property
+    def _side_by_side(self) -> SideBySide:
+        return SideBySide(self._database, self._rows, self._refs, self._timelines)
+
+    @cached_property
+    def _settling(self) -> Settling:
+        return Settling(self._database, self._rows, self._commits)
+
+    @cached_property
+    def _merge(self) -> Merge:
+        return Merge(self._side_by_side, self._settling, self._replay, self._refs)
+
+    @cached_property
+    def _rebase(self) -> Rebase:
+        return Rebase(self._side_by_side, self._settling, self._replay)
+
+    @cached_property
+    def _imports(self) -> Imports:
+        origins = Origins(self._database, self._rows, self._ref_rows)
+        return Imports(self._refs, self._timelines, self._commits, origins, self._replay)

@@ -1,0 +1,190 @@
+"""Making a context smaller, and undoing that."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from tract_jupyter.facade.parts import Parts
+from tract_jupyter.history.compress import Compressor
+from tract_jupyter.history.compress_plan import Range
+from tract_jupyter.history.expand import Expander
+from tract_jupyter.history.gc import GarbageCollector, Retain
+from tract_jupyter.history.price import CACHED_READ, OUTPUT_PRICE, Rates
+from tract_jupyter.history.splice import Splicer
+from tract_jupyter.history.summaries import Source
+from tract_jupyter.history.tool_turns import ToolTurns
+from tract_jupyter.storage.reach import Reach
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from tract_jupyter.models.cleanup import GCResult
+    from tract_jupyter.models.commit import CommitInfo
+    from tract_jupyter.models.compression import CompressPlan, CompressResult, ExpandResult
+    from tract_jupyter.models.tool_turn import ToolDropResult, ToolTurn
+    from tract_jupyter.protocols import Summarizer
+
+
+class Surgery(Parts):
+    """The part of `Tract` that compresses, expands and cleans up."""
+
+    def compress(
+        self,
+        *,
+        commits: Iterable[str] | None = None,
+        from_commit: str | None = None,
+        to_commit: str | None = None,
+        content: str | Sequence[str] | None = None,
+        summarizer: Summarizer | None = None,
+        preserve: Iterable[str] = (),
+        target_tokens: int | None = None,
+        instructions: str | None = None,
+        message: str | None = None,
+    ) -> CompressResult:
+        """Put summaries in the places of messages of the current branch, anywhere in the context.
+
+        What is pinned or preserved stays word for word in its place, with its priority, tags and edits; each run of
+        other messages becomes one message of the assistant. Skipped messages in a run go with it. What stands before
+        the first summary keeps its hashes; what comes after it is placed anew, merges as plain commits. The originals
+        stay addressable: `expand` brings them back, and `undo` takes the whole compression back. The summary of an
+        important message is important itself, and must keep the same.
+
+        Args:
+            commits: what to compress, each by hash, prefix or branch; they need not be next to each other.
+            from_commit: instead, the first of a range; the beginning if left out.
+            to_commit: the last of it; HEAD if left out.
+            content: the summary, or a list with one for each run of messages.
+            summarizer: writes them instead; called for each run.
+            preserve: commits that stay although nobody pinned them.
+            target_tokens: how long each summary should be; for the summarizer.
+            instructions: what to look after; for the summarizer.
+            message: a line for the log, instead of the beginning of the summary.
+
+        Raises:
+            CompressionError: there is nothing to compress, or a summary is missing, empty or lacks what must be kept.
+            CommitNotFoundError: there is no such commit.
+            DetachedHeadError: there is no current branch.
+            BranchMovedError: somebody else moved the branch meanwhile. In each case nothing was changed.
+        """
+        wanted = Range(commits, from_commit, to_commit, preserve)
+        return self._compressor.compress(
+            wanted, Source(content, summarizer, target_tokens, instructions), message
+        )
+
+    def preview_compress(
+        self,
+        *,
+        commits: Iterable[str] | None = None,
+        from_commit: str | None = None,
+        to_commit: str | None = None,
+        content: str | Sequence[str] | None = None,
+        preserve: Iterable[str] = (),
+        target_tokens: int | None = None,
+        cached_read: float = CACHED_READ,
+        output_price: float = OUTPUT_PRICE,
+    ) -> CompressPlan:
+        """What `compress` would do and cost; `print` it. Writes nothing and calls no summarizer.
+
+        Without `content` the summaries are taken to be as long as `target_tokens`, or a fifth of what they stand for.
+
+        Args:
+            commits: as for `compress`, like the five after it.
+            from_commit: the first of a range.
+            to_commit: the last of it.
+            content: the summaries, if they are known.
+            preserve: what stays.
+            target_tokens: how long each summary would be.
+            cached_read: the price of a token that a provider has cached, as a part of that of an input token: 0.1 with
+                Anthropic (https://docs.anthropic.com/en/docs/build-with-claude/prompt-caching).
+            output_price: the price of a token that a summarizer writes, as a multiple of that of an input token.
+
+        Raises:
+            CompressionError: as for `compress`.
+            CommitNotFoundError: there is no such commit.
+        """
+        wanted = Range(commits, from_commit, to_commit, preserve)
+        source = Source(content, target_tokens=target_tokens)
+        return self._compressor.preview(wanted, source, Rates(cached_read, output_price))
+
+    def expand(self, summary_commit: str) -> ExpandResult:
+        """Put the originals back in the place of a summary that `compress` made, also after more commits.
+
+        They come as they were then, with their edits, priorities and tags; edits of the summary are dropped with it.
+
+        Raises:
+            CompressionError: it is no summary of this branch, or `gc` removed its originals.
+        """
+        return self._expander.expand(summary_commit)
+
+    def gc(
+        self,
+        *,
+        orphan_retention_days: float = 7,
+        archive_retention_days: float | None = None,
+        dry_run: bool = False,
+    ) -> GCResult:
+        """Remove commits of this tract that nothing leads to, and contents that nobody uses.
+
+        Kept is what a branch, HEAD, a waiting pending, a compile record or another tract leads to. What was removed can
+        no longer be brought back by `undo` or `expand`, which say so.
+
+        Args:
+            orphan_retention_days: keep what is younger, and what branches and HEAD were at since then, so that `undo`
+                finds it. In days.
+            archive_retention_days: remove originals of summaries if they ended longer ago; None keeps them. In days.
+            dry_run: only say what would be removed.
+
+        Raises:
+            HistoryError: these are no numbers of days.
+        """
+        retain = Retain(orphan_retention_days, archive_retention_days)
+        return self._garbage_collector.run(retain, dry_run=dry_run)
+
+    def find_tool_calls(self, name: str | None = None) -> list[CommitInfo]:
+        """All messages of the current branch that call tools, or the tool `name`, oldest first; skipped ones too."""
+        return self._tool_turns.calls(name)
+
+    def find_tool_results(self, name: str | None = None, after: str | None = None) -> list[CommitInfo]:
+        """All answers of tools, or of the tool `name`, on the current branch, oldest first; those after a commit.
+
+        Raises:
+            HistoryError: `after` is not in the history of the branch.
+        """
+        return self._tool_turns.results(name, after)
+
+    def find_tool_turns(self, name: str | None = None) -> list[ToolTurn]:
+        """All messages that call tools, or the tool `name`, each with its answers, oldest first."""
+        return self._tool_turns.turns(name)
+
+    def drop_failed_tool_turns(self, name: str | None = None) -> ToolDropResult:
+        """Skip every turn, or every one with the tool `name`, of which an answer is an error; `undo` takes it back.
+
+        A turn with a pinned message stays.
+        """
+        return self._tool_turns.drop_failed(name)
+
+    @cached_property
+    def _splicer(self) -> Splicer:
+        return Splicer(self._writer, self._tags, self._events)
+
+    @cached_property
+    def _compressor(self) -> Compressor:
+        return Compressor(
+            self._database, self._rows, self._refs, self._timelines, self._splicer, self._commits.counter
+        )
+
+    @cached_property
+    def _expander(self) -> Expander:
+        return Expander(self._database, self._rows, self._refs, self._timelines, self._splicer)
+
+    @cached_property
+    def _garbage_collector(self) -> GarbageCollector:
+        return GarbageCollector(
+            self._database, self._rows, Reach(self.tract_id), self._events, self._timelines, self._writer,
+            self._toolsets,
+        )  # fmt: skip
+
+    @cached_property
+    def _tool_turns(self) -> ToolTurns:
+        return ToolTurns(self._database, self._rows, self._refs, self._timelines, self._writer)

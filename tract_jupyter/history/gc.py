@@ -1,0 +1,189 @@
+"""Garbage collection: commits that nothing leads to are removed, with the contents that nobody else uses.
+
+What is kept: all that a branch, HEAD, a recent move of them, a pending that waits, a compile record or another tract
+leads to; the originals of summaries that are kept; and of everything kept its parents and what it edits.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from tract_jupyter.exceptions import HistoryError
+from tract_jupyter.history.compress import COMPRESSED_FROM
+from tract_jupyter.history.expand import reference
+from tract_jupyter.models.cleanup import GCResult
+from tract_jupyter.storage.clock import to_text
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from tract_jupyter.engine.timelines import Timelines
+    from tract_jupyter.engine.toolsets import Toolsets
+    from tract_jupyter.engine.writer import Writer
+    from tract_jupyter.storage.commits import CommitRows
+    from tract_jupyter.storage.database import Database
+    from tract_jupyter.storage.events import EventRows
+    from tract_jupyter.storage.reach import Node, Reach
+
+
+@dataclass(frozen=True, slots=True)
+class Retain:
+    """How long what nothing leads to is kept, in days.
+
+    Raises:
+        HistoryError: these are no numbers of days.
+    """
+
+    orphans: float = 7
+    archives: float | None = None
+    """Of the originals of summaries; None keeps them."""
+
+    def __post_init__(self) -> None:
+        for name, days in (
+            ("orphan_retention_days", self.orphans),
+            ("archive_retention_days", self.archives),
+        ):
+            if days is None and name.startswith("archive"):
+                continue
+            if isinstance(days, bool) or not isinstance(days, int | float) or not days >= 0:
+                raise HistoryError(f"{name} is a number of days, 0 or more; got {days!r}")
+
+
+class _Garbage:
+    """What can go, found in one transaction."""
+
+    def __init__(self, connection: Connection, reach: Reach, retain: Retain, offered: str | None) -> None:
+        self._connection = connection
+        self._reach = reach
+        now = _now()
+        self._since = _before(now, retain.orphans)
+        self._archives_since = None if retain.archives is None else _before(now, retain.archives)
+        self._nodes = reach.nodes(connection)
+        self._parents = reach.merge_parents(connection)
+        kept = self._kept()
+        self.commits = tuple(name for name in self._nodes if name not in kept)
+        self.blobs = self._unused([self._nodes[name] for name in kept], offered)
+        self.moves = reach.stale_moves(connection, frozenset(self.commits))
+        self.bytes = reach.size(connection, self.blobs)
+        self.tokens = sum(self._nodes[name].token_count for name in self.commits)
+
+    def _kept(self) -> set[str]:
+        waiting = [name for name in self._reach.roots(self._connection, self._since) if name in self._nodes]
+        own = self._reach.tract_id
+        waiting += [
+            n.commit_hash for n in self._nodes.values() if n.tract_id != own or n.created_at >= self._since
+        ]
+        kept: set[str] = set()
+        while waiting:
+            name = waiting.pop()
+            if name not in kept:
+                kept.add(name)
+                waiting += self._next(self._nodes[name])
+        return kept
+
+    def _next(self, node: Node) -> list[str]:
+        """What a commit needs: parents, what it changes, and the history that it is a summary of."""
+        named = [
+            node.parent_hash,
+            node.edit_target,
+            *self._parents.get(node.commit_hash, ()),
+            self._archive(node),
+        ]
+        return [name for name in named if name is not None and name in self._nodes]
+
+    def _archive(self, node: Node) -> str | None:
+        named = COMPRESSED_FROM in node.metadata_json  # most are not, and pay nothing
+        found = reference(json.loads(node.metadata_json)) if named else None
+        head = self._nodes.get(found[0]) if found else None
+        if head is None:
+            return None
+        old = self._archives_since is not None and head.created_at < self._archives_since
+        return None if old else head.commit_hash
+
+    def _unused(self, kept: list[Node], offered: str | None) -> set[str]:
+        """The contents and tools of what goes, less those of what stays."""
+        gone = [self._nodes[name] for name in self.commits]
+        tools = {node.tools_hash for node in kept if node.tools_hash} | ({offered} if offered else set())
+        old_tools = {node.tools_hash for node in gone if node.tools_hash} - tools
+        used = {node.content_hash for node in kept} | tools | self._schemas(tools)
+        return ({node.content_hash for node in gone} | old_tools | self._schemas(old_tools)) - used
+
+    def _schemas(self, tools: set[str]) -> set[str]:
+        """The tool schemas that lists of tools name."""
+        lists = self._reach.blobs(self._connection, tools).values()
+        return {name for payload in lists for name in json.loads(payload)["tools"]}
+
+
+class GarbageCollector:
+    """Cleans one tract of a store up."""
+
+    def __init__(
+        self,
+        database: Database,
+        rows: CommitRows,
+        reach: Reach,
+        events: EventRows,
+        timelines: Timelines,
+        writer: Writer,
+        toolsets: Toolsets,
+    ) -> None:
+        self._database = database
+        self._rows = rows
+        self._reach = reach
+        self._events = events
+        self._timelines = timelines
+        self._writer = writer
+        self._toolsets = toolsets
+
+    def run(self, retain: Retain, *, dry_run: bool = False) -> GCResult:
+        """Remove what nothing leads to, in one transaction."""
+        offered = self._toolsets.for_commit(None)
+        if dry_run:
+            with self._database.read() as connection:
+                return _result(_Garbage(connection, self._reach, retain, offered), dry_run=True)
+        with self._database.write() as connection:
+            garbage = _Garbage(connection, self._reach, retain, offered)
+            if garbage.commits:
+                self._remove(connection, garbage)
+        if garbage.commits:
+            self._timelines.forget()
+            self._writer.look_again()
+        return _result(garbage, dry_run=False)
+
+    def _remove(self, connection: Connection, garbage: _Garbage) -> None:
+        self._reach.remove_moves(connection, garbage.moves)
+        self._reach.remove_tags(connection, garbage.commits)
+        self._rows.remove(connection, garbage.commits)
+        self._reach.remove_blobs(connection, garbage.blobs)
+        data = {
+            "commits": len(garbage.commits),
+            "blobs": len(garbage.blobs),
+            "bytes": garbage.bytes,
+            "tokens": garbage.tokens,
+        }
+        self._events.append(connection, "gc", "user", data)
+
+
+def _result(garbage: _Garbage, *, dry_run: bool) -> GCResult:
+    return GCResult(
+        commits=garbage.commits,
+        blobs=len(garbage.blobs),
+        bytes=garbage.bytes,
+        tokens=garbage.tokens,
+        reflog_entries=len(garbage.moves),
+        dry_run=dry_run,
+    )
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _before(now: datetime, days: float) -> str:
+    try:
+        return to_text(now - timedelta(days=days))
+    except OverflowError:  # before there was time: all is younger
+        return ""

@@ -1,0 +1,235 @@
+"""Parents and children: what a tract gives to a child, how a child takes it, and agents on branches.
+
+A spawned child has a tract of its own. Commits are hashed with their tract, so what it inherits has other hashes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tract_jupyter.engine.drafts import Draft, draft
+from tract_jupyter.engine.refs import DEFAULT_BRANCH, check_name
+from tract_jupyter.engine.writer import Plan
+from tract_jupyter.exceptions import BranchExistsError, SessionError
+from tract_jupyter.history.curation import curated
+from tract_jupyter.history.heritage import Heritage
+from tract_jupyter.history.snapshot import snapshot
+from tract_jupyter.models.spawn import Inheritance, agent_id
+from tract_jupyter.storage.entry import Entry
+from tract_jupyter.storage.events import EventRows
+from tract_jupyter.storage.refs import AGENT_HEAD, Position, RefRows
+from tract_jupyter.storage.spawns import SpawnRows
+from tract_jupyter.storage.tags import TagRows
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sqlalchemy import Connection
+
+    from tract_jupyter.engine.refs import Refs
+    from tract_jupyter.engine.writer import Writer
+    from tract_jupyter.history.heritage import Selection
+    from tract_jupyter.models.spawn import Curation, SpawnInfo
+    from tract_jupyter.protocols import TokenCounter
+    from tract_jupyter.storage.commits import CommitRows
+    from tract_jupyter.storage.database import Database
+
+
+@dataclass(frozen=True, slots=True)
+class Bequest:
+    """What a child is given: drafts for its tract, and the tags that were added to their sources."""
+
+    parent_id: str
+    head: str
+    inheritance: Inheritance
+    drafts: Sequence[Draft]
+    tags: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    descriptions: Mapping[str, str] = field(default_factory=dict)
+
+
+class Family:
+    """The parents and children of one tract, or of an agent on one of its branches."""
+
+    def __init__(
+        self,
+        database: Database,
+        rows: CommitRows,
+        refs: Refs,
+        ref_rows: RefRows,
+        writer: Writer,
+        counter: TokenCounter,
+    ) -> None:
+        self._database = database
+        self._rows = rows
+        self._refs = refs
+        self._ref_rows = ref_rows
+        self._writer = writer
+        self._counter = counter
+        head_name = ref_rows.head_name
+        self.tract_id = rows.tract_id
+        self.branch = head_name.removeprefix(AGENT_HEAD) if head_name.startswith(AGENT_HEAD) else None
+        """The branch that this agent was deployed on; None for a tract."""
+        self._tag_rows = TagRows(self.tract_id)
+        self._spawns = SpawnRows(self.tract_id, self.branch)
+
+    @property
+    def agent_id(self) -> str:
+        """What `Session.get_tract` takes."""
+        return agent_id(self.tract_id, self.branch)
+
+    def parent(self) -> SpawnInfo | None:
+        """Where this one came from."""
+        with self._database.read() as connection:
+            return self._spawns.parent(connection)
+
+    def children(self) -> list[SpawnInfo]:
+        """Who came from this tract, oldest first."""
+        with self._database.read() as connection:
+            return self._spawns.children(connection)
+
+    def heritage(self, doing: str) -> Heritage:
+        """All that HEAD stands for.
+
+        Raises:
+            SessionError: it has no commits.
+        """
+        with self._database.read() as connection:
+            head = self._ref_rows.position(connection).commit_hash
+            if head is None:
+                raise SessionError(f"{self.agent_id} has no commits yet: nothing to {doing}")
+            lineage = self._rows.lineage(connection, head, Entry)
+            return Heritage(lineage, self._added_tags(connection))
+
+    def bequest(
+        self, inheritance: Inheritance, select: Selection | None = None, max_tokens: int | None = None
+    ) -> Bequest:
+        """What a child is given. Writes nothing.
+
+        Raises:
+            SessionError: there is nothing to give, or an option does not go with the inheritance.
+        """
+        _check_options(inheritance, select, max_tokens)
+        heritage = self.heritage("inherit")
+        if inheritance is Inheritance.HEAD_SNAPSHOT:
+            drafts = [self._snapshot(heritage, max_tokens)]
+        elif select is not None:
+            drafts = [Draft.of(row) for row in heritage.selected(select, self._refs.resolve)]
+        else:
+            drafts = [Draft.of(row) for row in heritage.everything()]
+        with self._database.read() as connection:
+            descriptions = self._tag_rows.descriptions(connection)
+        return Bequest(
+            self.tract_id, heritage.head.commit_hash, inheritance, drafts, heritage.added, descriptions
+        )
+
+    def inherit(self, bequest: Bequest, purpose: str) -> None:
+        """Take what a parent gives, into a tract that is empty: one operation, which `undo` takes back."""
+        source = f"{bequest.inheritance.value} of {bequest.parent_id[:8]}"
+        start = Position(DEFAULT_BRANCH, None)
+        plan = Plan(DEFAULT_BRANCH, None, start, bequest.drafts, "spawn", source)
+        with self._database.write() as connection:
+            self._write(connection, plan, bequest.tags)
+            if bequest.inheritance is not Inheritance.HEAD_SNAPSHOT:
+                for tag, description in bequest.descriptions.items():
+                    self._tag_rows.describe(connection, tag, description)
+            self._spawns.add(connection, bequest.parent_id, bequest.head, purpose, bequest.inheritance)
+            data = {"child": self.tract_id, "purpose": purpose, "inheritance": bequest.inheritance.value}
+            EventRows(bequest.parent_id).append(connection, "spawn", "user", data)
+
+    def branch_off(self, name: str, purpose: str) -> str:
+        """Make a branch at HEAD with a HEAD of its own, for an agent; return the name of that HEAD.
+
+        Raises:
+            InvalidBranchNameError: git would refuse the name.
+            BranchExistsError: there is such a branch.
+            SessionError: there are no commits yet.
+        """
+        check_name(name)
+        agent = RefRows(self.tract_id, AGENT_HEAD + name)
+        with self._database.write() as connection:
+            head = self._ref_rows.position(connection).commit_hash
+            if head is None:
+                raise SessionError(f"{self.agent_id} has no commits yet: nothing to deploy an agent on")
+            if agent.exists(connection, name) or agent.was_made(connection):
+                raise BranchExistsError(
+                    f"there is a branch {name!r}, or an agent of that branch, already; choose another name, or "
+                    f"get_tract({agent_id(self.tract_id, name)!r}) if the agent is meant"
+                )
+            agent.create(connection, name, head)
+            agent.point_head(connection, name)
+            SpawnRows(self.tract_id, name).add(connection, self.tract_id, head, purpose, Inheritance.BRANCH)
+            self.note("deploy", {"branch": name, "purpose": purpose, "head": head})
+        return agent.head_name
+
+    def curate(self, curation: Curation) -> None:
+        """Make the current branch smaller; one operation, which `undo` takes back.
+
+        Raises:
+            SessionError: a step cannot be done; nothing was changed.
+        """
+        heritage = self.heritage("curate")
+        base, drafts = curated(heritage, curation, self._refs.resolve, self._counter)
+        if not drafts:
+            return
+        here = self._refs.on_branch("curate")
+        start = Position(here.branch, None) if base is None else _position(here.branch, base)
+        plan = Plan(
+            here.branch or "", here.commit_hash, start, drafts, "curate", "", {"commits": len(drafts)}
+        )
+        with self._database.write() as connection:
+            self._write(connection, plan, heritage.added)
+
+    def note(self, event_type: str, data: dict[str, Any]) -> None:
+        """Record that something happened."""
+        with self._database.write() as connection:
+            EventRows(self.tract_id).append(connection, event_type, "user", data)
+
+    def _snapshot(self, heritage: Heritage, max_tokens: int | None) -> Draft:
+        messages = heritage.messages
+        if not messages:
+            raise SessionError(f"the context of {self.agent_id} is empty: nothing to inherit")
+        head = heritage.head.commit_hash
+        title = f"# What was said before, in {self.agent_id} up to {head[:8]}"
+        text, left_out = snapshot(messages, title, self._counter, max_tokens)
+        source = {"tract_id": self.tract_id, "head": head, "left_out": left_out}
+        content = {"content_type": "instruction", "text": text}
+        return draft(content, self._counter, metadata={"inherited_from": source})
+
+    def _write(self, connection: Connection, plan: Plan, tags: Mapping[str, Sequence[str]]) -> None:
+        """Carry a plan out, and give copies the tags that were added to their sources."""
+        entries = self._writer.write(plan)
+        for placed, entry in zip(plan.drafts, entries, strict=True):
+            for tag in tags.get(placed.source or "", ()):
+                self._tag_rows.add(connection, entry.commit_hash, tag)
+
+    def _added_tags(self, connection: Connection) -> dict[str, tuple[str, ...]]:
+        found: dict[str, tuple[str, ...]] = {}
+        for commit_hash, tag in self._tag_rows.all(connection):
+            found[commit_hash] = (*found.get(commit_hash, ()), tag)
+        return found
+
+
+def _check_options(inheritance: Inheritance, select: Selection | None, max_tokens: int | None) -> None:
+    if inheritance is Inheritance.BRANCH:
+        raise SessionError("a spawned child has a tract of its own; deploy makes an agent on a branch")
+    if (select is not None) != (inheritance is Inheritance.SELECTIVE):
+        raise SessionError(
+            "inheritance='selective' and select go together: say which messages the child gets"
+        )
+    if max_tokens is not None and inheritance is not Inheritance.HEAD_SNAPSHOT:
+        raise SessionError("max_tokens goes with inheritance='head_snapshot', which is one text")
+    if max_tokens is not None and (type(max_tokens) is not int or max_tokens < 1):
+        raise SessionError(f"max_tokens is a positive number of tokens, not {max_tokens!r}")
+
+
+def _position(branch: str | None, entry: Entry) -> Position:
+    return Position(
+        branch,
+        entry.commit_hash,
+        entry.generation,
+        entry.context_tokens,
+        entry.context_messages,
+        entry.token_counter,
+        entry.tools_hash,
+    )
