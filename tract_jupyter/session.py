@@ -195,7 +195,8 @@ class Session:
         """Make a tract for a child, which starts with what it inherits. The parent stays as it is.
 
         A clone has every message with its edits, annotations and tags, in the order of the context: merges are
-        flattened, as what they brought stands in their place. A snapshot is one instruction.
+        flattened, as what they brought stands in their place. A snapshot is one instruction. The tools in effect at the
+        parent's HEAD stay in effect.
 
         Args:
             parent: a tract of this session, or an agent.

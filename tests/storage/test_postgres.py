@@ -9,6 +9,7 @@ import threading
 import psycopg
 import pytest
 
+from tract_jupyter import Tract
 from tract_jupyter.exceptions import StoreCorruptError, StoreError, StoreLockedError, StoreReadOnlyError
 from tract_jupyter.storage.database import Database
 
@@ -46,6 +47,13 @@ def test_a_plain_address_takes_our_driver(url):
     assert database.dialect == "postgresql"
     assert database.location.startswith("postgresql://tract@/")
     database.close()
+
+
+def test_the_location_does_not_show_a_password(url):
+    with Tract.open(url=url.replace("tract@", "tract:hunter2@")) as tract:
+        assert tract.location == tract.status().location
+        assert "tract:***@" in tract.location
+        assert "hunter2" not in repr(tract)
 
 
 def test_a_new_database_becomes_a_store_once(url):

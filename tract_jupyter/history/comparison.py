@@ -18,7 +18,7 @@ from tract_jupyter.models.priority import Priority
 from tract_jupyter.models.rendering import default_priority
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from tract_jupyter.engine.timeline import Timeline
     from tract_jupyter.storage.entry import Step
@@ -62,6 +62,17 @@ class Finding:
     conflict: Conflict | None
 
 
+class _View(NamedTuple):
+    """A message that both sides have, as each sees it. The bases differ where earlier merges had other orders."""
+
+    target: Step
+    ours_base: State
+    theirs_base: State
+    ours: State
+    theirs: State
+    in_order: State
+
+
 class Comparison:
     """Two histories, side by side. Made under the lock of the timelines; keeps none of them.
 
@@ -84,45 +95,47 @@ class Comparison:
             tuple(step.commit_hash for step in new if step.operation == APPEND)
             for new in (self.ours, self.theirs)
         )
-        self.findings = [self._finding(*states) for states in self._disagreements(ours, theirs)]
+        self.findings = [self._finding(view) for view in self._disagreements(ours, theirs)]
 
     @property
     def conflicts(self) -> tuple[Conflict, ...]:
         """The collisions, in the order of the context."""
         return tuple(finding.conflict for finding in self.findings if finding.conflict is not None)
 
-    def _disagreements(
-        self, ours: Timeline, theirs: Timeline
-    ) -> Iterable[tuple[Step, State, State, State, State]]:
-        """(message, base, ours, theirs, what the order gives) of each message that the sides do not agree on."""
+    def _disagreements(self, ours: Timeline, theirs: Timeline) -> Iterator[_View]:
         changed = {step.edit_target for step in chain(ours.steps, theirs.steps) if step.edit_target}
         messages = [ours.steps[ours.place[name]] for name in changed if name in self.common]
         messages.sort(key=lambda step: ours.place[step.commit_hash])
-        base = _states(messages, (step for step in ours.steps if step.commit_hash in self.common))
+        bases = [
+            _states(messages, (step for step in side.steps if step.commit_hash in self.common))
+            for side in (ours, theirs)
+        ]
         one, other = _states(messages, ours.steps), _states(messages, theirs.steps)
         first, last = (other, self.ours) if self._ours_last else (one, self.theirs)
         ordered = _states(messages, last, first)
         for message in messages:
-            name = message.commit_hash
-            if not _agree(one[name], other[name]) or not _agree(one[name], ordered[name]):
-                yield message, base[name], one[name], other[name], ordered[name]
+            states = (side[message.commit_hash] for side in (*bases, one, other, ordered))
+            view = _View(message, *states)
+            if not _agree(view.ours, view.theirs) or not _agree(view.ours, view.in_order):
+                yield view
 
-    def _finding(self, target: Step, base: State, ours: State, theirs: State, in_order: State) -> Finding:
+    def _finding(self, view: _View) -> Finding:
         wanted = State(
-            self._wanted_content(base, ours, theirs) or in_order.winner, self._wanted_priority(ours, theirs)
+            self._wanted_content(view) or view.in_order.winner, self._wanted_priority(view.ours, view.theirs)
         )
-        kind = self._kind(base, ours, theirs, wanted)
-        conflict = None if kind is None else self._conflict(kind, target, base, ours, theirs)
-        return Finding(target, ours, theirs, in_order, wanted, conflict)
+        kind = self._kind(view, wanted)
+        conflict = None if kind is None else self._conflict(kind, view)
+        return Finding(view.target, view.ours, view.theirs, view.in_order, wanted, conflict)
 
-    def _wanted_content(self, base: State, ours: State, theirs: State) -> Step | None:
-        """The content that one side changed; None if both did, or neither and they differ nonetheless."""
-        if _same(ours.winner, theirs.winner):
-            return ours.winner if self._ours_last else theirs.winner
-        ours_edits, theirs_edits = self._edits(base, ours), self._edits(base, theirs)
-        if ours_edits == theirs_edits:
+    def _wanted_content(self, view: _View) -> Step | None:
+        """The content that one side changed; None if both did, or if it cannot be told."""
+        ours, theirs = view.ours.winner, view.theirs.winner
+        if _same(ours, theirs):
+            return ours if self._ours_last else theirs
+        ours_edits, theirs_edits = self._edits(view)
+        if ours_edits == theirs_edits or not _same(view.ours_base.winner, view.theirs_base.winner):
             return None
-        return ours.winner if ours_edits else theirs.winner
+        return ours if ours_edits else theirs
 
     def _wanted_priority(self, ours: State, theirs: State) -> Step:
         """The priority that one side changed; if both did, that of the side that comes last."""
@@ -131,36 +144,38 @@ class Comparison:
             return ours.given if self._ours_last else theirs.given
         return ours.given if ours_new else theirs.given
 
-    def _kind(self, base: State, ours: State, theirs: State, wanted: State) -> ConflictKind | None:
-        ours_edits, theirs_edits = self._edits(base, ours), self._edits(base, theirs)
-        if ours.is_skipped != theirs.is_skipped and not base.is_skipped:
-            if theirs_edits if ours.is_skipped else ours_edits:
+    def _kind(self, view: _View, wanted: State) -> ConflictKind | None:
+        ours_edits, theirs_edits = self._edits(view)
+        if view.ours.is_skipped != view.theirs.is_skipped and not view.ours_base.is_skipped:
+            if theirs_edits if view.ours.is_skipped else ours_edits:
                 return ConflictKind.SKIP_VS_EDIT
-        elif self._wanted_content(base, ours, theirs) is None:
+        elif self._wanted_content(view) is None:
             return ConflictKind.BOTH_EDIT
         if ours_edits == theirs_edits or wanted.is_skipped:
             return None
         return ConflictKind.EDIT_PLUS_APPEND if self._written[ours_edits] else None
 
-    def _conflict(
-        self, kind: ConflictKind, target: Step, base: State, ours: State, theirs: State
-    ) -> Conflict:
+    def _conflict(self, kind: ConflictKind, view: _View) -> Conflict:
         is_warning = kind is ConflictKind.EDIT_PLUS_APPEND
         return Conflict(
             kind,
-            target.commit_hash,
-            _content(base.winner),
-            _told(ours),
-            _told(theirs),
-            _deciding(ours),
-            _deciding(theirs),
+            view.target.commit_hash,
+            _content(view.ours_base.winner),
+            _told(view.ours),
+            _told(view.theirs),
+            _deciding(view.ours),
+            _deciding(view.theirs),
             is_blocking=self._strict or not is_warning,
-            appended=self._written[self._edits(base, ours)] if is_warning else (),
+            appended=self._written[self._edits(view)[0]] if is_warning else (),
         )
 
-    def _edits(self, base: State, side: State) -> bool:
-        """Whether a side gave the message another content."""
-        return self._is_new(side.winner) and not _same(side.winner, base.winner)
+    def _edits(self, view: _View) -> tuple[bool, bool]:
+        """Whether each side gave the message another content."""
+        ours, theirs = view.ours.winner, view.theirs.winner
+        return (
+            self._is_new(ours) and not _same(ours, view.ours_base.winner),
+            self._is_new(theirs) and not _same(theirs, view.theirs_base.winner),
+        )
 
     def _is_new(self, step: Step) -> bool:
         return step.commit_hash not in self.common

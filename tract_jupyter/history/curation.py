@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tract_jupyter.engine.drafts import APPEND, MERGE, Draft, annotation, draft
 from tract_jupyter.exceptions import SessionError
+from tract_jupyter.history.compress import COMPRESSED_FROM
+from tract_jupyter.history.summaries import Source, inherited
+from tract_jupyter.models.compression import CompressGroup
 from tract_jupyter.models.priority import Priority
 from tract_jupyter.storage.entry import Entry
 
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tract_jupyter.history.heritage import Heritage
+    from tract_jupyter.models.context import Message
     from tract_jupyter.models.spawn import Curation
     from tract_jupyter.protocols import TokenCounter
 
@@ -37,6 +41,7 @@ def curated(
 
     Raises:
         SessionError: a step of it cannot be done.
+        CompressionError: the summary is none, or lacks what must be kept.
         CommitNotFoundError: it names what is no message of the history.
     """
     skipped = _skipped(heritage, curation, resolve)
@@ -85,13 +90,7 @@ def _compacted(
     if not summed:
         return items
     names = [message.commit_hash for message in summed]
-    given = curation.summary
-    text = given(summed, _criteria(heritage, names), None, None) if callable(given) else given
-    if not isinstance(text, str) or not text.strip():
-        raise SessionError(f"the summary must be a text, not {text!r}; nothing was changed")
-    source = {"head": heritage.head.commit_hash, "commits": names}
-    content = {"content_type": "dialogue", "role": "assistant", "text": text}
-    summary = draft(content, counter, metadata={"compressed_from": source})
+    summary = _summary(heritage, curation, summed, counter)
     kept = {message.commit_hash for message in before} - set(names)
     gone = {
         row.commit_hash
@@ -106,14 +105,19 @@ def _compacted(
     ]
 
 
-def _criteria(heritage: Heritage, names: Sequence[str]) -> list[dict[str, object]]:
-    """What must be kept of the important messages."""
-    wanted = set(names)
-    found = {}
-    for row in heritage.rows:
-        if row.retention is not None and (row.edit_target or row.commit_hash) in wanted:
-            found[row.edit_target or row.commit_hash] = row.retention
-    return list(found.values())
+def _summary(
+    heritage: Heritage, curation: Curation, messages: Sequence[Message], counter: TokenCounter
+) -> Draft:
+    """As a compression would write it, so that `expand` gives the messages back."""
+    commits = tuple(message.commit_hash for message in messages)
+    criteria = tuple(found for message in messages if (found := heritage.criteria(message)) is not None)
+    group = CompressGroup(commits, tuple(messages), criteria)
+    given = curation.summary
+    source = Source(summarizer=given) if callable(given) else Source(content=given)
+    content = {"content_type": "dialogue", "role": "assistant", "text": source.texts([group])[0]}
+    priority, retention = inherited(group)
+    origin = {"head": heritage.head.commit_hash, "commits": list(commits)}
+    return draft(content, counter, priority=priority, retention=retention, metadata={COMPRESSED_FROM: origin})
 
 
 def _reordered(items: list[Item], first: list[str]) -> list[Item]:
@@ -139,7 +143,8 @@ def _from_first_change(heritage: Heritage, items: list[Item]) -> Curated:
     while same < len(items) and items[same] is rows[same] and rows[same].commit_hash not in heritage.merged:
         same += 1
     rest = [Draft.of(item) if isinstance(item, Entry) else item for item in items[same:]]
-    return Curated(rows[same - 1] if same else None, [item for item in rest if item.operation != MERGE])
+    drafts = [item for item in rest if item.operation != MERGE]
+    return Curated(rows[same - 1] if same else None, heritage.with_tools(drafts))
 
 
 def _name(item: Item) -> str | None:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.engine.drafts import APPEND, MERGE
 from tract_jupyter.engine.timeline import Timeline
 from tract_jupyter.exceptions import CommitNotFoundError, SessionError
+from tract_jupyter.models.priority import Priority
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
+    from tract_jupyter.engine.drafts import Draft
     from tract_jupyter.models.commit import CommitInfo
     from tract_jupyter.models.context import Message
-    from tract_jupyter.models.priority import Priority
     from tract_jupyter.storage.commits import Lineage
     from tract_jupyter.storage.entry import Entry
 
@@ -50,6 +51,21 @@ class Heritage:
     def priority(self, entry: Entry) -> Priority:
         """The priority in effect."""
         return self.timeline.priority(self.timeline.steps[self.timeline.place[entry.commit_hash]])
+
+    def criteria(self, message: Message) -> dict[str, Any] | None:
+        """What a summary must keep of a message. Only what is important has such."""
+        name = message.commit_hash
+        given = [
+            row.retention for row in self.rows if name in (row.commit_hash, row.edit_target) and row.retention
+        ]
+        return given[-1] if given and message.priority is Priority.IMPORTANT else None
+
+    def with_tools(self, drafts: list[Draft]) -> list[Draft]:
+        """The drafts, the last of them linked to the tools that are in effect here."""
+        tools = self.timeline.tools_hash
+        if not drafts or tools is None:
+            return drafts
+        return [*drafts[:-1], replace(drafts[-1], tools_hash=tools)]
 
     def tags(self) -> dict[str, set[str]]:
         """The tags of each message, with those of its edits."""

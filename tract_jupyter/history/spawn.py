@@ -119,9 +119,8 @@ class Family:
             drafts = [Draft.of(row) for row in heritage.everything()]
         with self._database.read() as connection:
             descriptions = self._tag_rows.descriptions(connection)
-        return Bequest(
-            self.tract_id, heritage.head.commit_hash, inheritance, drafts, heritage.added, descriptions
-        )
+        head, given = heritage.head.commit_hash, heritage.with_tools(drafts)
+        return Bequest(self.tract_id, head, inheritance, given, heritage.added, descriptions)
 
     def inherit(self, bequest: Bequest, purpose: str) -> None:
         """Take what a parent gives, into a tract that is empty: one operation, which `undo` takes back."""

@@ -1,0 +1,182 @@
+"""Disks that are full or break, files that are cut short: a clear error or a recovery, and never another history."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+
+import pytest
+
+from tract_jupyter import Tract
+from tract_jupyter.exceptions import StoreCorruptError, StoreError
+
+
+@pytest.fixture
+def store(tmp_path):
+    """A store with three commits, closed."""
+    path = tmp_path / "store.db"
+    with Tract.open(path) as tract:
+        for number in range(3):
+            tract.user(f"message {number}")
+    return path
+
+
+def texts(tract):
+    return [message.content for message in tract.compile().messages]
+
+
+def assert_sound(path, expected):
+    with Tract.open(path) as tract:
+        assert texts(tract) == expected
+        assert tract.verify() == []
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+# --- full
+
+
+def limit_pages(tract, count):
+    """Make the disk as large as the store now is, or as large as SQLite allows."""
+    with tract._database.read() as connection:
+        pages = connection.exec_driver_sql("PRAGMA page_count").scalar()
+        connection.exec_driver_sql(f"PRAGMA max_page_count = {count or pages}")
+
+
+def test_a_full_disk_refuses_a_commit_and_keeps_the_others(store):
+    with Tract.open(store) as tract:
+        limit_pages(tract, None)
+        for _ in range(2):
+            with pytest.raises(StoreError, match=r"disk of .* is full; nothing was written. Free some space"):
+                tract.user("x" * 1_000_000)
+        assert texts(tract) == ["message 0", "message 1", "message 2"]
+        assert tract.status().message_count == 3
+        limit_pages(tract, 1_000_000)
+        tract.user("after")
+    assert_sound(store, ["message 0", "message 1", "message 2", "after"])
+
+
+def test_a_disk_that_fills_in_a_batch_refuses_all_of_it(store):
+    def fill(tract):
+        with tract.batch():
+            tract.user("small")
+            tract.user("y" * 1_000_000)
+
+    with Tract.open(store) as tract:
+        limit_pages(tract, None)
+        with pytest.raises(StoreError, match="nothing was written"):
+            fill(tract)
+        assert texts(tract) == ["message 0", "message 1", "message 2"]
+    assert_sound(store, ["message 0", "message 1", "message 2"])
+
+
+FILL = """
+import resource, signal, sys
+from tract_jupyter import Tract
+from tract_jupyter.exceptions import StoreError
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+with Tract.open(sys.argv[1]) as tract:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]),) * 2)
+    try:
+        for number in range(3, 200):
+            tract.user(f"message {number}")
+            print(number, flush=True)
+    except StoreError as error:
+        print(error, file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize("limit", [40_000, 100_000, 151_000])
+def test_writing_that_fails_anywhere_loses_nothing_that_was_told_to_be_there(store, limit):
+    command = [sys.executable, "-B", "-c", FILL, str(store), str(limit)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "nothing was written" in ended.stderr
+    told = [int(line) for line in ended.stdout.split()]
+    assert told
+    assert_sound(store, [f"message {number}" for number in range(told[-1] + 1)])
+
+
+# --- cut short
+
+KILLED = """
+import os, signal, sys
+from tract_jupyter import Tract
+tract = Tract.open(sys.argv[1])
+for number in range(3, 30):
+    tract.user(f"message {number}")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture
+def killed(store):
+    """A store with 30 commits, most of them in the WAL that a killed process left."""
+    subprocess.run([sys.executable, "-c", KILLED, str(store)], check=False)
+    assert wal(store).stat().st_size > 50_000
+    return store
+
+
+def wal(store):
+    return store.with_name(store.name + "-wal")
+
+
+ALL = [f"message {number}" for number in range(30)]
+
+
+def test_what_a_killed_process_wrote_is_there(killed):
+    assert_sound(killed, ALL)
+
+
+@pytest.mark.parametrize("content", [None, b"", b"\xff" * 32_768])
+def test_the_index_of_the_wal_is_made_again(killed, content):
+    index = killed.with_name(killed.name + "-shm")
+    index.unlink()
+    if content is not None:
+        index.write_bytes(content)
+    assert_sound(killed, ALL)
+
+
+def test_a_wal_that_was_cut_off_gives_an_earlier_moment(killed, tmp_path):
+    whole = wal(killed).read_bytes()
+    seen = set()
+    for part in range(0, 101, 10):
+        copy = tmp_path / f"copy{part}.db"
+        shutil.copy(killed, copy)
+        wal(copy).write_bytes(whole[: len(whole) * part // 100])
+        with Tract.open(copy) as tract:
+            count = len(texts(tract))
+        assert_sound(copy, ALL[:count])
+        seen.add(count)
+    assert {3, 30} < seen
+
+
+def test_a_wal_with_flipped_bytes_gives_an_earlier_moment(killed):
+    data = bytearray(wal(killed).read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    wal(killed).write_bytes(data)
+    killed.with_name(killed.name + "-shm").unlink()
+    with Tract.open(killed) as tract:
+        count = len(texts(tract))
+    assert 3 < count < 30
+    assert_sound(killed, ALL[:count])
+
+
+@pytest.mark.parametrize("keep", [100, 512, 4096, 20_000])
+def test_a_file_that_was_cut_off_is_recognised(store, keep):
+    store.write_bytes(store.read_bytes()[:keep])
+    with pytest.raises(StoreCorruptError, match="damaged|no valid SQLite"), Tract.open(store) as tract:
+        tract.compile()
+
+
+# --- gone under one's feet
+
+
+def test_a_store_whose_file_cannot_be_read_any_more_is_told(store):
+    with Tract.open(store) as tract:
+        with store.open("r+b") as file:
+            file.truncate(4096)
+        with pytest.raises(StoreError):
+            tract.log()
