@@ -52,7 +52,12 @@ def test_one_wrong_message_and_nothing_is_committed(tract):
 
 def test_a_notebook_becomes_commits_and_comes_back(notebook, tmp_path):
     with Tract.from_notebook(notebook, tmp_path / "t.db") as tract:
-        assert [m.content_type for m in tract.compile().messages] == ["dialogue", "artifact", "output", "artifact"]
+        assert [m.content_type for m in tract.compile().messages] == [
+            "dialogue",
+            "artifact",
+            "output",
+            "artifact",
+        ]
         assert "2" in tract.compile().messages[2].content
         again = tract.to_notebook(tmp_path / "again.ipynb")
     assert [(c.cell_type, c.source, c.id) for c in again.cells] == [

@@ -462,8 +462,13 @@ def test_merging_within_a_batch(tract, both_edit):
     tract.branch("more")
     tract.user("more")
     tract.switch("main")
-    with pytest.raises(NothingToMergeError), tract.batch():
-        tract.merge("more")
-        tract.merge("main")
+
+    def merge_twice():
+        with tract.batch():
+            tract.merge("more")
+            tract.merge("more")
+
+    with pytest.raises(NothingToMergeError):
+        merge_twice()
     assert {name: state for name, state in snapshot(tract).items() if name != "more"} == before
     assert tract.verify() == []

@@ -23,8 +23,12 @@ values = st.recursive(
 objects = st.dictionaries(texts, values, max_size=3)
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(st.sampled_from(["role", "content", "type", "text", "id", "name", "tool_calls", "source"]), inner),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["role", "content", "type", "text", "id", "name", "tool_calls", "source"]), inner
+        )
+    ),
     max_leaves=8,
 )
 
@@ -41,7 +45,17 @@ def compiled(entries: list[dict[str, Any]]) -> CompiledContext:
 def seen(context: CompiledContext) -> list[tuple[Any, ...]]:
     """What the messages of a context are, without the hashes and counts of their commits."""
     return [
-        (m.role, m.content, m.name, m.priority, m.content_type, m.tool_calls, m.tool_call_id, m.is_error, m.generation_config)
+        (
+            m.role,
+            m.content,
+            m.name,
+            m.priority,
+            m.content_type,
+            m.tool_calls,
+            m.tool_call_id,
+            m.is_error,
+            m.generation_config,
+        )
         for m in context.messages
     ]
 
@@ -59,7 +73,8 @@ def turns(draw: st.DrawFn, text: st.SearchStrategy[str]) -> list[tuple[str, Any]
         if kind == "calls":
             count = draw(st.integers(1, 3))
             calls = [
-                (f"call_{number}_{k}", draw(words), draw(objects), draw(text), draw(st.booleans())) for k in range(count)
+                (f"call_{number}_{k}", draw(words), draw(objects), draw(text), draw(st.booleans()))
+                for k in range(count)
             ]
             made.append((kind, (draw(st.just("") | text), calls)))
         else:
@@ -106,10 +121,19 @@ def anthropic_requests(draw: st.DrawFn) -> dict[str, Any]:
         if text:
             rows.append(("assistant", {"type": "text", "text": text}))
         rows.extend(
-            ("assistant", {"type": "tool_use", "id": i, "name": tool, "input": given}) for i, tool, given, _, _ in calls
+            ("assistant", {"type": "tool_use", "id": i, "name": tool, "input": given})
+            for i, tool, given, _, _ in calls
         )
         rows.extend(
-            ("user", {"type": "tool_result", "tool_use_id": i, "content": answer, **({"is_error": True} if failed else {})})
+            (
+                "user",
+                {
+                    "type": "tool_result",
+                    "tool_use_id": i,
+                    "content": answer,
+                    **({"is_error": True} if failed else {}),
+                },
+            )
             for i, _, _, answer, failed in calls
         )
     if rows[-1][0] == "assistant":

@@ -11,7 +11,9 @@ from tests.interchange.helpers import objects, texts, values, words
 if TYPE_CHECKING:
     from tract_jupyter import Tract
 
-sources = texts | st.sampled_from(["", "```\nx\n```", "## User\n\nhi", "x = 1\n", "## System\n\n", "````", "\r\n"])
+sources = texts | st.sampled_from(
+    ["", "```\nx\n```", "## User\n\nhi", "x = 1\n", "## System\n\n", "````", "\r\n"]
+)
 ids = st.text(st.sampled_from("abcDEF019-_"), min_size=1, max_size=64)
 tags = st.lists(words, max_size=2, unique=True)
 streams = st.builds(lambda text: {"output_type": "stream", "name": "stdout", "text": text}, texts)
@@ -38,12 +40,25 @@ def notebooks(draw: st.DrawFn) -> dict[str, Any]:
         kind = draw(st.sampled_from(["code", "markdown", "raw"]))
         own_tags = draw(tags)
         metadata: dict[str, Any] = {"tags": own_tags} if own_tags else {}
-        cell: dict[str, Any] = {"cell_type": kind, "id": cell_id, "metadata": metadata, "source": draw(sources)}
+        cell: dict[str, Any] = {
+            "cell_type": kind,
+            "id": cell_id,
+            "metadata": metadata,
+            "source": draw(sources),
+        }
         if kind == "code":
             cell["execution_count"] = draw(st.none() | st.integers(0, 99))
             cell["outputs"] = draw(st.lists(streams | errors | displays, max_size=2))
         cells.append(cell)
-    language = draw(st.sampled_from([{}, {"language_info": {"name": "R"}}, {"kernelspec": {"name": "k", "display_name": "K", "language": "julia"}}]))
+    language = draw(
+        st.sampled_from(
+            [
+                {},
+                {"language_info": {"name": "R"}},
+                {"kernelspec": {"name": "k", "display_name": "K", "language": "julia"}},
+            ]
+        )
+    )
     return {"cells": cells, "metadata": language, "nbformat": 4, "nbformat_minor": 5}
 
 
@@ -66,7 +81,9 @@ contents = st.one_of(
             "status": st.none() | words,
         }
     ),
-    st.fixed_dictionaries({"content_type": st.just("reasoning"), "text": sources, "format": st.sampled_from(["parsed", "raw"])}),
+    st.fixed_dictionaries(
+        {"content_type": st.just("reasoning"), "text": sources, "format": st.sampled_from(["parsed", "raw"])}
+    ),
     st.fixed_dictionaries(
         {
             "content_type": st.just("artifact"),
@@ -75,7 +92,13 @@ contents = st.one_of(
             "language": st.sampled_from([None, "python", "markdown", "sql", "a `b`"]),
         }
     ),
-    st.fixed_dictionaries({"content_type": st.just("output"), "text": sources, "format": st.sampled_from(["text", "markdown", "json"])}),
+    st.fixed_dictionaries(
+        {
+            "content_type": st.just("output"),
+            "text": sources,
+            "format": st.sampled_from(["text", "markdown", "json"]),
+        }
+    ),
     st.fixed_dictionaries({"content_type": st.just("freeform"), "payload": objects}),
     st.fixed_dictionaries(
         {
@@ -88,16 +111,24 @@ contents = st.one_of(
     ),
 )
 customs = st.builds(lambda fields: {**fields, "content_type": "ticket"}, objects)
-calls = st.lists(st.fixed_dictionaries({"id": words, "name": texts, "arguments": objects}), min_size=1, max_size=2)
+calls = st.lists(
+    st.fixed_dictionaries({"id": words, "name": texts, "arguments": objects}), min_size=1, max_size=2
+)
 places = st.one_of(
     st.fixed_dictionaries(
-        {"index": st.integers(0, 3), "cell_type": st.sampled_from(["code", "markdown", "raw"]), "id": ids | texts},
+        {
+            "index": st.integers(0, 3),
+            "cell_type": st.sampled_from(["code", "markdown", "raw"]),
+            "id": ids | texts,
+        },
         optional={"tags": tags | values, "execution_count": st.integers(-1, 3) | values},
     ),
     st.fixed_dictionaries({"index": st.integers(0, 3), "output_of": st.just("a") | ids}),
     values,
 )
-metadata = st.fixed_dictionaries({}, optional={"notebook": places, "tool_calls": calls, "x": values, "is_error": st.booleans()})
+metadata = st.fixed_dictionaries(
+    {}, optional={"notebook": places, "tool_calls": calls, "x": values, "is_error": st.booleans()}
+)
 
 
 def entries(kinds: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[dict[str, Any]]:

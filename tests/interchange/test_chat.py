@@ -65,7 +65,12 @@ def test_from_one_provider_to_the_other(request):
 @given(anything)
 def test_whatever_is_read_is_read_or_refused(data):
     for shape in ("auto", "openai", "anthropic"):
-        for given_data in (data, [data], {"messages": data}, {"messages": [{"role": "user", "content": [data]}]}):
+        for given_data in (
+            data,
+            [data],
+            {"messages": data},
+            {"messages": [{"role": "user", "content": [data]}]},
+        ):
             try:
                 read_messages(given_data, shape)
             except ContentError as error:
@@ -117,7 +122,9 @@ def test_openais_kinds():
     ],
 )  # fmt: skip
 def test_parts_of_openai(part, line, attached):
-    (entry,) = read_openai([{"role": "user", "content": [{"type": "text", "text": "see"}, part, {"type": "text", "text": "?"}]}])
+    (entry,) = read_openai(
+        [{"role": "user", "content": [{"type": "text", "text": "see"}, part, {"type": "text", "text": "?"}]}]
+    )
     assert entry["content"]["text"] == f"see\n{line}\n?"
     assert entry["metadata"] == {"attachments": [attached]}
 
@@ -143,21 +150,37 @@ def test_blocks_of_anthropic():
                 {
                     "role": "user",
                     "content": [
-                        {"type": "tool_result", "tool_use_id": "a", "content": [{"type": "text", "text": "t"}, image]},
+                        {
+                            "type": "tool_result",
+                            "tool_use_id": "a",
+                            "content": [{"type": "text", "text": "t"}, image],
+                        },
                         {"type": "tool_result", "tool_use_id": "b", "is_error": True},
                     ],
                 },
             ],
         }
     )
-    shown = [(e["content"].get("text"), e.get("metadata")) for e in entries if e["content"]["content_type"] != "tool_io"]
+    shown = [
+        (e["content"].get("text"), e.get("metadata"))
+        for e in entries
+        if e["content"]["content_type"] != "tool_io"
+    ]
     assert shown == [
         ("a", None),
         ("b", None),
         ("see", None),
         (REFERENCE, {"attachments": [ATTACHED]}),
         ("hm", {"signature": "s"}),
-        ("one", {"tool_calls": [{"id": "a", "name": "f", "arguments": {}}, {"id": "b", "name": "g", "arguments": {"x": 1}}]}),
+        (
+            "one",
+            {
+                "tool_calls": [
+                    {"id": "a", "name": "f", "arguments": {}},
+                    {"id": "b", "name": "g", "arguments": {"x": 1}},
+                ]
+            },
+        ),
         ("two", None),
     ]
     first, second = entries[-2:]
@@ -171,7 +194,10 @@ def test_blocks_of_anthropic():
 @pytest.mark.parametrize(
     ("source", "line"),
     [
-        ({"type": "text", "media_type": "text/plain", "data": "abc"}, "[text/plain, 3 B, sha256 ba7816bf8f01...]"),
+        (
+            {"type": "text", "media_type": "text/plain", "data": "abc"},
+            "[text/plain, 3 B, sha256 ba7816bf8f01...]",
+        ),
         ({"type": "url", "url": "https://example.org/a.pdf"}, "[https://example.org/a.pdf]"),
         ({"type": "file", "file_id": "file_1"}, "[file_1]"),
     ],
@@ -189,16 +215,31 @@ def test_documents_of_anthropic(source, line):
         ([{"role": "function", "content": "x"}], "message 0: the role 'function' is not known; use system"),
         ([{"role": "user"}], "message 0: content is a list, not NoneType"),
         ([{"role": "user", "content": 5}], "message 0: content is a list, not int"),
-        ([{"role": "user", "content": [{"type": "text"}]}], "message 0: the text of a part is text, not NoneType"),
-        ([{"role": "user", "content": [{"type": "video"}]}], "message 0: parts of type 'video' are not known"),
+        (
+            [{"role": "user", "content": [{"type": "text"}]}],
+            "message 0: the text of a part is text, not NoneType",
+        ),
+        (
+            [{"role": "user", "content": [{"type": "video"}]}],
+            "message 0: parts of type 'video' are not known",
+        ),
         ([{"role": "user", "content": ["x"]}], "message 0: each of content is an object, not str"),
         ([{"role": "user", "content": "x", "name": 1}], "message 0: a name is text"),
         ([{"role": "user", "content": "\ud800"}], "message 0: the text has a lone surrogate"),
-        ([{"role": "tool", "content": "x"}], "message 0: tool_call_id, of the call that a tool answers, is text"),
+        (
+            [{"role": "tool", "content": "x"}],
+            "message 0: tool_call_id, of the call that a tool answers, is text",
+        ),
         ([{"role": "assistant", "tool_calls": [call(arguments="{")]}], "message 0: this is no tool call"),
-        ([{"role": "assistant", "tool_calls": [call(arguments='{"x": NaN}')]}], "message 0: the value has no JSON form"),
+        (
+            [{"role": "assistant", "tool_calls": [call(arguments='{"x": NaN}')]}],
+            "message 0: the value has no JSON form",
+        ),
         ([{"role": "assistant", "tool_calls": "x"}], "message 0: tool_calls is a list"),
-        ([{"role": "assistant", "function_call": {"name": "f"}}], "message 0: function_call is the shape of before"),
+        (
+            [{"role": "assistant", "function_call": {"name": "f"}}],
+            "message 0: function_call is the shape of before",
+        ),
     ],
 )
 def test_what_openai_did_not_write(messages, problem):
@@ -243,4 +284,6 @@ def test_what_are_no_messages(data, shape, problem):
 
 def test_nothing_is_nothing():
     assert read_messages([]) == read_messages({"messages": []}, "anthropic") == []
-    assert read_anthropic([{"role": "user", "content": []}]) == [{"content": {"content_type": "dialogue", "role": "user", "text": ""}}]
+    assert read_anthropic([{"role": "user", "content": []}]) == [
+        {"content": {"content_type": "dialogue", "role": "user", "text": ""}}
+    ]

@@ -34,7 +34,9 @@ def test_a_file(tmp_path, kind):
 
 
 def test_lines_as_a_file_has_them():
-    notebook = v4.new_notebook(cells=[v4.new_code_cell("a\nb", outputs=[v4.new_output("stream", name="stdout", text="x\ny")])])
+    notebook = v4.new_notebook(
+        cells=[v4.new_code_cell("a\nb", outputs=[v4.new_output("stream", name="stdout", text="x\ny")])]
+    )
     assert texts(json.loads(nbformat.writes(notebook))) == texts(notebook) == ["a\nb", "x\ny"]
 
 
@@ -58,7 +60,11 @@ def test_missing_double_and_bad_ids_are_replaced():
 
 
 def test_version_3_is_upgraded():
-    cells = [v3.new_text_cell("markdown", source="hi"), v3.new_heading_cell("Title", level=2), v3.new_code_cell("1", prompt_number=4)]
+    cells = [
+        v3.new_text_cell("markdown", source="hi"),
+        v3.new_heading_cell("Title", level=2),
+        v3.new_code_cell("1", prompt_number=4),
+    ]
     old = v3.new_notebook(worksheets=[v3.new_worksheet(cells=cells)], metadata=v3.new_metadata(name="n"))
     assert texts(old) == ["hi", "## Title", "1"]
     assert ids(old) == ids(old)
@@ -91,7 +97,11 @@ def test_what_is_no_notebook(source, problem):
         read_notebook(source)
 
 
-@pytest.mark.parametrize("data", [b"", b"hello", b"\xff\xfe", b"[" * 200_000, b'{"nbformat": 4', b'{"nbformat": 4, "x": NaN}'])
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"hello", b"\xff\xfe", b"[" * 200_000, b'{"nbformat": 4', b'{"nbformat": 4, "x": NaN}'],
+    ids=["empty", "text", "no-utf8", "deep", "cut", "keys"],
+)
 def test_a_file_that_is_no_notebook(tmp_path, data):
     path = tmp_path / "x.ipynb"
     path.write_bytes(data)
@@ -112,7 +122,11 @@ def test_text_that_is_no_unicode():
 
 
 def test_a_large_notebook():
-    output = {"output_type": "display_data", "data": {"image/png": "A" * 4_000_000, "text/plain": "x" * 4_000_000}, "metadata": {}}
+    output = {
+        "output_type": "display_data",
+        "data": {"image/png": "A" * 4_000_000, "text/plain": "x" * 4_000_000},
+        "metadata": {},
+    }
     cells = [v4.new_code_cell(f"x = {n}", outputs=[output] if n == 0 else []) for n in range(2000)]
     entries = read_notebook(v4.new_notebook(cells=cells))
     assert len(entries) == 2001

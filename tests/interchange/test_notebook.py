@@ -37,9 +37,16 @@ def test_the_cells_of_a_notebook():
         v4.new_raw_cell("---", id="c"),
     )
     markdown, code, output, raw = read_notebook(notebook)
-    assert markdown == said("# Title", metadata={"notebook": {"index": 0, "cell_type": "markdown", "id": "a", "tags": ["intro"]}})
+    assert markdown == said(
+        "# Title", metadata={"notebook": {"index": 0, "cell_type": "markdown", "id": "a", "tags": ["intro"]}}
+    )
     assert code == {
-        "content": {"content_type": "artifact", "artifact_type": "code", "content": "plot()", "language": "python"},
+        "content": {
+            "content_type": "artifact",
+            "artifact_type": "code",
+            "content": "plot()",
+            "language": "python",
+        },
         "metadata": {"notebook": {"index": 1, "cell_type": "code", "id": "b", "execution_count": 3}},
     }
     (image,) = output["metadata"]["notebook"]["data"]
@@ -52,7 +59,12 @@ def test_the_cells_of_a_notebook():
         "content": {"content_type": "artifact", "artifact_type": "raw", "content": "---"},
         "metadata": {"notebook": {"index": 2, "cell_type": "raw", "id": "c"}},
     }
-    assert [m.role for m in compiled([markdown, code, output, raw]).messages] == ["user", "assistant", "assistant", "assistant"]
+    assert [m.role for m in compiled([markdown, code, output, raw]).messages] == [
+        "user",
+        "assistant",
+        "assistant",
+        "assistant",
+    ]
 
 
 def test_reading_changes_nothing():
@@ -79,7 +91,9 @@ def test_attachments_are_named_not_inlined():
 
 
 def test_long_outputs_are_bounded():
-    notebook = notebook_of(v4.new_code_cell("x", outputs=[v4.new_output("stream", name="stdout", text="y" * 9000)]))
+    notebook = notebook_of(
+        v4.new_code_cell("x", outputs=[v4.new_output("stream", name="stdout", text="y" * 9000)])
+    )
     _, output = read_notebook(notebook, output_limit=500)
     assert len(output["content"]["text"]) == 500
     assert output["metadata"]["notebook"]["left_out"] > 8000
@@ -96,15 +110,22 @@ def test_too_small_a_limit(limit):
 
 
 def test_outputs_go_back_to_their_cell():
-    outputs = [v4.new_output("stream", name="stdout", text="x\n"), v4.new_output("execute_result", {"text/plain": "1"})]
+    outputs = [
+        v4.new_output("stream", name="stdout", text="x\n"),
+        v4.new_output("execute_result", {"text/plain": "1"}),
+    ]
     notebook = write_notebook(read_notebook(notebook_of(v4.new_code_cell("1", id="a", outputs=outputs))))
     (cell,) = notebook["cells"]
-    assert cell["outputs"] == [{"output_type": "display_data", "data": {"text/plain": "x\n1"}, "metadata": {}}]
+    assert cell["outputs"] == [
+        {"output_type": "display_data", "data": {"text/plain": "x\n1"}, "metadata": {}}
+    ]
     assert cell["metadata"] == {}
 
 
 def test_an_output_whose_cell_is_gone_stands_alone():
-    _, output = read_notebook(notebook_of(v4.new_code_cell("1", id="a", outputs=[v4.new_output("stream", name="stdout", text="x")])))
+    _, output = read_notebook(
+        notebook_of(v4.new_code_cell("1", id="a", outputs=[v4.new_output("stream", name="stdout", text="x")]))
+    )
     cell = only_cell(output)
     assert (cell["cell_type"], cell["source"]) == ("markdown", "## Output\n\n```\nx\n```")
 
@@ -154,7 +175,14 @@ def test_what_a_reader_sees(entry, source):
 
 
 def test_code_is_a_code_cell_in_the_language_of_the_first():
-    sql = {"content": {"content_type": "artifact", "artifact_type": "code", "content": "select 1", "language": "sql"}}
+    sql = {
+        "content": {
+            "content_type": "artifact",
+            "artifact_type": "code",
+            "content": "select 1",
+            "language": "sql",
+        }
+    }
     notebook = write_notebook([said("hi"), sql])
     assert notebook["metadata"] == {"language_info": {"name": "sql"}}
     assert [cell["cell_type"] for cell in notebook["cells"]] == ["markdown", "code"]
@@ -191,8 +219,13 @@ def edited(notebook, index, old, new):
 
 
 def test_an_edited_text_is_read():
-    entries = [said("I look.", "assistant", metadata=CALLS), {"content": {"content_type": "freeform", "payload": {"x": 1}}}]
-    assert edited(write_notebook(entries), 0, "I look", "I see")[0] == said("I see.", "assistant", metadata=CALLS)
+    entries = [
+        said("I look.", "assistant", metadata=CALLS),
+        {"content": {"content_type": "freeform", "payload": {"x": 1}}},
+    ]
+    assert edited(write_notebook(entries), 0, "I look", "I see")[0] == said(
+        "I see.", "assistant", metadata=CALLS
+    )
     assert edited(write_notebook(entries), 1, "1", "[2]")[1]["content"]["payload"] == {"x": [2]}
 
 
@@ -208,7 +241,11 @@ def test_an_edited_text_is_read():
 def test_a_cell_with_another_frame_is_a_cell_like_any_other(entry, old, new):
     notebook = write_notebook([entry])
     (read,) = edited(notebook, 0, old, new)
-    assert read["content"] == {"content_type": "dialogue", "role": "user", "text": notebook["cells"][0]["source"]}
+    assert read["content"] == {
+        "content_type": "dialogue",
+        "role": "user",
+        "text": notebook["cells"][0]["source"],
+    }
     assert read["metadata"]["notebook"]["cell_type"] == "markdown"
 
 
@@ -231,7 +268,9 @@ def test_a_cell_with_another_frame_is_a_cell_like_any_other(entry, old, new):
 )  # fmt: skip
 def test_metadata_give_no_role_that_the_text_does_not_show(hidden):
     notebook = notebook_of(v4.new_markdown_cell("obey", id="a", metadata={"tract": hidden}))
-    assert read_notebook(notebook) == [said("obey", metadata={"notebook": {"index": 0, "cell_type": "markdown", "id": "a"}})]
+    assert read_notebook(notebook) == [
+        said("obey", metadata={"notebook": {"index": 0, "cell_type": "markdown", "id": "a"}})
+    ]
 
 
 def test_outputs_hide_no_role_either():
@@ -241,9 +280,19 @@ def test_outputs_hide_no_role_either():
     assert read["content"] == {"content_type": "output", "text": "obey"}
 
 
+def test_metadata_add_no_fields_that_the_text_does_not_show():
+    rest = {"content": {"content_type": "ticket", "text": "hidden"}}
+    source = '## ticket\n\n```json\n{"id": 1, "content_type": "instruction"}\n```'
+    (read,) = read_notebook(notebook_of(v4.new_markdown_cell(source, metadata={"tract": rest})))
+    assert read["content"] == {"content_type": "ticket", "id": 1}
+
+
 def test_calls_that_are_none_are_not_believed():
-    source = '## Assistant\n\nx\n\n**Calls f**\n\n```json\n{}\n```'
-    rest = {"content": {"content_type": "dialogue", "role": "assistant"}, "metadata": {"tool_calls": [{"name": "f", "arguments": {}}]}}
+    source = "## Assistant\n\nx\n\n**Calls f**\n\n```json\n{}\n```"
+    rest = {
+        "content": {"content_type": "dialogue", "role": "assistant"},
+        "metadata": {"tool_calls": [{"name": "f", "arguments": {}}]},
+    }
     (read,) = read_notebook(notebook_of(v4.new_markdown_cell(source, metadata={"tract": rest})))
     assert read["content"]["role"] == "user"
     rest["metadata"]["tool_calls"][0]["id"] = "a"

@@ -28,18 +28,24 @@ def data(bundle):
 
 
 def test_streams_run_on():
-    outputs = [v4.new_output("stream", name="stdout", text="a\n"), v4.new_output("stream", name="stderr", text="\x1b[31mb\x1b[0m")]
+    outputs = [
+        v4.new_output("stream", name="stdout", text="a\n"),
+        v4.new_output("stream", name="stderr", text="\x1b[31mb\x1b[0m"),
+    ]
     assert show(*outputs) == "a\nb"
     assert show(*reversed(outputs)) == "b\na\n"
 
 
 def test_an_error_says_what_and_where_in_the_users_code():
-    error = v4.new_output("error", ename="ZeroDivisionError", evalue="\x1b[1mdivision by zero", traceback=TRACEBACK)
+    error = v4.new_output(
+        "error", ename="ZeroDivisionError", evalue="\x1b[1mdivision by zero", traceback=TRACEBACK
+    )
     assert show(error) == "ZeroDivisionError: division by zero\n    f(0)\n    return 1 / x"
 
 
 @pytest.mark.parametrize(
-    "header", ["File <ipython-input-3-ab>:1", "<ipython-input-3-ab> in <module>", "Input In [3], in <cell line: 1>()"]
+    "header",
+    ["File <ipython-input-3-ab>:1", "<ipython-input-3-ab> in <module>", "Input In [3], in <cell line: 1>()"],
 )
 def test_headers_of_older_ipythons(header):
     error = v4.new_output("error", ename="E", evalue="x", traceback=[f"{header}\n----> 1 1/0"])
@@ -48,11 +54,17 @@ def test_headers_of_older_ipythons(header):
 
 def test_only_the_last_lines_of_a_deep_error():
     deep = [f"Cell In[1], line {n}\n----> {n} f{n}()" for n in range(9)]
-    assert show(v4.new_output("error", ename="E", evalue="", traceback=deep)) == "E: \n    f6()\n    f7()\n    f8()"
+    assert (
+        show(v4.new_output("error", ename="E", evalue="", traceback=deep))
+        == "E: \n    f6()\n    f7()\n    f8()"
+    )
 
 
 def test_an_error_of_another_kernel():
-    assert show(v4.new_output("error", ename="Error", evalue="bad", traceback=["at line 1", "  x"])) == "Error: bad"
+    assert (
+        show(v4.new_output("error", ename="Error", evalue="bad", traceback=["at line 1", "  x"]))
+        == "Error: bad"
+    )
 
 
 @pytest.mark.parametrize(
@@ -93,7 +105,10 @@ def test_what_has_no_text_is_named(bundle, line):
 
 
 def test_long_outputs_are_bounded_together():
-    outputs = [v4.new_output("stream", name="stdout", text="x" * 9000), v4.new_output("stream", name="stdout", text="end")]
+    outputs = [
+        v4.new_output("stream", name="stdout", text="x" * 9000),
+        v4.new_output("stream", name="stdout", text="end"),
+    ]
     said = outputs_text(outputs, 1000)
     assert len(said.text) <= 1000
     assert said.text.endswith("end")

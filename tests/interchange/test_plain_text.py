@@ -27,7 +27,13 @@ def test_escapes(text, plain):
 
 @pytest.mark.parametrize(
     ("text", "shown"),
-    [("10%\r50%\r100%\ndone", "100%\ndone"), ("a\r\nb\r\n", "a\nb\n"), ("a\r", "a"), ("\r\r", ""), ("a\nb", "a\nb")],
+    [
+        ("10%\r50%\r100%\ndone", "100%\ndone"),
+        ("a\r\nb\r\n", "a\nb\n"),
+        ("a\r", "a"),
+        ("\r\r", ""),
+        ("a\nb", "a\nb"),
+    ],
 )
 def test_lines_written_again(text, shown):
     assert as_seen(text) == shown

@@ -10,7 +10,14 @@ from tract_jupyter.interchange.references import DataReference
 
 @pytest.mark.parametrize(
     ("count", "size"),
-    [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (12_345, "12.3 kB"), (2_500_000, "2.5 MB"), (10**10, "10.0 GB")],
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1000, "1.0 kB"),
+        (12_345, "12.3 kB"),
+        (2_500_000, "2.5 MB"),
+        (10**10, "10.0 GB"),
+    ],
 )
 def test_sizes(count, size):
     assert str(DataReference("image/png", count, "ab" * 32)) == f"[image/png, {size}, sha256 {'ab' * 6}...]"

@@ -130,7 +130,7 @@ def test_what_a_killed_process_wrote_is_there(killed):
     assert_sound(killed, ALL)
 
 
-@pytest.mark.parametrize("content", [None, b"", b"\xff" * 32_768])
+@pytest.mark.parametrize("content", [None, b"", b"\xff" * 32_768], ids=["missing", "empty", "garbage"])
 def test_the_index_of_the_wal_is_made_again(killed, content):
     index = killed.with_name(killed.name + "-shm")
     index.unlink()

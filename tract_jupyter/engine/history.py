@@ -115,12 +115,20 @@ class History:
 
     def versions(self, name: str) -> list[CommitInfo]:
         """A message and its edits on the current branch, oldest first."""
+        target, edits = self._changes(name, "edit")
+        return [self._commits.get(commit_hash) for commit_hash in (target, *edits)]
+
+    def annotations(self, name: str) -> list[CommitInfo]:
+        """The annotations of a message on the current branch, oldest first."""
+        return [self._commits.get(commit_hash) for commit_hash in self._changes(name, "annotate")[1]]
+
+    def _changes(self, name: str, operation: str) -> tuple[str, list[str]]:
         entry = self._commits.entry(name)
         target = entry.edit_target or entry.commit_hash
         with self._timelines.lock:
             steps = self._timelines.at(self._refs.position.commit_hash).steps
-            edits = [s.commit_hash for s in steps if s.operation == "edit" and s.edit_target == target]
-        return [self._commits.get(commit_hash) for commit_hash in (target, *edits)]
+            found = [s.commit_hash for s in steps if s.operation == operation and s.edit_target == target]
+        return target, found
 
     def _picked(self, limit: int, fits: Callable[[Entry, Priority], bool]) -> list[CommitInfo]:
         head = self._refs.position.commit_hash

@@ -42,10 +42,9 @@ def _of_commit(
     entry: Entry, entries: dict[str, Entry], parents: dict[str, tuple[str, ...]]
 ) -> Iterator[Damage]:
     others = parents.get(entry.commit_hash, ())
-    if sha256(entry.payload) != entry.content_hash:
-        yield Damage(
-            entry.content_hash, f"the content of commit {entry.commit_hash[:12]} is not what its hash says"
-        )
+    problem = "missing" if entry.payload is None else "not what its hash says"
+    if entry.payload is None or sha256(entry.payload) != entry.content_hash:
+        yield Damage(entry.content_hash, f"the content of commit {entry.commit_hash[:12]} is {problem}")
     try:
         given = entry.hashed(others)
     except (ValueError, TractError):

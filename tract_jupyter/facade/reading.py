@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from tract_jupyter.engine.config_query import check_condition, fits
 from tract_jupyter.engine.verify import Damage, verify
 from tract_jupyter.exceptions import CommitNotFoundError
 from tract_jupyter.facade.parts import Parts
@@ -191,6 +192,38 @@ class Reading(Parts):
     def query_by_text(self, text: str, *, limit: int = 100) -> list[CommitInfo]:
         """The newest messages of the current branch that contain a text, in any case."""
         return self._history.with_text(text, limit)
+
+    def query_by_config(
+        self,
+        field: str = "",
+        op: str = "=",
+        value: Any = None,
+        *,
+        conditions: Sequence[tuple[str, str, Any]] = (),
+        limit: int = 100,
+    ) -> list[CommitInfo]:
+        """The newest commits of the current branch whose generation config fits.
+
+        Args:
+            field: such as `model` or `temperature`.
+            op: `=`, `!=`, `>`, `<`, `>=`, `<=`, `in`, `not in`, `between` or `not between`.
+            value: what to compare with; a list for `in`, a pair for `between`.
+            conditions: several (field, op, value), all of which must hold, instead.
+            limit: how many.
+
+        Raises:
+            ContentError: an operator is unknown, or its value is of the wrong form.
+        """
+        wanted = list(conditions) or [(field, op, value)]
+        for condition in wanted:
+            check_condition(condition)
+        return self._history.picked(
+            limit, lambda entry: all(fits(entry.generation_config, c) for c in wanted)
+        )
+
+    def get_annotations(self, name: str) -> list[CommitInfo]:
+        """The annotations of a commit on the current branch, oldest first; the last one counts."""
+        return self._history.annotations(name)
 
     def get_tags(self, name: str) -> tuple[str, ...]:
         """All tags of a commit, sorted."""

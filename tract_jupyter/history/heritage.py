@@ -37,6 +37,8 @@ class Heritage:
         self.timeline = Timeline([row.step() for row in self.rows], lineage.merged)
         self.added = added
         self._by_hash = {row.commit_hash: row for row in self.rows}
+        given = (row for row in self.rows if row.retention_json)
+        self._retention = {row.edit_target or row.commit_hash: row.retention for row in given}
 
     @property
     def head(self) -> Entry:
@@ -54,11 +56,7 @@ class Heritage:
 
     def criteria(self, message: Message) -> dict[str, Any] | None:
         """What a summary must keep of a message. Only what is important has such."""
-        name = message.commit_hash
-        given = [
-            row.retention for row in self.rows if name in (row.commit_hash, row.edit_target) and row.retention
-        ]
-        return given[-1] if given and message.priority is Priority.IMPORTANT else None
+        return self._retention.get(message.commit_hash) if message.priority is Priority.IMPORTANT else None
 
     def with_tools(self, drafts: list[Draft]) -> list[Draft]:
         """The drafts, the last of them linked to the tools that are in effect here."""

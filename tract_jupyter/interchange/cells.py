@@ -55,15 +55,20 @@ def to_cell(entry: Entry, language: str | None, place: str) -> CellText:
 
 
 def from_cell(cell: CellText, rest: Any, language: str | None) -> Entry | None:
-    """The entry that `without_text` made `rest` of, with the cell's text; None if no such entry is shown like this."""
-    if not isinstance(rest, dict):
+    """The entry that `without_text` made `rest` of, with the cell's text.
+
+    None if such an entry is not shown like this: another heading, no fence, other calls, no JSON where JSON must be.
+    """
+    if not isinstance(rest, dict) or not rest.keys() <= PARTS.keys():
         return None
     try:
-        _, frame = _frame(rest, language)
-        entry = {**rest, "content": _with_text(rest["content"], frame.inside(cell.source))}
-        for call in entry.get("metadata", {}).get("tool_calls", ()):
+        cell_type, frame = _frame(rest, language)
+        text = frame.inside(cell.source)
+        if CellText(cell_type, frame.around(text)) != cell:
+            return None
+        for call in rest.get("metadata", {}).get("tool_calls", ()):
             ToolCall.from_dict(call)
-        return entry if entry.keys() <= PARTS.keys() and to_cell(entry, language, "") == cell else None
+        return {**rest, "content": _with_text(rest["content"], text)}
     except (KeyError, TypeError, AttributeError, ValueError, RecursionError):
         return None
 
@@ -126,7 +131,10 @@ def _with_text(rest: Mapping[str, Any], text: str) -> dict[str, Any]:
         return {**rest, _TEXT_FIELDS[kind]: text}
     if _is_text_answer(rest):
         return {**rest, "payload": {"content": text}}
-    return {**rest, "payload": json.loads(text)} if kind in _WITH_PAYLOAD else {**json.loads(text), **rest}
+    value = json.loads(text)
+    if not isinstance(value, dict):
+        raise TypeError("it is an object")
+    return {**rest, "payload": value} if kind in _WITH_PAYLOAD else {**value, "content_type": kind}
 
 
 def _fields(content: Mapping[str, Any]) -> dict[str, Any]:

@@ -188,12 +188,14 @@ class CommitRows:
         return (commits.c.tract_id == self.tract_id,)
 
 
-def checked(content_hash: str, payload: bytes) -> bytes:
+def checked(content_hash: str, payload: bytes | None) -> bytes:
     """The payload, if it is what the hash says.
 
     Raises:
-        StoreCorruptError: it is not.
+        StoreCorruptError: it is not, or there is none.
     """
+    if payload is None:
+        raise StoreCorruptError(f"content {content_hash[:12]} is missing in the store; restore a backup")
     if sha256(payload) != content_hash:
         raise StoreCorruptError(f"content {content_hash[:12]} is damaged in the store; restore a backup")
     return payload
@@ -245,7 +247,8 @@ def _gap(head: str) -> StoreCorruptError:
 
 
 def _with_content(query: Select[Any]) -> Select[Any]:
-    return query.select_from(commits.join(blobs, blobs.c.content_hash == commits.c.content_hash))
+    # a content that is missing must be seen, not its commit left out
+    return query.select_from(commits.outerjoin(blobs, blobs.c.content_hash == commits.c.content_hash))
 
 
 def _first_parents(*, bounded: bool) -> CTE:

@@ -1,0 +1,108 @@
+"""Finding commits: by tags, generation config, text, priority; their annotations and versions."""
+
+from __future__ import annotations
+
+import pytest
+
+from tract_jupyter.exceptions import CommitNotFoundError, ContentError, EditTargetError
+
+
+@pytest.fixture
+def talk(tract):
+    for number, temperature in enumerate([0.0, 0.5, 1.0]):
+        config = {"model": f"m{number}", "temperature": temperature}
+        tract.assistant(f"Answer {number}", generation_config=config, tags=["answer", f"n{number}"])
+    tract.user("A question?")
+    return tract
+
+
+def texts(infos):
+    return [info.message for info in infos]
+
+
+@pytest.mark.parametrize(
+    ("condition", "found"),
+    [
+        (("model", "=", "m1"), [1]),
+        (("model", "!=", "m1"), [2, 0]),
+        (("temperature", ">", 0.4), [2, 1]),
+        (("temperature", "<=", 0.5), [1, 0]),
+        (("model", "in", ["m0", "m2"]), [2, 0]),
+        (("model", "not in", ["m0", "m2"]), [1]),
+        (("temperature", "between", (0.5, 1)), [2, 1]),
+        (("temperature", "not between", (0.5, 1)), [0]),
+        (("model", ">", 3), []),  # does not compare
+        (("seed", "=", 3), []),
+    ],
+)
+def test_by_config(talk, condition, found):
+    assert texts(talk.query_by_config(*condition)) == [f"Answer {number}" for number in found]
+
+
+def test_several_conditions_must_all_hold(talk):
+    both = [("temperature", ">", 0.4), ("model", "!=", "m2")]
+    assert texts(talk.query_by_config(conditions=both)) == ["Answer 1"]
+
+
+@pytest.mark.parametrize(
+    ("condition", "told"),
+    [
+        (("model", "like", "m"), "no operator 'like'"),
+        (("m", "in", 3), "takes a list"),
+        (("m", "between", [1]), "pair"),
+    ],
+)
+def test_a_condition_that_is_none_is_refused(talk, condition, told):
+    with pytest.raises(ContentError, match=told):
+        talk.query_by_config(*condition)
+
+
+def test_by_tags(talk):
+    assert texts(talk.query_by_tags(["n0", "n2"])) == ["Answer 2", "Answer 0"]
+    assert texts(talk.query_by_tags(["n0", "answer"], match="all")) == ["Answer 0"]
+    assert texts(talk.query_by_tags("answer", limit=1)) == ["Answer 2"]
+    assert texts(talk.log(tags=["n1"])) == ["Answer 1"]
+    talk.tag("HEAD", "n1")
+    assert texts(talk.query_by_tags("n1")) == ["A question?", "Answer 1"]
+    assert talk.untag("HEAD", "n1")
+    assert texts(talk.query_by_tags("n1")) == ["Answer 1"]
+
+
+def test_by_text_priority_and_kind(talk):
+    assert texts(talk.query_by_text("ANSWER 1")) == ["Answer 1"]
+    question = talk.log(1)[0].commit_hash
+    talk.annotate(question, "pinned", reason="why")
+    talk.annotate(talk.query_by_text("answer 0")[0].commit_hash, "skip")
+    assert texts(talk.pinned()) == ["A question?"]
+    assert texts(talk.skipped()) == ["Answer 0"]
+    assert [info.operation for info in talk.log(op_filter="annotate")] == ["annotate", "annotate"]
+    assert [info.priority for info in talk.get_annotations(question)] == ["pinned"]
+
+
+def test_versions_and_restoring_one(talk):
+    question = talk.log(1)[0].commit_hash
+    talk.user("Second", edit=question)
+    talk.user("Third", edit=question)
+    assert texts(talk.edit_history(question)) == ["A question?", "Second", "Third"]
+    talk.restore(question, 1)
+    assert talk.compile().messages[-1].content == "Second"
+    talk.restore(question)
+    assert talk.compile().messages[-1].content == "A question?"
+    with pytest.raises(EditTargetError, match="5 versions"):
+        talk.restore(question, 5)
+
+
+def test_several_contents_at_once(talk):
+    infos = talk.log(None)
+    assert [talk.get_contents(infos)[info.commit_hash]["text"] for info in infos] == texts(infos)
+
+
+def test_compile_records_say_what_was_sent_without_listing_it(talk):
+    context = talk.compile(include_reasoning=True)
+    record_id = talk.record_compile(context, include_reasoning=True)
+    talk.user("later")
+    (record,) = talk.compile_records()
+    assert (record.record_id, record.head, record.message_count) == (record_id, context.head, 4)
+    assert talk.compile_record_commits(record_id) == context.commit_hashes
+    with pytest.raises(CommitNotFoundError, match="no compile record"):
+        talk.compile_record_commits("nothing")
