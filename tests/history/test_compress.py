@@ -497,15 +497,15 @@ def test_originals_that_a_merge_brought_back_keep_their_own_edits(tract, said):
     tract.branch("side")
     tract.user("side")
     tract.switch("main")
-    result = tract.compress(to_commit=said[1], content="sum")
+    result = tract.compress(from_commit=said[1], to_commit=said[2], content="sum")
     tract.merge("side")
-    places = [i for i, content in enumerate(contents(tract)) if content == text(0)]
-    assert places  # the original is here, too
-    tract.user("edited", edit=said[0])
+    assert contents(tract).count(text(1)) == 1  # the original is here, too
+    tract.user("edited", edit=said[1])
     before = contents(tract)
     tract.expand(result.summaries[0])
     at = before.index("sum")
-    assert contents(tract) == [*before[:at], text(0), text(1), *before[at + 1 :]]
+    assert contents(tract) == [*before[:at], text(1), text(2), *before[at + 1 :]]
+    assert contents(tract).count("edited") == 1
     check(tract)
 
 

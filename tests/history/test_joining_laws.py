@@ -136,12 +136,12 @@ class Joining(RuleBasedStateMachine):
                 elif message is not None and text is not None:
                     assert message.content == text
 
-    @rule(target=st.sampled_from(BRANCHES), choice=st.sampled_from(sorted(CHOICES)))
-    def rebase(self, target, choice):
+    @rule(onto=st.sampled_from(BRANCHES), choice=st.sampled_from(sorted(CHOICES)))
+    def rebase(self, onto, choice):
         before, ours = snapshot(self.tract), messages(self.tract)
-        own = set(ours) - self.history(target)
+        own = set(ours) - self.history(onto)
         try:
-            result = self.tract.rebase(target, resolver=CHOICES[choice])
+            result = self.tract.rebase(onto, resolver=CHOICES[choice])
         except HistoryError as error:
             assert "merges of its own" in str(error)
             assert snapshot(self.tract) == before

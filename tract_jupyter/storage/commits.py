@@ -219,7 +219,8 @@ def _joined(chain: list[Row], known: dict[str, Row], parents: MergeParents) -> L
 
 def _bring(tip: str, known: dict[str, Row], parents: MergeParents, order: dict[str, Row]) -> None:
     """Add what `tip` stands for and is not there yet, in its own order. Merges may be nested deeply: no recursion."""
-    stack: list[str] = [tip]
+    stack = [tip]
+    current: str
     while stack:
         current = stack[-1]
         if current in order:
@@ -228,8 +229,8 @@ def _bring(tip: str, known: dict[str, Row], parents: MergeParents, order: dict[s
         row = known.get(current)
         if row is None:
             raise _gap(tip)
-        first: tuple[str, ...] = (row.parent_hash,) if row.parent_hash else ()
-        missing = [p for p in (*first, *parents.get(current, ())) if p not in order]
+        all_parents = [row.parent_hash, *parents.get(current, ())]
+        missing = [parent for parent in all_parents if parent is not None and parent not in order]
         if missing:
             stack.append(missing[0])
         else:
