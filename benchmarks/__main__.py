@@ -8,7 +8,11 @@ from importlib import import_module
 from benchmarks.places import temporary_home
 from benchmarks.table import print_group, print_head, print_row
 
-GROUPS = ("load", "operations", "tools", "analysis", "panels", "growth")
+GROUPS = ("load", "operations", "tools", "analysis", "panels", "store", "kill")
+_SHORTER: dict[str, tuple[object, ...]] = {
+    "store": ((1_000, 10_000),),
+    "kill": (50,),
+}  # where all groups are run
 
 
 def main(wanted: list[str]) -> int:
@@ -21,7 +25,8 @@ def main(wanted: list[str]) -> int:
     with temporary_home():
         for name in wanted or GROUPS:
             print_group(name)
-            for row in import_module(f"benchmarks.{name}").rows():
+            size = () if wanted else _SHORTER.get(name, ())
+            for row in import_module(f"benchmarks.{name}").rows(*size):
                 print_row(row)
     return 0
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from benchmarks.timing import Row
 
-_LAYOUT = "{:<66} {:>10} {:<9} {:>7}  {}"
+_LAYOUT = "{:<66} {:>10} {:<9} {:>7} {:>7}  {}"
 
 
 def print_head() -> None:
     """Print the names of the columns."""
-    print(_LAYOUT.format("name", "best of 5", "unit", "target", ""))
-    print("-" * 101, flush=True)
+    print(_LAYOUT.format("name", "best of 5", "unit", "target", "growth", ""))
+    print("-" * 109, flush=True)
 
 
 def print_group(name: str) -> None:
@@ -24,7 +24,9 @@ def print_group(name: str) -> None:
 def print_row(row: Row) -> None:
     """Print one line."""
     target = "" if row.target is None else f"{row.target:g}"
-    print(_LAYOUT.format(f"  {row.name}", _number(row.shown), row.unit, target, row.verdict), flush=True)
+    growth = "" if row.growth is None else f"x{row.growth:.2f}"
+    columns = (f"  {row.name}", _number(row.shown), row.unit, target, growth, row.verdict)
+    print(_LAYOUT.format(*columns), flush=True)
 
 
 def _number(value: float) -> str:

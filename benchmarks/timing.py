@@ -11,7 +11,15 @@ if TYPE_CHECKING:
 
 SAMPLES: Final = 5
 _ENOUGH_SECONDS = 0.05
-_SCALE: Final = {"s": 1.0, "ms": 1e3, "µs": 1e6, "packages": 1.0}
+_SCALE: Final = {
+    "s": 1.0,
+    "ms": 1e3,
+    "µs": 1e6,
+    "packages": 1.0,
+    "commits": 1.0,
+    "statements": 1.0,
+    "/s": 1.0,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,14 +29,18 @@ class Row:
     Args:
         name: what was measured.
         value: seconds, or a number of what `unit` says.
-        unit: how it is shown: `s`, `ms`, `µs`, `packages`.
-        target: the most it should be, in `unit`; None where nothing was promised.
+        unit: how it is shown: `s`, `ms`, `µs`, `packages`, ...; `/s` is a speed.
+        target: the most it should be, in `unit` (the least, of a speed); None where nothing was promised.
+        growth: how many times the value of the size before.
+        most_growth: the most that may be.
     """
 
     name: str
     value: float
     unit: str
     target: float | None = None
+    growth: float | None = None
+    most_growth: float | None = None
 
     @property
     def shown(self) -> float:
@@ -38,9 +50,12 @@ class Row:
     @property
     def verdict(self) -> str:
         """`ok`, `over`, or nothing without a target."""
-        if self.target is None:
-            return ""
-        return "ok" if self.shown <= self.target else "over"
+        kept = []
+        if self.target is not None:
+            kept.append(self.shown >= self.target if self.unit == "/s" else self.shown <= self.target)
+        if self.growth is not None and self.most_growth is not None:
+            kept.append(self.growth <= self.most_growth)
+        return ("ok" if all(kept) else "over") if kept else ""
 
 
 def best_of(function: Callable[[], object]) -> float:

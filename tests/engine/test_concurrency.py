@@ -82,25 +82,86 @@ def test_what_one_does_the_other_sees(tmp_path):
         assert one.current_branch == "topic"
         one.annotate(info.commit_hash, "skip")
         assert len(two.compile()) == 0
+        two.undo()
+        assert len(one.compile()) == 1
 
 
-def in_process(path, who, count, start):
+SPAWN = multiprocessing.get_context("spawn")
+
+
+def in_process(place, who, count, start):
     start.wait()
-    with open_store(path) as tract:  # opening is part of the race: the store is new
+    # opening is part of the race: the store is new
+    with Tract.open(**place, lock_timeout=PATIENT, tokenizer=ApproximateCounter()) as tract:
         append(tract, who, count)
 
 
-@pytest.mark.parametrize("processes", [2, 4])
-def test_several_processes_make_and_fill_one_store(tmp_path, processes):
-    spawn = multiprocessing.get_context("spawn")
-    start = spawn.Barrier(processes)
-    workers = [
-        spawn.Process(target=in_process, args=(tmp_path / "s.db", who, 15, start)) for who in range(processes)
-    ]
+def finish(workers):
     for worker in workers:
         worker.start()
     for worker in workers:
         worker.join()
-    assert [worker.exitcode for worker in workers] == [0] * processes
+    assert [worker.exitcode for worker in workers] == [0] * len(workers)
+
+
+def many_processes(place, processes, count):
+    start = SPAWN.Barrier(processes)
+    finish([SPAWN.Process(target=in_process, args=(place, who, count, start)) for who in range(processes)])
+    with Tract.open(**place, tokenizer=ApproximateCounter()) as tract:
+        assert_one_chain(tract, processes, count)
+        assert tract.verify() == []
+
+
+@pytest.mark.parametrize("processes", [2, 4])
+def test_several_processes_make_and_fill_one_store(tmp_path, processes):
+    many_processes({"path": tmp_path / "s.db"}, processes, 15)
+
+
+def test_eight_processes_append_500_each(tmp_path):
+    many_processes({"path": tmp_path / "s.db"}, 8, 500)
+
+
+@pytest.mark.parametrize("place", ["memory", "file"])
+def test_edits_and_annotations_under_contention(tmp_path, place):
+    with open_store(":memory:" if place == "memory" else tmp_path / "s.db") as tract:
+        said = [tract.user(f"{who}:0").commit_hash for who in range(4)]
+        start = threading.Barrier(4)
+
+        def work(who):
+            start.wait()
+            for number in range(1, 13):
+                tract.user(f"{who}:{number}", edit=said[who])
+                tract.annotate(said[who], "skip" if number % 2 else "pinned")
+                tract.compile()
+
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(work, range(4)))
+        assert [(m.content, m.priority) for m in tract.compile().messages] == [
+            (f"{who}:12", "pinned") for who in range(4)
+        ]
+        assert tract.status().commit_count == 4 + 4 * 24
+        assert tract.verify() == []
+
+
+def change(path, who, target, start):
+    start.wait()
+    with open_store(path) as tract:
+        for number in range(20):
+            tract.user(f"{who}:{number}", edit=target)
+            tract.annotate(target, "skip" if number % 2 else "important")
+            with tract.batch():
+                tract.user(f"said by {who}")
+
+
+def test_processes_that_edit_annotate_and_append_in_batches(tmp_path):
     with open_store(tmp_path / "s.db") as tract:
-        assert_one_chain(tract, processes, 15)
+        targets = [tract.user("x").commit_hash for _ in range(3)]
+    start = SPAWN.Barrier(3)
+    finish([
+        SPAWN.Process(target=change, args=(tmp_path / "s.db", who, targets[who], start)) for who in range(3)
+    ])  # fmt: skip
+    with open_store(tmp_path / "s.db") as tract:
+        assert tract.status().commit_count == 3 + 3 * 60
+        assert {tract.edit_history(target)[-1].message for target in targets} == {"0:19", "1:19", "2:19"}
+        assert len(tract.compile()) == 60  # the three are skipped
+        assert tract.verify() == []

@@ -105,7 +105,12 @@ class Store(RuleBasedStateMachine):
         self.change(self.model, change)
 
     @precondition(is_on_branch)
-    @rule(changes=st.lists(CHANGE, max_size=5), fails=st.booleans(), looks=st.booleans(), is_nested=st.booleans())
+    @rule(
+        changes=st.lists(CHANGE, max_size=5),
+        fails=st.booleans(),
+        looks=st.booleans(),
+        is_nested=st.booleans(),
+    )
     def batch(self, changes, fails, looks, is_nested):
         model = self.model.copy()
         try:
@@ -127,7 +132,12 @@ class Store(RuleBasedStateMachine):
     @precondition(lambda self: self.model.current is None)
     @rule()
     def nothing_is_written_without_a_branch(self):
-        for use in (lambda: self.tract.user("x"), self.tract.undo, self.tract.redo, lambda: self.tract.reset("HEAD")):
+        for use in (
+            lambda: self.tract.user("x"),
+            self.tract.undo,
+            self.tract.redo,
+            lambda: self.tract.reset("HEAD"),
+        ):
             with pytest.raises(DetachedHeadError):
                 use()
 
@@ -288,5 +298,5 @@ class Store(RuleBasedStateMachine):
         assert status.message_count == len(model.messages(model.head))
 
 
-Store.TestCase.settings = settings(max_examples=40, stateful_step_count=25)
+Store.TestCase.settings = settings(max_examples=20, stateful_step_count=20)
 TestStore = Store.TestCase

@@ -82,3 +82,10 @@ def test_no_notebook_leaves_no_commits(tmp_path):
         Tract.from_notebook(path, tmp_path / "t.db")
     with Tract.open(tmp_path / "t.db") as tract:
         assert tract.head is None
+
+
+@pytest.mark.parametrize("calls", ["x", [3], [{"id": "c"}], [{"id": 1, "name": "f", "arguments": {}}]])
+def test_tool_calls_that_are_none_are_refused(tract, calls):
+    with pytest.raises(ContentError, match="tool"):
+        tract.assistant("", metadata={"tool_calls": calls})
+    assert tract.head is None

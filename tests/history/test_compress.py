@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from tests.history.histories import PICK, STEPS, appends, check, new_tract, play, shown, whole
 from tract_jupyter.exceptions import (
     BranchMovedError,
     CommitNotFoundError,
@@ -14,7 +15,6 @@ from tract_jupyter.exceptions import (
     DetachedHeadError,
     HistoryError,
 )
-from tests.history.histories import PICK, STEPS, appends, check, new_tract, play, shown, whole
 
 LAW = settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 
@@ -50,7 +50,11 @@ def test_everything(tract, said):
     assert result.tokens_after == tract.status().token_count
     assert "6 commits became 1 summary" in str(result)
     message = tract.compile().messages[0]
-    assert (message.role, message.content_type, message.commit_hash) == ("assistant", "dialogue", result.summaries[0])
+    assert (message.role, message.content_type, message.commit_hash) == (
+        "assistant",
+        "dialogue",
+        result.summaries[0],
+    )
 
 
 def test_a_range_in_the_middle_keeps_what_comes_after_it(tract, said):
@@ -130,7 +134,15 @@ def test_preserved_messages_stay_with_metadata_tags_and_config(tract):
     tract.user("three")
     result = tract.compress(content=["x", "y"], preserve=[kept.commit_hash])
     copy = tract.get_commit(result.copies[kept.commit_hash])
-    for name in ("content_hash", "metadata", "tags", "generation_config", "priority", "message", "token_count"):
+    for name in (
+        "content_hash",
+        "metadata",
+        "tags",
+        "generation_config",
+        "priority",
+        "message",
+        "token_count",
+    ):
         assert getattr(copy, name) == getattr(kept, name)
 
 
@@ -222,7 +234,10 @@ def test_a_summarizer_is_called_for_each_run(tract, said):
         return f"sum {len(seen)}"
 
     tract.compress(summarizer=summarize, instructions="be brief", target_tokens=20)
-    assert seen == [([text(0), text(1), text(2)], [], "be brief", 20), ([text(4), text(5)], [], "be brief", 20)]
+    assert seen == [
+        ([text(0), text(1), text(2)], [], "be brief", 20),
+        ([text(4), text(5)], [], "be brief", 20),
+    ]
     assert contents(tract) == ["sum 1", text(3), "sum 2"]
 
 
@@ -239,7 +254,10 @@ def test_the_summary_must_keep_what_is_to_be_kept(tract):
     result = tract.compress(summarizer=lambda m, c, i, t: seen.extend(c) or "port 8080")
     assert seen == [{"instructions": "the port", "match_patterns": ["8080"], "match_mode": "substring"}]
     summary = tract.get_commit(result.summaries[0])
-    assert (summary.priority, summary.retention) == ("important", tract.get_commit(important.commit_hash).retention)
+    assert (summary.priority, summary.retention) == (
+        "important",
+        tract.get_commit(important.commit_hash).retention,
+    )
     with pytest.raises(CompressionError, match="8080"):  # the next compression must keep it as well
         tract.compress(content="nothing")
 
@@ -405,9 +423,7 @@ def test_the_price_of_a_summary_that_is_still_to_be_written(tract, said):
     assert plan.is_estimate
     assert plan.price.summarizer_input == sum(m.token_count for m in tract.compile().messages)
     assert plan.price.summarizer_output == 7
-    assert plan.price.once == pytest.approx(
-        plan.price.read_anew * 0.9 + plan.price.summarizer_input + 7 * 5
-    )
+    assert plan.price.once == pytest.approx(plan.price.read_anew * 0.9 + plan.price.summarizer_input + 7 * 5)
     cheap = tract.preview_compress(target_tokens=7, cached_read=1, output_price=0).price
     assert cheap.once == cheap.summarizer_input
     assert tract.preview_compress().price.summarizer_output < plan.price.summarizer_input
@@ -439,11 +455,14 @@ def test_the_event_names_sources_and_results(tract, said):
     assert event.data["sources"] == [said[:2]]
     assert event.data["results"] == list(result.summaries)
     assert (event.data["old"], event.data["new"]) == (said[-1], tract.head)
-    assert (event.data["tokens_before"], event.data["tokens_after"]) == (result.tokens_before, result.tokens_after)
+    assert (event.data["tokens_before"], event.data["tokens_after"]) == (
+        result.tokens_before,
+        result.tokens_after,
+    )
 
 
 def test_within_a_batch_it_is_part_of_it(tract, said):
-    with pytest.raises(RuntimeError), tract.batch():
+    with pytest.raises(RuntimeError), tract.batch():  # noqa: PT012 # the block is what fails
         tract.user("more")
         tract.compress(content="all")
         assert contents(tract) == ["all"]
@@ -544,7 +563,7 @@ def squeeze(tract, low, high):
     try:
         return tract.compress(from_commit=first, to_commit=last, summarizer=count)
     except CompressionError as error:
-        assert "nothing to compress" in str(error)  # noqa: PT017
+        assert "nothing to compress" in str(error)
         return None
 
 
@@ -601,12 +620,23 @@ def test_what_is_outside_and_what_is_pinned_stays_and_no_other_branch_changes(st
                 continue
             gone = {commit for group in result.groups for commit in group}
             stay = [m for m in before.messages if m.commit_hash not in gone]
-            assert {m.commit_hash for m in before.messages if m.priority == "pinned"} <= {m.commit_hash for m in stay}
+            assert {m.commit_hash for m in before.messages if m.priority == "pinned"} <= {
+                m.commit_hash for m in stay
+            }
             after = [m for m in tract.compile().messages if m.commit_hash not in result.summaries]
-            assert [(m.role, m.content, m.priority) for m in after] == [(m.role, m.content, m.priority) for m in stay]
-            assert [m.commit_hash for m in after] == [result.copies.get(m.commit_hash, m.commit_hash) for m in stay]
+            assert [(m.role, m.content, m.priority) for m in after] == [
+                (m.role, m.content, m.priority) for m in stay
+            ]
+            assert [m.commit_hash for m in after] == [
+                result.copies.get(m.commit_hash, m.commit_hash) for m in stay
+            ]
             assert [tract.get_tags(m.commit_hash) for m in after] == [tags[m.commit_hash] for m in stay]
-            kept = [m.commit_hash for m in before.messages[: next(i for i, m in enumerate(before.messages) if m.commit_hash in gone)]]
+            kept = [
+                m.commit_hash
+                for m in before.messages[
+                    : next(i for i, m in enumerate(before.messages) if m.commit_hash in gone)
+                ]
+            ]
             assert list(tract.compile().commit_hashes[: len(kept)]) == kept
             check(tract)
         assert tract.compile(at_commit="other") == other

@@ -163,7 +163,7 @@ class Joining(RuleBasedStateMachine):
         here = self.history("HEAD")
         infos = [
             i
-            for i in self.tract.log(length, head=source)
+            for i in self.tract._history.log(length, head=source)
             if i.commit_hash not in here and i.operation != "merge"
         ]
         names = [info.commit_hash for info in reversed(infos)]
@@ -180,7 +180,7 @@ class Joining(RuleBasedStateMachine):
         for name, message in ours.items():
             assert name in targets or taken[name] == message
         for name in set(names) & set(there) - targets:
-            own = {i.edit_target for i in self.tract.log(None, head=source)}
+            own = {i.edit_target for i in self.tract._history.log(None, head=source)}
             assert name in own or bare(taken[result.copies[name]]) == bare(there[name])
         if result.copies:
             self.check_undo(before)
@@ -199,5 +199,5 @@ class Joining(RuleBasedStateMachine):
         assert snapshot(self.tract) == after
 
 
-Joining.TestCase.settings = settings(max_examples=30, stateful_step_count=20)
+Joining.TestCase.settings = settings(max_examples=20, stateful_step_count=15)
 TestJoining = Joining.TestCase

@@ -10,6 +10,7 @@ from tract_jupyter.models.canonical import canonical_json, sha256
 from tract_jupyter.models.commit import CommitOperation
 from tract_jupyter.models.priority import Priority
 from tract_jupyter.models.rendering import default_priority, text_of
+from tract_jupyter.models.toolcall import ToolCall
 from tract_jupyter.storage.entry import EMPTY, Entry, json_text
 
 if TYPE_CHECKING:
@@ -88,14 +89,14 @@ def draft(
     """Make a draft of a checked content.
 
     Raises:
-        ContentError: something of it has no JSON form.
+        ContentError: something of it has no JSON form, or `tool_calls` are none.
     """
     payload = canonical_json(content).encode()
     text = text_of(content)
     tokens = counter.count_text(text)
-    calls = metadata.get("tool_calls") if metadata else None
-    if calls:  # they are sent, so they count
-        tokens += counter.count_text(canonical_json(calls))
+    if metadata and metadata.get("tool_calls"):
+        metadata = {**metadata, "tool_calls": _calls(metadata["tool_calls"])}
+        tokens += counter.count_text(canonical_json(metadata["tool_calls"]))  # they are sent, so they count
     return Draft(
         content_type=content["content_type"],
         payload=payload,
@@ -112,6 +113,12 @@ def draft(
         tags_json=_tags_json(tags) if tags else NO_TAGS,
         tools_hash=tools_hash,
     )
+
+
+def _calls(given: Any) -> list[dict[str, Any]]:
+    if not isinstance(given, list | tuple):
+        raise ContentError(f"tool_calls is a list of calls, not {type(given).__name__}")
+    return [call.to_dict() if isinstance(call, ToolCall) else ToolCall.from_dict(call).to_dict() for call in given]
 
 
 def annotation(target: str, priority: Priority, reason: str, retention: dict[str, Any] | None) -> Draft:

@@ -95,6 +95,8 @@ def _is_shown(timeline: Timeline, step: Step) -> bool:
 
 def _entry(timeline: Timeline, step: Step) -> dict[str, Any]:
     """What `commit` would take to say the same."""
+    from tract_jupyter.interchange.entries import entry_of
+
     winner = timeline.winners.get(step.commit_hash, step)
     metadata = {**json.loads(step.metadata_json), **json.loads(winner.metadata_json)}
-    return {"content": json.loads(winner.payload), "metadata": metadata}
+    return entry_of(timeline.message(step), json.loads(winner.payload), metadata)

@@ -160,10 +160,11 @@ def _replaced(
     context: CompiledContext, selection: Selection, summaries: Sequence[Message]
 ) -> CompiledContext:
     first = {group.messages[0].commit_hash: s for group, s in zip(selection.groups, summaries, strict=True)}
+    dropped = selection.dropped
     messages: list[Message] = []
     for message in context.messages:
         if message.commit_hash in first:
             messages.append(first[message.commit_hash])
-        elif message.commit_hash not in selection.dropped:
+        elif message.commit_hash not in dropped:
             messages.append(message)
     return recounted(context, messages)

@@ -50,7 +50,7 @@ def select(past: Past, wanted: Range, resolve: Callable[[str], str]) -> Selectio
     """
     try:
         chosen = _chosen(past, wanted, resolve)
-        kept = {past.entry(resolve(name)).commit_hash for name in _names(wanted.preserve, "preserve")}
+        kept = {_entry(past, name, resolve).commit_hash for name in _names(wanted.preserve, "preserve")}
     except HistoryError as error:
         raise CompressionError(str(error)) from None
     preserved = tuple(
@@ -71,7 +71,7 @@ def _chosen(past: Past, wanted: Range, resolve: Callable[[str], str]) -> set[str
     if wanted.commits is not None:
         if wanted.from_commit is not None or wanted.to_commit is not None:
             raise CompressionError("give commits, or from_commit and to_commit, not both")
-        found = [past.entry(resolve(name)) for name in _names(wanted.commits, "commits")]
+        found = [_entry(past, name, resolve) for name in _names(wanted.commits, "commits")]
         merge = next((entry for entry in found if entry.operation != APPEND), None)
         if merge is not None:
             raise CompressionError(
@@ -80,14 +80,20 @@ def _chosen(past: Past, wanted: Range, resolve: Callable[[str], str]) -> set[str
         return {entry.commit_hash for entry in found}
     first, last = 0, len(past.entries) - 1
     if wanted.from_commit is not None:
-        first = past.place[past.entry(resolve(wanted.from_commit)).commit_hash]
+        first = past.place[_entry(past, wanted.from_commit, resolve).commit_hash]
     if wanted.to_commit is not None:
-        last = past.place[past.entry(resolve(wanted.to_commit)).commit_hash]
+        last = past.place[_entry(past, wanted.to_commit, resolve).commit_hash]
     if first > last:
         raise CompressionError(
             f"the range is empty: {wanted.from_commit!r} comes after {wanted.to_commit or 'HEAD'!r}; swap them"
         )
     return {e.commit_hash for e in past.entries[first : last + 1] if e.operation == APPEND}
+
+
+def _entry(past: Past, name: str, resolve: Callable[[str], str]) -> Entry:
+    return past.entry(
+        name if name in past.place else resolve(name)
+    )  # full hashes by the thousand cost no query
 
 
 def _names(given: Iterable[str], what: str) -> list[str]:

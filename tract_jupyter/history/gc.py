@@ -156,8 +156,9 @@ class GarbageCollector:
     def _remove(self, connection: Connection, garbage: _Garbage) -> None:
         self._reach.remove_moves(connection, garbage.moves)
         self._reach.remove_tags(connection, garbage.commits)
-        self._rows.remove(connection, garbage.commits)
-        self._reach.remove_blobs(connection, garbage.blobs)
+        with self._reach.removing(connection):
+            self._rows.remove(connection, garbage.commits)
+            self._reach.remove_blobs(connection, garbage.blobs)
         data = {
             "commits": len(garbage.commits),
             "blobs": len(garbage.blobs),

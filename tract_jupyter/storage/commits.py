@@ -6,7 +6,7 @@ from collections import defaultdict
 from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from sqlalchemy import bindparam, select
+from sqlalchemy import bindparam, case, literal_column, select, true, union_all
 
 from tract_jupyter.exceptions import StoreCorruptError
 from tract_jupyter.models.canonical import sha256
@@ -268,13 +268,16 @@ def _first_parents(*, bounded: bool) -> CTE:
 
 
 def _all_parents(start: Select[Any]) -> CTE:
-    """What the commits of `start` stand for, over all parents."""
+    """What the commits of `start` stand for, over all parents.
+
+    PostgreSQL lets a walk be mentioned once, so the first and the other parents come from one join.
+    """
     walk = start.cte("walk", recursive=True)
-    first = select(commits.c.parent_hash).where(
-        commits.c.commit_hash == walk.c.commit_hash, commits.c.parent_hash.is_not(None)
-    )
-    other = select(commit_parents.c.parent_hash).where(commit_parents.c.commit_hash == walk.c.commit_hash)
-    return walk.union(first, other)
+    kind = union_all(select(literal_column("1").label("is_first")), select(literal_column("0"))).subquery("kind")
+    parent = case((kind.c.is_first == 1, commits.c.parent_hash), else_=commit_parents.c.parent_hash)
+    steps = walk.join(commits, commits.c.commit_hash == walk.c.commit_hash)
+    steps = steps.outerjoin(commit_parents, commit_parents.c.commit_hash == walk.c.commit_hash).join(kind, true())
+    return walk.union(select(parent).select_from(steps).where(parent.is_not(None)))
 
 
 def _chain_query(*, bounded: bool) -> Select[Any]:

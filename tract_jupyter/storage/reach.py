@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from sqlalchemy import func, select
+from sqlalchemy import func, select, text
 
 from tract_jupyter.storage.schema import (
     blobs,
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 _HASH = re.compile(r"[0-9a-f]{64}")
 _AT_ONCE = 500  # SQLite bounds the number of variables
+# what a database looks through for each row that is deleted, to see that nothing refers to it; nothing else needs these
+_REFERENCES: Final = ("parent_hash", "content_hash", "tools_hash")
 
 
 class Node(NamedTuple):
@@ -64,7 +67,7 @@ class Reach:
         return found
 
     def roots(self, connection: Connection, since: str) -> set[str]:
-        """What refs, later moves, waiting pendings, compile records and spawns name, of all tracts."""
+        """What refs, later moves, open pendings, compile records and spawns name, of all tracts."""
         named = [
             select(refs.c.commit_hash),
             select(compile_records.c.head_hash),
@@ -73,9 +76,9 @@ class Reach:
             select(reflog.c.new).where(reflog.c.created_at >= since),
         ]
         found = {name for query in named for name in connection.scalars(query) if name is not None}
-        waiting = select(pendings.c.fields_json).where(pendings.c.status == "pending")
-        for text in connection.scalars(waiting):
-            found.update(_HASH.findall(text))
+        waiting = select(pendings.c.fields_json).where(pendings.c.status.in_(("pending", "failed")))
+        for fields in connection.scalars(waiting):
+            found.update(_HASH.findall(fields))
         return found
 
     def stale_moves(self, connection: Connection, gone: Collection[str]) -> list[int]:
@@ -98,6 +101,15 @@ class Reach:
             query = select(func.sum(func.length(blobs.c.payload))).where(blobs.c.content_hash.in_(group))
             total += connection.scalar(query) or 0
         return total
+
+    @contextmanager
+    def removing(self, connection: Connection) -> Iterator[None]:
+        """Have indexes for a while that make deleting cost the same for each row, however large the store is."""
+        for name in _REFERENCES:
+            connection.execute(text(f"CREATE INDEX ix_removing_{name} ON commits ({name})"))
+        yield
+        for name in _REFERENCES:
+            connection.execute(text(f"DROP INDEX ix_removing_{name}"))
 
     def remove_blobs(self, connection: Connection, hashes: Collection[str]) -> None:
         """Delete blobs that nothing uses."""

@@ -1,0 +1,147 @@
+"""kill -9 at random moments of a loop of writes: the store opens, verifies, and has all that was acknowledged."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks.timing import Row
+from tract_jupyter import Tract
+from tract_jupyter.engine.tokens import ApproximateCounter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_HASH = 64
+_LONGEST = 0.12  # seconds that a child may work
+_DEEPEST = 400  # commits; then the branch begins anew, so that rounds stay short
+
+
+def rows(rounds: int = 1_000) -> Iterator[Row]:
+    """Kill so many children."""
+    path = Path("kill.db")
+    lost = sum(survives_round(path, number) for number in range(rounds))
+    yield Row(f"acknowledged commits, over {rounds:,} kills", lost, "commits")
+    yield Row("of them lost, or stores damaged", 0, "commits", 0)
+
+
+def survives_round(path: Path, seed: int) -> int:
+    """Start a child that writes, kill it, and look.
+
+    Args:
+        path: of the store, made if it is not there.
+        seed: chooses what is written, and the moment.
+
+    Returns:
+        How many commits were acknowledged.
+
+    Raises:
+        AssertionError: one of them is lost, or the store is damaged.
+    """
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        _work_until_killed(path, seed, writer)
+    os.close(writer)
+    acknowledged = _kill(child, reader, random.Random(seed))  # noqa: S311 # no secret
+    with _opened(path) as tract:
+        damage = tract.verify()
+        if damage:
+            raise AssertionError(f"round {seed}: {damage[:3]}")
+        missing = [name for name in acknowledged if tract.resolve_commit(name) != name]
+        if missing:
+            raise AssertionError(f"round {seed}: {missing[0]} was acknowledged and is gone")
+        tract.user("The next process goes on.")
+    return len(acknowledged)
+
+
+def _opened(path: Path) -> Tract:
+    return Tract.open(path, tokenizer=ApproximateCounter(), lock_timeout=60)
+
+
+def _kill(child: int, reader: int, chance: random.Random) -> list[str]:
+    """Kill at a random moment after the first acknowledgement, and return what came through whole."""
+    with os.fdopen(reader, "rb") as pipe:
+        first = pipe.read(_HASH)
+        time.sleep(chance.uniform(0, _LONGEST))
+        os.kill(child, signal.SIGKILL)
+        told = first + pipe.read()
+    _, status = os.waitpid(child, 0)
+    if not os.WIFSIGNALED(status):
+        raise AssertionError("the child ended by itself; its error is on stderr")
+    return [told[at : at + _HASH].decode() for at in range(0, len(told) - _HASH + 1, _HASH)]
+
+
+def _work_until_killed(path: Path, seed: int, writer: int) -> None:
+    chance = random.Random(-seed - 1)  # noqa: S311 # no secret
+    try:
+        with _opened(path) as tract:
+            if tract.status().commit_count > _DEEPEST:
+                tract.branch(f"anew{seed}", source=tract.log(None)[-1].commit_hash)
+            while True:
+                for commit_hash in chance.choice(_WRITES)(tract, chance):
+                    os.write(writer, commit_hash.encode())
+    except BaseException as error:  # noqa: BLE001 # this process is a copy of its parent, whose cleanup it must not run
+        print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
+    os._exit(1)
+
+
+def _say(tract: Tract, chance: random.Random) -> list[str]:
+    return [tract.user(f"number {chance.random()}" * chance.choice((1, 1, 1, 500))).commit_hash]
+
+
+def _edit(tract: Tract, chance: random.Random) -> list[str]:
+    said = tract.log(20, op_filter="append")
+    return [tract.user(f"edited {chance.random()}", edit=chance.choice(said).commit_hash).commit_hash]
+
+
+def _annotate(tract: Tract, chance: random.Random) -> list[str]:
+    said = tract.log(20, op_filter="append")
+    priority = chance.choice(("skip", "normal", "pinned"))
+    return [tract.annotate(chance.choice(said).commit_hash, priority).commit_hash]
+
+
+def _batch(tract: Tract, chance: random.Random) -> list[str]:
+    with tract.batch():
+        made = [tract.user(f"batch {chance.random()}") for _ in range(chance.randrange(1, 200))]
+    return [info.commit_hash for info in made]
+
+
+def _undo(tract: Tract, _: random.Random) -> list[str]:
+    if tract.status().commit_count > 1:
+        tract.undo()
+    return []
+
+
+def _merge(tract: Tract, chance: random.Random) -> list[str]:
+    """A branch that edits nothing is merged back; both sides have commits."""
+    merge = getattr(tract, "merge", None)
+    if merge is None or tract.current_branch is None:
+        return []
+    here, side = tract.current_branch, f"side{chance.getrandbits(64):x}"
+    tract.branch(side)
+    one = tract.user(f"aside {chance.random()}").commit_hash
+    tract.switch(here)
+    two = tract.user(f"on the branch {chance.random()}").commit_hash
+    merge(side)
+    return [one, two, str(tract.head)]
+
+
+def _compress(tract: Tract, chance: random.Random) -> list[str]:
+    compress = getattr(tract, "compress", None)
+    said = [message.commit_hash for message in tract.compile().messages if message.priority == "normal"]
+    if compress is None or len(said) < 4:  # noqa: PLR2004 # something before, something after
+        return []
+    start = chance.randrange(len(said) - 2)
+    compress(commits=said[start : start + 2], content=f"in short {chance.random()}")
+    return [str(tract.head)]
+
+
+_WRITES: tuple[Callable[[Tract, random.Random], list[str]], ...] = (
+    _say, _say, _say, _edit, _annotate, _batch, _undo, _merge, _compress,
+)  # fmt: skip

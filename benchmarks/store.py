@@ -1,0 +1,159 @@
+"""The context store: commits per second, and how what is done all the time grows with the history."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from benchmarks.places import tract_on_disk
+from benchmarks.timing import SAMPLES, Row, best_of
+from tract_jupyter import Tract
+from tract_jupyter.models.config import TokenBudget
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+SIZES = (1_000, 10_000, 100_000)
+SHORT = SIZES[:2]
+_ONE_BY_ONE, _IN_BATCH = 1_000, 10_000
+_GROWTH = 2.0  # times, from 10,000 to 100,000 commits
+_COLD = "cold compile"
+_TARGETS = {
+    _COLD: 150.0,
+    "warm compile": 1.0,
+    "compile after one more commit": 1.0,
+    "log(20)": 2.0,
+    "status": 2.0,
+    "branch": 1.0,
+}
+_COMMITS_PER_SECOND, _BATCHED_PER_SECOND = 3_000.0, 20_000.0
+
+
+def rows(sizes: tuple[int, ...] = SIZES) -> Iterator[Row]:
+    """Speeds first, then one history on disk that grows."""
+    yield from _speeds()
+    before: dict[str, Row] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "tract.db"
+        for size in sizes:
+            with Tract.open(path) as tract:
+                _grow(tract, size)
+                for name, measure in _MEASURES.items():
+                    row = Row(f"{name}, {size:,} commits", measure(tract), "ms", _target(name, size))
+                    yield _with_growth(name, row, before)
+                    before[name] = row
+                yield Row(f"statements of one commit, {size:,} commits", statements(tract), "statements")
+
+
+def _speeds() -> Iterator[Row]:
+    budget = TokenBudget(10**9, "reject")
+    for name, given in (("", None), (", with a budget", budget)):
+        with tract_on_disk() as tract:
+            tract.budget = given
+            rate = max(_rate(tract, _ONE_BY_ONE) for _ in range(SAMPLES))
+            yield Row(f"commits one by one{name}", rate, "/s", _COMMITS_PER_SECOND)
+            rate = max(_batched(tract) for _ in range(SAMPLES))
+            yield Row(f"commits in batch(){name}", rate, "/s", _BATCHED_PER_SECOND)
+
+
+def _rate(tract: Tract, count: int) -> float:
+    started = perf_counter()
+    _say(tract, count)
+    return count / (perf_counter() - started)
+
+
+def _batched(tract: Tract) -> float:
+    started = perf_counter()
+    with tract.batch():
+        _say(tract, _IN_BATCH)
+    return _IN_BATCH / (perf_counter() - started)
+
+
+def _say(tract: Tract, count: int) -> None:
+    for number in range(count):
+        tract.user(f"Message {number}: what does the table of measurements say about line {number}?")
+
+
+def _grow(tract: Tract, size: int) -> None:
+    with tract.batch():
+        _say(tract, size - tract.status().commit_count)
+
+
+def _target(name: str, size: int) -> float | None:
+    """What was promised at 10,000 commits, and for 1,000 no less."""
+    return _TARGETS[name] if size <= SHORT[-1] else None
+
+
+def _with_growth(name: str, row: Row, before: dict[str, Row]) -> Row:
+    """At 100,000 commits, the promise is how much slower it became."""
+    past = before.get(name)
+    if past is None:
+        return row
+    most = None if name == _COLD or row.target is not None else _GROWTH
+    return replace(row, growth=row.value / past.value, most_growth=most)
+
+
+def _cold(tract: Tract) -> float:
+    """On a tract that was just opened, as a new kernel does it."""
+    times = []
+    for _ in range(3):
+        with Tract.open(tract.location) as opened:
+            started = perf_counter()
+            opened.compile()
+            times.append(perf_counter() - started)
+    return min(times)
+
+
+def _after_one_more(tract: Tract) -> float:
+    """The compile alone; the commit is measured elsewhere."""
+    times = []
+    for _ in range(20):
+        tract.user("One more.")
+        started = perf_counter()
+        tract.compile()
+        times.append(perf_counter() - started)
+    return min(times)
+
+
+def _branch(tract: Tract) -> float:
+    times = []
+    for _ in range(20):
+        name = f"b{os.urandom(6).hex()}"
+        started = perf_counter()
+        tract.branch(name, switch=False)
+        times.append(perf_counter() - started)
+    return min(times)
+
+
+def statements(tract: Tract) -> int:
+    """How many SQL statements SQLite runs for one commit."""
+    from sqlalchemy import Engine, event
+
+    seen: list[str] = []
+
+    def trace(connection: object, _: object) -> None:
+        connection.set_trace_callback(seen.append)  # type: ignore[attr-defined]
+
+    event.listen(Engine, "connect", trace)
+    try:
+        with Tract.open(tract.location) as opened:
+            opened.user("Before.")
+            seen.clear()
+            opened.user("One more.")
+    finally:
+        event.remove(Engine, "connect", trace)
+    return len(seen)
+
+
+_MEASURES: dict[str, Callable[[Tract], float]] = {
+    _COLD: _cold,
+    "warm compile": lambda tract: best_of(tract.compile),
+    "compile after one more commit": _after_one_more,
+    "log(20)": lambda tract: best_of(tract.log),
+    "status": lambda tract: best_of(tract.status),
+    "branch": _branch,
+}

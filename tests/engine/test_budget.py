@@ -1,0 +1,79 @@
+"""Budgets look at what the context would become."""
+
+from __future__ import annotations
+
+import pytest
+
+from tract_jupyter.exceptions import BudgetExceededError
+from tract_jupyter.models.config import BudgetWarning, TokenBudget
+
+LONG = "word " * 50
+
+
+def test_a_commit_beyond_the_budget_is_refused_and_leaves_nothing(tract):
+    tract.user("a")
+    before = tract.status(), tract.log()
+    tract.budget = TokenBudget(20, "reject")
+    with pytest.raises(BudgetExceededError, match="budget is 20; nothing was committed. Compress or skip"):
+        tract.user(LONG)
+    tract.budget = None
+    assert (tract.status(), tract.log()) == before
+    tract.user(LONG)
+
+
+def test_the_very_last_token_fits(tract):
+    tract.user("a")
+    size = tract.user(LONG).context_tokens
+    tract.undo()
+    tract.budget = TokenBudget(size, "reject")
+    assert tract.user(LONG).context_tokens == size == tract.compile().token_count
+    tract.undo()
+    tract.budget = TokenBudget(size - 1, "reject")
+    with pytest.raises(BudgetExceededError):
+        tract.user(LONG)
+
+
+def test_edits_and_annotations_count_by_what_they_change(tract):
+    long, short = tract.user(LONG), tract.user("b")
+    tract.budget = TokenBudget(tract.status().token_count, "reject")
+    with pytest.raises(BudgetExceededError):
+        tract.user(LONG, edit=short.commit_hash)
+    tract.user("short", edit=long.commit_hash)
+    tract.user(LONG, edit=short.commit_hash)  # now there is room
+    tract.annotate(short.commit_hash, "skip")
+    tract.user(LONG)
+    with pytest.raises(BudgetExceededError):
+        tract.annotate(short.commit_hash, "pinned")
+    assert tract.get_commit(short.commit_hash).priority == "skip"
+    assert tract.verify() == []
+
+
+def test_a_warning_is_given_and_the_commit_made(tract):
+    tract.budget = TokenBudget(5)
+    with pytest.warns(BudgetWarning, match="consider compress"):
+        tract.user(LONG)
+    assert len(tract.compile()) == 1
+    assert (tract.status().max_tokens, tract.compile().max_tokens) == (5, 5)
+
+
+def test_a_callback_hears_of_it_and_may_refuse(tract):
+    heard = []
+    tract.budget = TokenBudget(5, "callback", lambda *numbers: heard.append(numbers))
+    info = tract.user(LONG)
+    assert heard == [(info.context_tokens, 5)]
+
+    def refuse(*_):
+        raise KeyError("no")
+
+    tract.budget = TokenBudget(5, "callback", refuse)
+    with pytest.raises(KeyError):
+        tract.user("more")
+    assert tract.head == info.commit_hash
+
+
+@pytest.mark.parametrize(
+    "given", [(0,), (-1,), (True,), ("5",), (5, "callback"), (5, "warn", print), (5, "shout")]
+)
+def test_settings_that_mean_nothing_are_refused(given):
+    with pytest.raises(ValueError):
+        TokenBudget(*given)

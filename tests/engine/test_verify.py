@@ -1,0 +1,72 @@
+"""`verify` names what is damaged."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from tract_jupyter import Tract
+
+
+@pytest.fixture
+def store(tmp_path):
+    path = tmp_path / "s.db"
+    with Tract.open(path) as tract:
+        first = tract.user("a", metadata={"n": 1}, tags=["t"])
+        tract.user("b")
+        tract.user("A", edit=first.commit_hash)
+        tract.annotate(first.commit_hash, "important")
+        tract.user("c")
+        assert tract.verify() == []
+    return path
+
+
+def damaged(store, statement):
+    with closing(sqlite3.connect(store)) as connection:
+        connection.execute(statement)
+        connection.commit()
+    with Tract.open(store) as tract:
+        return [damage.problem for damage in tract.verify()]
+
+
+WRONG_HASH = "the commit is not what its hash says"
+
+
+@pytest.mark.parametrize("change", [
+    "message = 'x'", "metadata_json = '{}'", "tags_json = '[]'", "created_at = '2020-01-01T00:00:00.000000+00:00'",
+    "content_type = 'output'", "generation_config_json = '{\"x\":1}'", "priority = 'skip'", "retention_json = '{}'",
+])  # fmt: skip
+def test_each_column_that_is_hashed(store, change):
+    assert WRONG_HASH in damaged(store, f"UPDATE commits SET {change} WHERE generation = 0")
+
+
+def test_an_edit_of_something_else(store):
+    other = "(SELECT commit_hash FROM commits WHERE generation = 1)"
+    assert WRONG_HASH in damaged(store, f"UPDATE commits SET edit_target = {other} WHERE operation = 'edit'")
+
+
+@pytest.mark.parametrize("column", ["context_tokens", "context_messages"])
+def test_totals_that_are_no_sums(store, column):
+    found = damaged(store, f"UPDATE commits SET {column} = {column} + 1 WHERE generation = 3")
+    assert found == ["the size of the context is not what its history gives"]
+
+
+def test_a_place_that_is_not_the_parents_next(store):
+    found = damaged(store, "UPDATE commits SET generation = 9 WHERE generation = 4")
+    assert "its place in the history is not what its parent says" in found
+
+
+def test_a_content_that_was_changed(store):
+    found = damaged(store, "UPDATE blobs SET payload = CAST(replace(payload, 'b', 'd') AS BLOB)")
+    assert any("is not what its hash says" in problem for problem in found)
+
+
+@pytest.mark.parametrize(("statement", "told"), [
+    ("DELETE FROM commits WHERE generation = 1", "which is missing"),
+    ("DELETE FROM commits WHERE generation = 4", "the branch points at"),
+    ("DELETE FROM blobs WHERE payload LIKE '%annotation%'", "missing"),
+])  # fmt: skip
+def test_what_is_missing_is_named(store, statement, told):
+    assert any(told in problem for problem in damaged(store, statement))

@@ -1,0 +1,151 @@
+"""Finding calls of tools with their answers, and dropping those that failed."""
+
+from __future__ import annotations
+
+import pytest
+
+from tract_jupyter.exceptions import CommitNotFoundError, DetachedHeadError, HistoryError
+
+
+def call(tract, *calls, text=""):
+    """A message with calls, each `id:tool`."""
+    named = [dict(zip(("id", "name"), one.split(":"), strict=True)) | {"arguments": {}} for one in calls]
+    return tract.assistant(text, tool_calls=named).commit_hash
+
+
+def answer(tract, name, *, error=False):
+    call_id, tool = name.split(":")
+    return tract.tool_result(call_id, tool, f"answer of {tool}", is_error=error).commit_hash
+
+
+def hashes(infos):
+    return [info.commit_hash for info in infos]
+
+
+@pytest.fixture
+def talk(tract):
+    """Two good turns and a bad one; the last call has no answer yet."""
+    tract.user("hello")
+    commits = {
+        "good": call(tract, "1:look"),
+        "good answer": answer(tract, "1:look"),
+        "both": call(tract, "2:look", "3:read"),
+        "look": answer(tract, "2:look"),
+        "read": answer(tract, "3:read", error=True),
+        "open": call(tract, "4:read"),
+    }
+    tract.user("well")
+    return commits
+
+
+def test_calls(tract, talk):
+    assert hashes(tract.find_tool_calls()) == [talk["good"], talk["both"], talk["open"]]
+    assert hashes(tract.find_tool_calls("look")) == [talk["good"], talk["both"]]
+    assert tract.find_tool_calls("nothing") == []
+
+
+def test_results(tract, talk):
+    assert hashes(tract.find_tool_results()) == [talk["good answer"], talk["look"], talk["read"]]
+    assert hashes(tract.find_tool_results("read")) == [talk["read"]]
+    assert hashes(tract.find_tool_results(after=talk["both"])) == [talk["look"], talk["read"]]
+    assert hashes(tract.find_tool_results("look", after=talk["look"])) == []
+
+
+def test_results_after_what_is_not_here(tract, talk):
+    with pytest.raises(CommitNotFoundError):
+        tract.find_tool_results(after="f" * 64)
+    tract.branch("other", source=talk["good"])
+    with pytest.raises(HistoryError, match="not in the history"):
+        tract.find_tool_results(after=talk["both"])
+
+
+def test_a_result_without_a_call_is_found_by_its_tool(tract):
+    content = {"content_type": "tool_io", "tool_name": "look", "direction": "result", "payload": {}}
+    found = tract.commit(content).commit_hash
+    tract.commit({**content, "direction": "call"})
+    assert hashes(tract.find_tool_results("look")) == [found]
+    assert tract.find_tool_turns() == []
+
+
+def test_turns(tract, talk):
+    good, both, waiting = tract.find_tool_turns()
+    assert good.commits == (talk["good"], talk["good answer"])
+    assert both.commits == (talk["both"], talk["look"], talk["read"])
+    assert both.tool_names == ("look", "read")
+    assert waiting.results == ()
+    assert [turn.call.commit_hash for turn in tract.find_tool_turns("read")] == [talk["both"], talk["open"]]
+
+
+def test_ids_that_are_given_again(tract):
+    first, one = call(tract, "1:look"), answer(tract, "1:look")
+    second, two = call(tract, "1:look"), answer(tract, "1:look", error=True)
+    assert [turn.commits for turn in tract.find_tool_turns()] == [(first, one), (second, two)]
+    assert tract.drop_failed_tool_turns().commits == (second, two)
+
+
+def test_an_edit_of_an_answer_counts(tract):
+    call(tract, "1:look")
+    failed = answer(tract, "1:look", error=True)
+    tract.tool_result("1", "look", "fine after all", edit=failed, metadata={"is_error": False})
+    assert tract.drop_failed_tool_turns().turns == ()
+
+
+def test_dropping_skips_the_whole_turn_in_one_step(tract, talk):
+    before = tract.compile()
+    result = tract.drop_failed_tool_turns()
+    assert result.commits == (talk["both"], talk["look"], talk["read"])
+    assert tract.compile().commit_hashes == tuple(c for c in before.commit_hashes if c not in result.commits)
+    assert result.tokens == before.token_count - tract.compile().token_count
+    assert {info.priority for info in tract.find_tool_calls("look")} == {"normal", "skip"}
+    assert tract.verify() == []
+    assert tract.preview_undo().operation == "drop tool turns"
+    tract.undo()
+    assert tract.compile() == before
+
+
+def test_dropping_again_does_nothing(tract, talk):
+    tract.drop_failed_tool_turns()
+    head = tract.head
+    result = tract.drop_failed_tool_turns()
+    assert (result.turns, result.tokens, tract.head) == ((), 0, head)
+
+
+def test_dropping_only_those_of_a_tool(tract, talk):
+    call(tract, "9:write")
+    answer(tract, "9:write", error=True)
+    assert len(tract.drop_failed_tool_turns("write").turns) == 1
+    assert tract.drop_failed_tool_turns("nothing").turns == ()
+
+
+def test_a_turn_with_a_pinned_message_stays(tract, talk):
+    tract.annotate(talk["look"], "pinned")
+    assert tract.drop_failed_tool_turns().turns == ()
+
+
+def test_other_branches_keep_the_turn(tract, talk):
+    tract.branch("other", switch=False)
+    before = tract.compile()
+    tract.drop_failed_tool_turns()
+    assert tract.compile(at_commit="other").messages == before.messages
+
+
+def test_nothing_is_too_far_back(tract):
+    first = call(tract, "1:look")
+    with tract.batch():
+        for number in range(3_000):
+            tract.user(str(number))
+    assert hashes(tract.find_tool_calls()) == [first]
+
+
+def test_an_empty_tract_and_a_detached_head(tract, talk):
+    tract.branch("empty", source=talk["good"])
+    tract.checkout(talk["read"])
+    assert len(tract.find_tool_turns()) == 2
+    with pytest.raises(DetachedHeadError):
+        tract.drop_failed_tool_turns()
+
+
+def test_no_commits(tract):
+    assert tract.find_tool_calls() == tract.find_tool_results() == tract.find_tool_turns() == []
+    with pytest.raises(HistoryError, match="no commits yet"):
+        tract.drop_failed_tool_turns()
