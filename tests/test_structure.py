@@ -22,7 +22,12 @@ LAYERS = [
     {"history"}, {"engine"}, {"storage"}, {"models", "protocols", "exceptions"},
 ]  # fmt: skip
 BOTTOM = LAYERS[-1]
-ASIDE = {"analysis", "interchange", "llm", "prompts"}  # these need only the bottom; what is above `engine` may use them
+ASIDE = {
+    "analysis",
+    "interchange",
+    "llm",
+    "prompts",
+}  # these need only the bottom; what is above `engine` may use them
 COMPOSED = {"tract", "facade", "session"}  # they put the parts together for the user
 PARTS = set().union(*LAYERS) | ASIDE | COMPOSED
 NOTEBOOK_ONLY = {"IPython", "ipykernel", "ipywidgets", "anywidget"}
@@ -217,7 +222,9 @@ def undocumented(tree, prefix=""):
         if isinstance(
             node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
         ) and not node.name.startswith("_"):
-            if ast.get_docstring(node) is None and not {"override", "overload"} & set(map(ast.unparse, node.decorator_list)):
+            if ast.get_docstring(node) is None and not {"override", "overload"} & set(
+                map(ast.unparse, node.decorator_list)
+            ):
                 yield prefix + node.name
             if isinstance(node, ast.ClassDef):
                 yield from undocumented(node, f"{node.name}.")

@@ -250,6 +250,8 @@ class Session:
             parent.family.branch_off(branch_name, _checked_purpose(purpose))
             opened = self._opened(parent.tract_id, branch_name)
             opened[0].family.curate(curation)
+        with self._lock:  # of an earlier agent, whose branch was deleted
+            self._open.pop(opened[0].family.agent_id, None)
         return self._keep(opened)
 
     def collapse(

@@ -259,7 +259,9 @@ def test_a_lost_race_is_tried_again_on_the_new_tip(tmp_path, monkeypatch, number
     with Tract.open(tmp_path / "s.db") as tract:
         first = tract.user("first")
         move, results = RefRows.move, iter([False, False])
-        monkeypatch.setattr(RefRows, "move", lambda *given, **options: next(results, None) is None and move(*given, **options))
+        monkeypatch.setattr(
+            RefRows, "move", lambda *given, **options: next(results, None) is None and move(*given, **options)
+        )
         second = tract.system("second")
         assert tract.log() == [second, first]
         assert [message.content for message in tract.compile().messages] == ["first", "second"]

@@ -51,7 +51,11 @@ KINDS: list[tuple[Content, str, str, Priority]] = [
 
 @pytest.mark.parametrize(("model", "role", "text", "priority"), KINDS)
 def test_each_kind_knows_its_message(model: Content, role: str, text: str, priority: Priority):
-    assert (role_of(dict(model)), text_of(dict(model)), default_priority(model.content_type)) == (role, text, priority)
+    assert (role_of(dict(model)), text_of(dict(model)), default_priority(model.content_type)) == (
+        role,
+        text,
+        priority,
+    )
 
 
 @pytest.mark.parametrize("model", [kind[0] for kind in KINDS])

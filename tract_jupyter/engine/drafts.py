@@ -118,7 +118,9 @@ def draft(
 def _calls(given: Any) -> list[dict[str, Any]]:
     if not isinstance(given, list | tuple):
         raise ContentError(f"tool_calls is a list of calls, not {type(given).__name__}")
-    return [call.to_dict() if isinstance(call, ToolCall) else ToolCall.from_dict(call).to_dict() for call in given]
+    return [
+        call.to_dict() if isinstance(call, ToolCall) else ToolCall.from_dict(call).to_dict() for call in given
+    ]
 
 
 def annotation(target: str, priority: Priority, reason: str, retention: dict[str, Any] | None) -> Draft:

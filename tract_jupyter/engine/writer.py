@@ -155,16 +155,13 @@ class Writer:
                     yield
                     self._buffer.flush()
             except BaseException:
-                self._known = None
-                self._timelines.forget()
-                self.on_rollback()
+                self._forget()
                 raise
             finally:
                 self._buffer = None
+            self._database.if_rolled_back(self._forget)
 
-    def write(
-        self, plan: Plan, also: Callable[[Connection, list[Entry]], None] | None = None
-    ) -> list[Entry]:
+    def write(self, plan: Plan, also: Callable[[Connection, list[Entry]], None] | None = None) -> list[Entry]:
         """Carry a plan out, and return its commits. `also` is called in its transaction; what it raises undoes all.
 
         Raises:
@@ -194,7 +191,8 @@ class Writer:
             self._known = None
 
     def _appended(self, draft: Draft, check: Callable[[Totals], None]) -> Entry:
-        here, entry = self._known, None
+        # within a transaction of somebody else's, a lost race could not be run again
+        here, entry = None if self._database.in_transaction else self._known, None
         if (
             draft.operation != APPEND
         ):  # looks at the history, which is never done within a transaction of one's own
@@ -208,6 +206,7 @@ class Writer:
                 connection, here.branch or "", here.commit_hash, entry.commit_hash, current=True
             ):
                 raise _LostRaceError
+        self._database.if_rolled_back(self._forget)
         self._take_note(here, entry)
         return entry
 
@@ -217,6 +216,12 @@ class Writer:
         buffer.add(here, entry, _parents(entry, draft))
         self._take_note(here, entry)
         return entry
+
+    def _forget(self) -> None:
+        """Forget what this process knew: it was rolled back."""
+        self._known = None
+        self._timelines.forget()
+        self.on_rollback()
 
     def _take_note(self, here: Position, entry: Entry) -> None:
         self._known = _position(here.branch, entry, here.tools_hash)

@@ -55,8 +55,10 @@ def snapshot(
 
 def _smallest(limit: int, fits: Callable[[int], bool]) -> int | None:
     """The smallest number below `limit` that fits, by halving; None if the largest does not."""
-    low, high = 0, limit - 1
-    if not fits(high):
+    if fits(0):  # asked on its own, as the text that says what is left out may be longer than that
+        return 0
+    low, high = 1, limit - 1
+    if high < low or not fits(high):
         return None
     while low < high:
         middle = (low + high) // 2

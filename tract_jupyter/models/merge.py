@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from tract_jupyter.exceptions import HistoryError
 from tract_jupyter.models.rendering import text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from pydantic import BaseModel
-
-    Resolver = (
-        Callable[["Conflict"], "Resolution | str | None"]
-        | Mapping[str, "Resolution | str"]
-        | Literal["ours", "theirs"]
-    )
-    ImportResolver = Callable[["ImportIssue"], str | None] | str
 
 _EXCERPT = 60
 
@@ -222,6 +214,14 @@ class ImportResult:
     def commits(self) -> tuple[str, ...]:
         """The commits that were written."""
         return tuple(self.copies.values())
+
+
+Resolver: TypeAlias = (
+    Callable[[Conflict], Resolution | str | None] | Mapping[str, Resolution | str] | Literal["ours", "theirs"]
+)
+"""Who decides the conflicts of a merge or rebase."""
+ImportResolver: TypeAlias = Callable[[ImportIssue], str | None] | str
+"""Who decides what becomes of an edit or annotation whose target is not here."""
 
 
 def _excerpt(text: str | None) -> str:

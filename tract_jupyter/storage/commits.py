@@ -273,10 +273,14 @@ def _all_parents(start: Select[Any]) -> CTE:
     PostgreSQL lets a walk be mentioned once, so the first and the other parents come from one join.
     """
     walk = start.cte("walk", recursive=True)
-    kind = union_all(select(literal_column("1").label("is_first")), select(literal_column("0"))).subquery("kind")
+    kind = union_all(select(literal_column("1").label("is_first")), select(literal_column("0"))).subquery(
+        "kind"
+    )
     parent = case((kind.c.is_first == 1, commits.c.parent_hash), else_=commit_parents.c.parent_hash)
     steps = walk.join(commits, commits.c.commit_hash == walk.c.commit_hash)
-    steps = steps.outerjoin(commit_parents, commit_parents.c.commit_hash == walk.c.commit_hash).join(kind, true())
+    steps = steps.outerjoin(commit_parents, commit_parents.c.commit_hash == walk.c.commit_hash).join(
+        kind, true()
+    )
     return walk.union(select(parent).select_from(steps).where(parent.is_not(None)))
 
 

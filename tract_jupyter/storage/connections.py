@@ -39,6 +39,7 @@ class Link:
         "is_writing",
         "lock",
         "pid",
+        "undone",
     )
 
     def __init__(self) -> None:
@@ -52,6 +53,8 @@ class Link:
         """The first error of a nested write."""
         self.before_join: Callable[[], None] | None = None
         """Called before another transaction joins this one; a batch writes then what it holds back."""
+        self.undone: list[Callable[[], None]] = []
+        """Called if the transaction is rolled back."""
 
     def open(self, backend: Backend) -> Connection:
         """The connection, made if there is none."""

@@ -77,6 +77,17 @@ class Database:
         link.before_join = call if earlier is None else _both(earlier, call)
 
     @property
+    def in_transaction(self) -> bool:
+        """Whether this thread has a transaction open, which another one would be part of."""
+        return self._connections.of_this_thread().depth > 0
+
+    def if_rolled_back(self, call: Callable[[], None]) -> None:
+        """Have `call` called if the open transaction of this thread, where there is one, is rolled back."""
+        link = self._connections.of_this_thread()
+        if link.depth:
+            link.undone.append(call)
+
+    @property
     def lock(self) -> threading.RLock:
         """What to hold instead of a lock of one's own, if a transaction may begin under it.
 

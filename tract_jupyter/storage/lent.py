@@ -51,6 +51,15 @@ class Lent(Database):
         """As of the owner."""
         self._owner.before_nested(call)
 
+    @property
+    def in_transaction(self) -> bool:
+        """As of the owner."""
+        return self._owner.in_transaction
+
+    def if_rolled_back(self, call: Callable[[], None]) -> None:
+        """As of the owner."""
+        self._owner.if_rolled_back(call)
+
     def close(self) -> None:
         """Give it back. The owner, and others that it is lent to, go on."""
         self.is_closed = True

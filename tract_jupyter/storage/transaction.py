@@ -154,11 +154,15 @@ class Transaction:
                 link.driver.rollback()
             if link.connection.invalidated or self._backend.was_lost(link.driver):
                 link.drop()
+        calls = link.undone
         self._end(link)
+        for call in calls:
+            call()
 
     def _end(self, link: Link) -> None:
         link.depth = 0
         link.before_join = None
+        link.undone = []
         link.failure = None
         if self._connections.is_closed:
             link.drop()

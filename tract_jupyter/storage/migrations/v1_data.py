@@ -66,7 +66,10 @@ def _measure(connection: Connection, commits: Mapping[str, Commit]) -> None:
     ]
     if rows:
         found = _COMMITS.update().where(_COMMITS.c.commit_hash == bindparam("of"))
-        values: dict[str, Any] = {"context_tokens": bindparam("tokens"), "context_messages": bindparam("messages")}
+        values: dict[str, Any] = {
+            "context_tokens": bindparam("tokens"),
+            "context_messages": bindparam("messages"),
+        }
         connection.execute(found.values(**values), rows)
 
 

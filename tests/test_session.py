@@ -1,0 +1,504 @@
+"""Several tracts in one store, several agents at work on them."""
+
+from __future__ import annotations
+
+import multiprocessing
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+
+import pytest
+
+from tract_jupyter import Session, Tract
+from tract_jupyter.engine.tokens import ApproximateCounter
+from tract_jupyter.exceptions import (
+    AmbiguousPrefixError,
+    BranchError,
+    BranchNotFoundError,
+    BudgetExceededError,
+    CommitNotFoundError,
+    ContentError,
+    DetachedHeadError,
+    SessionError,
+    StoreClosedError,
+    TractExistsError,
+    UnknownTractError,
+)
+from tract_jupyter.models.config import TokenBudget
+
+PATIENT = 60.0  # seconds; a loaded machine is slow, not wrong
+
+
+def open_session(where=":memory:"):
+    return Session.open(where, tokenizer=ApproximateCounter(), lock_timeout=PATIENT)
+
+
+@pytest.fixture
+def session():
+    with open_session() as opened:
+        yield opened
+
+
+@pytest.fixture
+def parent(session):
+    tract = session.create_tract(display_name="Boss", tract_id="boss")
+    tract.system("be brief")
+    tract.user("question")
+    return tract
+
+
+def texts(tract):
+    return [message.content for message in tract.compile().messages]
+
+
+# tracts
+
+
+def test_tracts_of_a_store(session, parent):
+    other = session.create_tract()
+    assert [(info.tract_id, info.display_name) for info in session.list_tracts()] == [
+        ("boss", "Boss"),
+        (other.tract_id, "main"),
+    ]
+    info, empty = session.list_tracts()
+    assert (info.branch, info.head, info.commit_count) == ("main", parent.head, 2)
+    assert info.token_count == parent.status().token_count
+    assert (empty.branch, empty.head, empty.commit_count, empty.token_count) == ("main", None, 0, 0)
+    assert session.get_tract("boss") is parent
+    other.user("x")
+    assert texts(parent) == ["be brief", "question"]
+
+
+def test_a_store_is_shared_with_tract_open(tmp_path):
+    with open_session(tmp_path / "s.db") as session:
+        session.create_tract(tract_id="first").user("x")
+        session.create_tract(tract_id="second")
+    with Tract.open(tmp_path / "s.db") as tract:
+        assert tract.tract_id == "first"
+    with Tract.open(tmp_path / "s.db", tract_id="third"), open_session(tmp_path / "s.db") as session:
+        assert [info.tract_id for info in session.list_tracts()] == ["first", "second", "third"]
+        assert texts(session.get_tract("first")) == ["x"]
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a:b", "x" * 33, "a\0", "a/b", 7])
+def test_ids_that_no_tract_can_have(session, name):
+    with pytest.raises(SessionError, match="is no id of a tract"):
+        session.create_tract(tract_id=name)
+    assert session.list_tracts() == []
+
+
+@pytest.mark.parametrize("name", ["", " ", "x" * 256, "a\0", None])
+def test_names_that_no_tract_can_have(session, name):
+    with pytest.raises(SessionError, match="no name"):
+        session.create_tract(display_name=name)
+    assert session.list_tracts() == []
+
+
+def test_an_id_is_taken_once(session, parent):
+    with pytest.raises(TractExistsError, match="'boss' already"):
+        session.create_tract(tract_id="boss")
+    assert session.get_tract("boss") is parent
+
+
+@pytest.mark.parametrize("name", ["bos", "boss:topic", "", ":", "boss:", 3, None, "x" * 99])
+def test_unknown_tracts(session, parent, name):
+    if name == "boss:":
+        assert session.get_tract(name).tract_id == "boss"
+        return
+    for ask in (session.get_tract, session.release_tract, session.compile_at):
+        with pytest.raises(UnknownTractError, match="no tract or agent"):
+            ask(name)
+
+
+def test_an_unknown_tract_is_told_what_there_is(session):
+    with pytest.raises(UnknownTractError, match="store has none; create_tract makes one"):
+        session.get_tract("bos")
+    session.create_tract(tract_id="boss")
+    with pytest.raises(UnknownTractError, match=r"Did you mean 'boss'\? there are boss"):
+        session.get_tract("bos")
+
+
+def test_a_budget_is_that_of_one_tract(session, parent):
+    small = session.create_tract(budget=TokenBudget(5, "reject"))
+    with pytest.raises(BudgetExceededError):
+        small.user("far too many words for this")
+    parent.user("far too many words for this")
+
+
+def test_closing_one_tract_leaves_the_others(session, parent):
+    other = session.create_tract(tract_id="other")
+    other.close()
+    other.close()
+    with pytest.raises(StoreClosedError, match="get_tract of the session opens it again"):
+        other.user("x")
+    with pytest.raises(StoreClosedError, match="get_tract"):
+        session.spawn(other, purpose="x")
+    parent.user("goes on")
+    again = session.get_tract("other")
+    assert again is not other
+    again.user("x")
+
+
+def test_releasing_a_tract(session, parent):
+    session.release_tract("boss")
+    session.release_tract("boss")
+    with pytest.raises(StoreClosedError):
+        parent.compile()
+    assert texts(session.get_tract("boss")) == ["be brief", "question"]
+    with pytest.raises(SessionError, match="not open in this session"):
+        session.spawn(parent, purpose="x")
+
+
+def test_a_closed_session(tmp_path):
+    session = open_session(tmp_path / "s.db")
+    tract = session.create_tract(tract_id="t")
+    tract.user("x")
+    session.close()
+    session.close()
+    for ask in (
+        session.create_tract,
+        session.list_tracts,
+        session.resume,
+        session.timeline,
+        lambda: session.get_tract("t"),
+        lambda: session.release_tract("t"),
+        lambda: session.spawn(tract, purpose="x"),
+        lambda: session.deploy(tract, purpose="x", branch_name="b"),
+        lambda: session.collapse(tract, tract, content="x"),
+        lambda: session.get_child_tract("abcd"),
+        lambda: session.search("x"),
+        lambda: session.compile_at("t"),
+    ):
+        with pytest.raises(
+            StoreClosedError, match=r"session on .* was closed; open it again with Session.open"
+        ):
+            ask()
+    with pytest.raises(StoreClosedError):
+        tract.user("y")
+
+
+@pytest.mark.parametrize("foreign", [None, "boss"])
+def test_a_session_works_with_its_own_tracts_only(session, parent, foreign):
+    with Tract.open(tract_id="boss") as stranger:
+        given = stranger if foreign else None
+        for ask in (
+            lambda: session.spawn(given, purpose="x"),
+            lambda: session.deploy(given, purpose="x", branch_name="b"),
+            lambda: session.collapse(given, parent, content="x"),
+            lambda: session.collapse(parent, given, content="x"),
+        ):
+            with pytest.raises(SessionError, match="session"):
+                ask()
+
+
+# collapse
+
+
+def test_a_childs_outcome_is_a_commit_of_the_parent(session, parent):
+    child = session.spawn(parent, purpose="look")
+    child.assistant("a long search")
+    before = child.compile()
+    result = session.collapse(child, parent, content="found it", message="done")
+    assert texts(parent) == ["be brief", "question", "found it"]
+    assert child.compile() == before
+    assert result.commit == parent.get_commit("HEAD")
+    assert (result.commit.content_type, result.commit.message) == ("output", "done")
+    assert parent.get_metadata("HEAD") == {
+        "collapse_source_tract_id": child.tract_id,
+        "collapse_source_head": child.head,
+    }
+    assert (result.child_id, result.child_head) == (child.tract_id, child.head)
+    assert result.child_tokens == before.token_count
+    assert session.get_child_tract(result.commit_hash[:12]) is child
+    assert parent.events("collapse")[0].data == {"child": child.tract_id, "commit": result.commit_hash}
+    parent.undo()
+    assert texts(parent) == ["be brief", "question"]
+
+
+def test_an_agents_outcome(session, parent):
+    agent = session.deploy(parent, purpose="look", branch_name="topic")
+    agent.user("hm")
+    seen = []
+
+    def summarizer(messages, criteria, instructions, target_tokens):
+        seen.append(([message.content for message in messages], tuple(criteria), instructions, target_tokens))
+        return "in short"
+
+    result = session.collapse(agent, parent, summarizer=summarizer, instructions="be short", target_tokens=50)
+    assert seen == [(["be brief", "question", "hm"], (), "be short", 50)]
+    assert texts(parent) == ["be brief", "question", "in short"]
+    assert result.child_id == "boss:topic"
+    session.release_tract("boss:topic")
+    found = session.get_child_tract(result.commit_hash)
+    assert (found.current_branch, texts(found)) == ("topic", ["be brief", "question", "hm"])
+
+
+def test_a_content_of_its_own_type(session, parent):
+    child = session.spawn(parent, purpose="look")
+    session.collapse(
+        child, parent, content={"content_type": "artifact", "artifact_type": "table", "content": "1|2"}
+    )
+    assert parent.get_commit("HEAD").content_type == "artifact"
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({}, "give content, or a summarizer"),
+        ({"content": "x", "summarizer": lambda *_: "x"}, "not both"),
+        ({"content": " "}, "empty"),
+        ({"summarizer": lambda *_: ""}, "empty"),
+        ({"summarizer": lambda *_: None}, "empty"),
+        ({"content": {"content_type": "nothing"}}, "no valid content"),
+    ],
+)
+def test_a_collapse_that_is_refused_changes_nothing(session, parent, options, error):
+    child = session.spawn(parent, purpose="look")
+    before = (parent.compile(), session.timeline())
+    with pytest.raises((SessionError, ContentError), match=error):
+        session.collapse(child, parent, **options)
+    assert (parent.compile(), session.timeline()) == before
+
+
+def test_what_cannot_collapse(session, parent):
+    with pytest.raises(SessionError, match="into itself"):
+        session.collapse(parent, parent, content="x")
+    with pytest.raises(SessionError, match="nothing to collapse"):
+        session.collapse(session.create_tract(), parent, content="x")
+    child = session.spawn(parent, purpose="look")
+    parent.checkout(parent.head)
+    with pytest.raises(DetachedHeadError):
+        session.collapse(child, parent, content="x")
+    parent.checkout("main")
+    parent.budget = TokenBudget(5, "reject")
+    with pytest.raises(BudgetExceededError):
+        session.collapse(child, parent, content="x")
+    assert parent.events("collapse") == []
+
+
+def test_what_is_no_outcome(session, parent):
+    for name in (parent.head, "ffffffff", "no hash", "", 7):
+        with pytest.raises(CommitNotFoundError):
+            session.get_child_tract(str(name) if name == 7 else name)
+
+
+def test_an_ambiguous_prefix(session, parent):
+    with parent.batch():  # two of 2,000 begin with the same four digits: birthdays
+        starts = [parent.user(str(number)).commit_hash[:4] for number in range(2000)]
+    twice = next(start for start in starts if starts.count(start) > 1)
+    with pytest.raises(AmbiguousPrefixError, match="give more digits"):
+        session.get_child_tract(twice)
+
+
+# all tracts at once
+
+
+def test_the_timeline_of_all_tracts(session, parent):
+    child = session.spawn(parent, purpose="look")
+    child.user("from the child")
+    parent.user("from the parent")
+    found = session.timeline()
+    assert [entry.created_at for entry in found] == sorted((e.created_at for e in found), reverse=True)
+    assert [(entry.tract_id, entry.kind, entry.text) for entry in found[:2]] == [
+        ("boss", "commit", "from the parent"),
+        (child.tract_id, "commit", "from the child"),
+    ]
+    assert found[0].commit_hash == parent.head
+    assert [entry.text for entry in found if entry.kind == "spawn"] == [
+        f"child: {child.tract_id}, inheritance: head_snapshot, purpose: look"
+    ]
+    assert session.timeline(2) == found[:2]
+    assert session.timeline(0) == []
+
+
+def test_search_in_all_tracts(session, parent):
+    child = session.create_tract(tract_id="child")
+    child.user("Äpfel\nund Birnen")
+    child.tool_result("c", "look", {"found": "äpfel"})
+    parent.user("pears", message="about ÄPFEL")
+    edited = parent.user("plums")
+    parent.user("äpfel again", edit=edited.commit_hash)
+    parent.annotate(edited.commit_hash, "skip", reason="äpfel")
+    assert [info.tract_id for info in session.search("äPFEL")] == ["boss", "boss", "child", "child"]
+    assert [info.message for info in session.search("äpfel", "boss")] == ["äpfel again", "about ÄPFEL"]
+    assert [info.operation for info in session.search("äpfel", limit=1)] == ["edit"]
+    assert session.search("Äpfel\nund") == [child.log()[1]]
+    assert session.search("nothing like it") == []
+    with pytest.raises(UnknownTractError):
+        session.search("x", "nobody")
+    with pytest.raises(SessionError, match="needs a term"):
+        session.search(" ")
+
+
+def test_compile_at(session, parent):
+    first = parent.log()[1]
+    assert session.compile_at("boss") == parent.compile()
+    assert session.compile_at("boss", at_commit=first.short_hash) == parent.compile(
+        at_commit=first.commit_hash
+    )
+    assert len(session.compile_at("boss", at_time=first.created_at)) == 1
+    assert len(session.compile_at("boss", at_time=datetime(2000, 1, 1, tzinfo=UTC))) == 0
+    with pytest.raises(ContentError, match="not both"):
+        session.compile_at("boss", at_commit="HEAD", at_time=first.created_at)
+
+
+def test_resume(tmp_path):
+    with open_session(tmp_path / "s.db") as session:
+        with pytest.raises(SessionError, match="nothing to resume"):
+            session.resume()
+        session.create_tract(tract_id="one")
+        session.create_tract(tract_id="two")
+        assert session.resume().tract_id == "two"
+        session.get_tract("one").user("x")
+    with open_session(tmp_path / "s.db") as session:
+        assert session.resume().tract_id == "one"
+        assert texts(session.resume()) == ["x"]
+
+
+# agents
+
+
+def test_an_agent_is_found_again(tmp_path):
+    with open_session(tmp_path / "s.db") as session:
+        parent = session.create_tract(tract_id="boss")
+        parent.user("x")
+        session.deploy(parent, purpose="work", branch_name="team/a").user("y")
+    with open_session(tmp_path / "s.db") as session:
+        agent = session.get_tract("boss:team/a")
+        assert (texts(agent), agent.current_branch) == (["x", "y"], "team/a")
+        assert session.get_tract("boss").current_branch == "main"
+        assert agent is session.get_tract(agent.parent().child_id)
+
+
+def test_deleting_its_branch_dismisses_an_agent(session, parent):
+    agent = session.deploy(parent, purpose="work", branch_name="topic")
+    agent.user("x")
+    with pytest.raises(BranchError, match="current branch"):
+        agent.delete_branch("topic", force=True)
+    with pytest.raises(BranchError, match="current branch"):
+        agent.delete_branch("main", force=True)
+    parent.merge("topic")
+    parent.delete_branch("topic")
+    for use in (agent.compile, lambda: agent.user("y"), agent.status):
+        with pytest.raises(BranchNotFoundError, match="deployed on was deleted"):
+            use()
+    assert texts(parent) == ["be brief", "question", "x"]
+    another = session.deploy(parent, purpose="again", branch_name="topic")
+    assert another is session.get_tract("boss:topic") is not agent
+    assert texts(another) == texts(parent)
+    parent.delete_branch("topic")
+    session.release_tract("boss:topic")
+    with pytest.raises(UnknownTractError):
+        session.get_tract("boss:topic")
+
+
+def test_batches_of_two_tracts_within_each_other(session, parent):
+    other = session.create_tract(tract_id="other")
+    with parent.batch():
+        parent.user("1")
+        with other.batch():
+            other.user("2")
+            parent.user("3")
+        assert len(parent.log()) == 4
+        assert session.list_tracts()[0].commit_count == 4
+    assert (texts(parent)[2:], texts(other)) == (["1", "3"], ["2"])
+    with pytest.raises(RuntimeError), parent.batch():  # noqa: PT012
+        parent.user("4")
+        other.user("5")
+        raise RuntimeError
+    assert (texts(parent)[2:], texts(other)) == (["1", "3"], ["2"])
+    parent.user("6")
+    other.user("7")
+    assert parent.verify() == other.verify() == []
+
+
+def test_what_another_process_committed_does_not_spoil_a_batch(tmp_path):
+    with open_session(tmp_path / "s.db") as one, open_session(tmp_path / "s.db") as two:
+        parent, other = one.create_tract(tract_id="a"), one.create_tract(tract_id="b")
+        other.user("1")
+        two.get_tract("b").user("2")
+        with parent.batch():
+            parent.user("x")
+            other.user("3")
+        assert (texts(parent), texts(other)) == (["x"], ["1", "2", "3"])
+
+
+@pytest.mark.parametrize("place", ["memory", "file"])
+def test_agents_in_threads_lose_nothing(tmp_path, place):
+    with open_session(":memory:" if place == "memory" else tmp_path / "s.db") as session:
+        parent = session.create_tract(tract_id="boss")
+        parent.user("start")
+        start = threading.Barrier(3)
+
+        def work(name):
+            start.wait()
+            agent = parent if name == "main" else session.deploy(parent, purpose=name, branch_name=name)
+            for number in range(12):
+                info = agent.user(f"{name}:{number}")
+                if number % 4 == 3:
+                    agent.annotate(info.commit_hash, "pinned")
+            return agent
+
+        with ThreadPoolExecutor(3) as pool:
+            agents = list(pool.map(work, ["main", "a", "b"]))
+        for name, agent in zip(["main", "a", "b"], agents, strict=True):
+            own = [text for text in texts(agent) if text.startswith(f"{name}:")]
+            assert own == [f"{name}:{number}" for number in range(12)]
+            assert agent.current_branch == name
+        assert parent.verify() == []
+        assert len(parent.children()) == 2
+
+
+def in_process(path, branch, start):
+    start.wait()
+    with open_session(path) as session:
+        agent = session.get_tract(f"boss:{branch}")
+        for number in range(15):
+            agent.user(f"{branch}:{number}")
+
+
+def test_agents_in_processes_lose_nothing(tmp_path):
+    path = tmp_path / "s.db"
+    with open_session(path) as session:
+        parent = session.create_tract(tract_id="boss")
+        parent.user("start")
+        for name in ("a", "b"):
+            session.deploy(parent, purpose=name, branch_name=name)
+        spawn = multiprocessing.get_context("spawn")
+        start = spawn.Barrier(3)
+        workers = [spawn.Process(target=in_process, args=(path, name, start)) for name in ("a", "b")]
+        for worker in workers:
+            worker.start()
+        start.wait()
+        for number in range(15):
+            parent.user(f"main:{number}")
+        for worker in workers:
+            worker.join()
+        assert [worker.exitcode for worker in workers] == [0, 0]
+        for name in ("main", "a", "b"):
+            tract = parent if name == "main" else session.get_tract(f"boss:{name}")
+            assert texts(tract) == ["start", *(f"{name}:{number}" for number in range(15))]
+        assert parent.verify() == []
+
+
+def test_two_sessions_make_one_tract_once(tmp_path):
+    path = tmp_path / "s.db"
+    with open_session(path) as one, open_session(path) as two:
+        start = threading.Barrier(2)
+
+        def make(session):
+            start.wait()
+            try:
+                return session.create_tract(tract_id="t")
+            except TractExistsError:
+                return None
+
+        with ThreadPoolExecutor(2) as pool:
+            made = list(pool.map(make, (one, two)))
+        assert len([tract for tract in made if tract]) == 1
+        assert [info.tract_id for info in one.list_tracts()] == ["t"]
+
+
+def test_reprs_say_where(session, parent):
+    assert repr(session) == "<Session on :memory:>"
+    assert session.location == parent.location == ":memory:"
