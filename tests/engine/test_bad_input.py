@@ -92,7 +92,7 @@ def test_another_tracts_commits_are_not_there(tmp_path, use):
 def test_a_prefix_of_two_commits(tract, monkeypatch, use):
     hashes = iter(["abcd1" + "0" * 59, "abcd2" + "0" * 59])
     with monkeypatch.context() as patch:
-        patch.setattr("tract_jupyter.storage.entry.Entry.hashed", lambda *_: next(hashes))
+        patch.setattr("tract_jupyter.engine.writer.commit_hash", lambda *_: next(hashes))
         tract.user("a")
         tract.user("b")
     with pytest.raises(AmbiguousPrefixError, match="more digits"):

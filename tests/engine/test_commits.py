@@ -211,7 +211,7 @@ def test_a_branch_without_commits_names_none(tract, name):
 def test_a_prefix_of_several_commits_is_ambiguous(tract, monkeypatch):
     # no need to search for a collision of four digits: commits with chosen hashes do
     hashes = iter(["abcd1" + "0" * 59, "abcd2" + "0" * 59, "f" * 64])
-    monkeypatch.setattr("tract_jupyter.storage.entry.Entry.hashed", lambda *_: next(hashes))
+    monkeypatch.setattr("tract_jupyter.engine.writer.commit_hash", lambda *_: next(hashes))
     one, two, last = (tract.user(text) for text in "abc")
     with pytest.raises(AmbiguousPrefixError, match="abcd.*more digits"):
         tract.get_commit("abcd")
@@ -229,12 +229,7 @@ def test_a_branch_is_preferred_to_a_prefix(tract):
 
 
 def test_the_same_commit_made_on_two_branches_is_one_commit(tract, monkeypatch):
-    class Stopped(datetime):
-        @classmethod
-        def now(cls, tz=None):
-            return datetime(2030, 1, 1, tzinfo=tz)
-
-    monkeypatch.setattr("tract_jupyter.engine.writer.datetime", Stopped)
+    monkeypatch.setattr("tract_jupyter.engine.writer.now_text", lambda: "2030-01-01T00:00:00.000000+00:00")
     tract.branch("topic", switch=False)
     one = tract.user("same")
     tract.switch("topic")

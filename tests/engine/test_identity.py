@@ -12,6 +12,7 @@ from tests.models.test_canonical import JSON, TEXT
 from tract_jupyter import Tract
 from tract_jupyter.engine import writer
 from tract_jupyter.models.canonical import canonical_json
+from tract_jupyter.storage.clock import to_text
 
 WORDS = st.lists(TEXT.filter(lambda tag: tag.strip() and "\0" not in tag), max_size=3, unique=True).map(tuple)
 DICTS = st.dictionaries(TEXT, JSON, max_size=3)
@@ -24,22 +25,19 @@ PARTS = {
     "operation": st.sampled_from(["append", "edit"]),
     "target": st.sampled_from([0, 1]),
     "parent": st.sampled_from([0, 1]),
-    "second": st.integers(0, 59),
+    "second": st.integers(0, 49),
 }
+
+
+def at(second):
+    return to_text(datetime(2030, 1, 1, 0, 0, second, tzinfo=UTC))
 
 
 def commit_hash(parts):
     """The hash of a commit with these parts, on a tract with two commits that are always the same."""
-    times = iter([*(datetime(2029, 1, 1, 0, 0, n, tzinfo=UTC) for n in (1, 2)),
-                  datetime(2030, 1, 1, 0, 0, parts["second"], tzinfo=UTC)])  # fmt: skip
-
-    class Given(datetime):
-        @classmethod
-        def now(cls, _=None):
-            return next(times)
-
+    seconds = iter([1, 2, 10 + parts["second"]])
     with pytest.MonkeyPatch.context() as patch, Tract.open(tract_id="t") as tract:
-        patch.setattr(writer, "datetime", Given)
+        patch.setattr(writer, "now_text", lambda: at(next(seconds)))
         before = [tract.user("0").commit_hash, tract.user("1").commit_hash]
         editing = parts["operation"] == "edit"
         if not editing or parts["target"] <= parts["parent"]:
@@ -90,10 +88,7 @@ def test_the_target_of_an_edit_is_covered():
 def test_the_kind_of_content_and_the_tract_are_covered():
     def of(content, tract_id="t"):
         with pytest.MonkeyPatch.context() as patch, Tract.open(tract_id=tract_id) as tract:
-            fixed = type(
-                "Fixed", (datetime,), {"now": classmethod(lambda *_: datetime(2030, 1, 1, tzinfo=UTC))}
-            )
-            patch.setattr(writer, "datetime", fixed)
+            patch.setattr(writer, "now_text", lambda: at(0))
             return tract.commit(content, priority="normal", message="").commit_hash
 
     text = {"text": "x"}

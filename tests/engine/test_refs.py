@@ -74,7 +74,7 @@ def test_an_unknown_source_is_refused(tract):
 
 def test_an_ambiguous_source_is_refused(tract, monkeypatch):
     hashes = iter(["abcd1" + "0" * 59, "abcd2" + "0" * 59])
-    monkeypatch.setattr("tract_jupyter.storage.entry.Entry.hashed", lambda *_: next(hashes))
+    monkeypatch.setattr("tract_jupyter.engine.writer.commit_hash", lambda *_: next(hashes))
     tract.user("x"), tract.user("y")
     with pytest.raises(AmbiguousPrefixError):
         tract.branch("new", source="abcd")

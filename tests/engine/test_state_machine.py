@@ -191,6 +191,7 @@ class Store(RuleBasedStateMachine):
     def picked(self, which):
         return sorted(self.model.branches)[which % len(self.model.branches)]
 
+    @precondition(lambda self: self.model.branches)
     @rule(which=PICK, is_checkout=st.booleans())
     def switch(self, which, is_checkout):
         name = self.picked(which)
@@ -238,6 +239,7 @@ class Store(RuleBasedStateMachine):
         self.tract.redo()
         assert (self.tract.status(), self.tract.log(None), self.tract.compile()) == before
 
+    @precondition(lambda self: self.model.branches)
     @rule(which=PICK, force=st.booleans())
     def delete_branch(self, which, force):
         name = self.picked(which)

@@ -25,7 +25,8 @@ def hash_of(name):
 def commit(name, *parents, at=0, operation="append", target=None, **parts):
     given = {
         "tract_id": "t", "content_hash": "c", "content_type": "dialogue", "message": f"message {name}",
-        "token_count": 7, "token_counter": "o200k_base", "generation": at, **parts,
+        "token_count": 7, "token_counter": "o200k_base", "generation": at,
+        "metadata": {}, "generation_config": {}, **parts,
     }  # fmt: skip
     return CommitInfo(
         commit_hash=hash_of(name),

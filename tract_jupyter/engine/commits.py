@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.engine.drafts import EDIT, Draft, annotation, draft
+from tract_jupyter.engine.drafts import annotation, draft
 from tract_jupyter.exceptions import CommitNotFoundError, EditTargetError
 from tract_jupyter.models.commit import CommitOperation
 from tract_jupyter.models.priority import Priority
 from tract_jupyter.models.rendering import default_priority
+from tract_jupyter.models.retention import Retention
+from tract_jupyter.storage.entry import APPEND, EDIT, Draft
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pydantic import BaseModel
 
     from tract_jupyter.engine.refs import Refs
@@ -55,24 +59,23 @@ class Commits:
         self,
         content: BaseModel | dict[str, Any],
         *,
-        operation: CommitOperation | str = CommitOperation.APPEND,
+        operation: str = APPEND,
         edit_target: str | None = None,
         tools: list[dict[str, Any]] | None = None,
+        retain: str | None = None,
+        retain_match: Sequence[str] = (),
+        retain_match_mode: str = "substring",
         **options: Any,
     ) -> CommitInfo:
-        """Add a commit to the current branch; options as for `engine.drafts.draft`."""
-        kind = CommitOperation(operation)
-        if kind not in (CommitOperation.APPEND, CommitOperation.EDIT):
-            raise EditTargetError(
-                f"commit() appends or edits; for {kind.value!r} there is a method of its own"
-            )
-        target = self._edit_target(kind, edit_target)
+        """Add a commit to the current branch; options as for `Tract.commit`."""
+        target = self._edit_target(operation, edit_target)
         entry = self._writer.append(
             draft(
                 self._types.validated(content),
                 self.counter,
-                operation=kind.value,
+                operation=APPEND if target is None else EDIT,
                 edit_target=target,
+                retention=Retention.of(retain, retain_match, retain_match_mode),
                 tools_hash=self._toolsets.for_commit(tools),
                 **options,
             ),
@@ -149,11 +152,16 @@ class Commits:
             Priority(entry.priority) if entry.priority else default_priority(entry.content_type)
         )
 
-    def _edit_target(self, kind: CommitOperation, edit_target: str | None) -> str | None:
-        if kind is CommitOperation.APPEND:
+    def _edit_target(self, operation: str, edit_target: str | None) -> str | None:
+        if operation == APPEND:
             if edit_target is not None:
                 raise EditTargetError("an edit_target goes with operation='edit'")
             return None
+        kind = CommitOperation(operation)
+        if kind is not CommitOperation.EDIT:
+            raise EditTargetError(
+                f"commit() appends or edits; for {kind.value!r} there is a method of its own"
+            )
         if edit_target is None:
             raise EditTargetError("an edit needs edit_target: the hash of the commit to replace")
         return self.check_target(edit_target).commit_hash

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from tract_jupyter.engine.drafts import APPEND
 from tract_jupyter.engine.timeline import PER_CONTEXT, Timeline
 from tract_jupyter.exceptions import CommitNotFoundError, ContentError
 from tract_jupyter.models.priority import Priority
 from tract_jupyter.storage.clock import to_text
+from tract_jupyter.storage.entry import APPEND
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -112,7 +112,7 @@ def _messages(timeline: Timeline, *, reasoning: bool, marks: bool) -> list[Messa
         if step.operation == APPEND and _wanted(timeline, step, reasoning=reasoning):
             message = timeline.message(step)
             edited = marks and step.commit_hash in timeline.winners
-            messages.append(replace(message, content=f"{message.content} [edited]") if edited else message)
+            messages.append(message._replace(content=f"{message.content} [edited]") if edited else message)
     return messages
 
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import ContentError
 from tract_jupyter.models.canonical import canonical_json, sha256
-from tract_jupyter.models.commit import CommitOperation
 from tract_jupyter.models.priority import Priority
-from tract_jupyter.models.rendering import default_priority, text_of
+from tract_jupyter.models.rendering import text_of
 from tract_jupyter.models.toolcall import ToolCall
-from tract_jupyter.storage.entry import EMPTY, Entry, json_text
+from tract_jupyter.storage.entry import ANNOTATE, APPEND, MERGE, NO_TAGS, Draft, json_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,57 +17,6 @@ if TYPE_CHECKING:
     from tract_jupyter.protocols import TokenCounter
 
 _MESSAGE_LENGTH = 100
-NO_TAGS: Final = "[]"
-APPEND, EDIT, ANNOTATE, MERGE = (str(operation) for operation in CommitOperation)
-
-
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """Everything of a commit but its place: all that a hash covers, except parents and time."""
-
-    content_type: str
-    payload: bytes
-    content_hash: str
-    message: str
-    token_count: int
-    token_counter: str
-    operation: str = APPEND
-    edit_target: str | None = None
-    priority: str | None = None
-    retention_json: str | None = None
-    metadata_json: str = EMPTY
-    generation_config_json: str = EMPTY
-    tags_json: str = NO_TAGS
-    tools_hash: str | None = None
-    merge_parents: tuple[str, ...] = ()
-    source: str | None = None
-    """The commit that this is a copy of; later drafts of the same plan may edit or annotate that one."""
-
-    @classmethod
-    def of(cls, entry: Entry, **changes: Any) -> Draft:
-        """A copy of a commit, to be placed elsewhere."""
-        copied = cls(
-            content_type=entry.content_type,
-            payload=entry.payload,
-            content_hash=entry.content_hash,
-            message=entry.message,
-            token_count=entry.token_count,
-            token_counter=entry.token_counter,
-            operation=entry.operation,
-            edit_target=entry.edit_target,
-            priority=entry.priority,
-            retention_json=entry.retention_json,
-            metadata_json=entry.metadata_json,
-            generation_config_json=entry.generation_config_json,
-            tags_json=entry.tags_json,
-            tools_hash=entry.tools_hash,
-            source=entry.commit_hash,
-        )
-        return replace(copied, **changes) if changes else copied
-
-    def starting_priority(self) -> str:
-        """The priority of an append."""
-        return self.priority or default_priority(self.content_type)
 
 
 def draft(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from tract_jupyter.engine.drafts import APPEND
 from tract_jupyter.models.priority import Priority
 from tract_jupyter.models.rendering import default_priority
+from tract_jupyter.storage.entry import APPEND
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence

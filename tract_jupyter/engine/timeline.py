@@ -10,23 +10,21 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tract_jupyter.engine.drafts import APPEND
 from tract_jupyter.models.commit import APPROXIMATE
 from tract_jupyter.models.context import CompiledContext, Message
 from tract_jupyter.models.prefix import Prefix
 from tract_jupyter.models.priority import Priority
-from tract_jupyter.models.rendering import default_priority, role_of, text_of
+from tract_jupyter.models.rendering import SKIPPED, default_priority, role_of, text_of
 from tract_jupyter.models.toolcall import ToolCall
-from tract_jupyter.storage.entry import EMPTY
+from tract_jupyter.storage.entry import APPEND, EDIT, EMPTY, Draft, Step
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tract_jupyter.storage.entry import Step
-
 # What OpenAI's chat format adds: https://cookbook.openai.com/examples/how_to_count_tokens_with_tiktoken
 PER_MESSAGE: Final = 4  # three around it, one for the role
 PER_CONTEXT: Final = 3
+_parse = json.JSONDecoder().raw_decode  # what we wrote ourselves has no space around it
 
 
 class Totals(NamedTuple):
@@ -63,7 +61,8 @@ class Timeline:
         self.merged = merged
         self.winners: dict[str, Step] = {}
         """The edit that counts, of each edited commit."""
-        self.totals = Totals()
+        self._tokens = 0  # of the texts of all messages
+        self._count = 0
         self.tools_hash: str | None = None
         self._priorities: dict[str, Step] = {}
         self._counters: Counter[str] = Counter()
@@ -87,39 +86,27 @@ class Timeline:
         """The commit that gave another one its priority."""
         return self._priorities.get(commit_hash)
 
-    def effect(self, step: Step) -> Totals:
+    @property
+    def totals(self) -> Totals:
+        """The size of the context."""
+        return Totals().plus(self._tokens, self._count)
+
+    def effect(self, step: Step | Draft) -> Totals:
         """The totals after one more commit."""
-        if step.operation == APPEND:
-            return self.totals.plus(step.token_count, 1) if _shows(step, step) else self.totals
-        target = self._target(step)
-        if target is None:
-            return self.totals
-        winner, given = self._heard(target)
-        new_winner, new_given = self._changed(target, step)
-        before, after = _shows(target, given), _shows(target, new_given)
-        tokens = new_winner.token_count * after - winner.token_count * before
-        return self.totals.plus(tokens, after - before)
+        return self.totals.plus(*self._difference(step))
 
     def extend(self, step: Step) -> None:
         """Take in the next commit of the branch."""
-        self.totals = self.effect(step)
-        target = self._target(step)
+        if step.operation == APPEND:
+            if _shows(step, step):
+                self._tokens += step.token_count
+                self._count += 1
+                self._counters[step.token_counter] += 1
+        else:
+            self._change(step)
         self.place[step.commit_hash] = len(self.steps)
         self.steps.append(step)
         self.tools_hash = step.tools_hash or self.tools_hash
-        if step.operation == APPEND:
-            self._counters[step.token_counter] += _shows(step, step)
-        elif target is not None:
-            winner, given = self._heard(target)
-            self._counters[winner.token_counter] -= _shows(target, given)
-            winner, given = self._changed(target, step)
-            self._counters[winner.token_counter] += _shows(target, given)
-            if winner is not target:
-                self.winners[target.commit_hash] = winner
-            if given is not target:
-                self._priorities[target.commit_hash] = given
-            self._made.pop(target.commit_hash, None)
-            self._messages, self._rendered = [], 0  # contexts that were handed out keep the old list
 
     def absorb(self, steps: Iterable[Step]) -> None:
         """Take in what a merge brings, unless it is there."""
@@ -145,8 +132,9 @@ class Timeline:
         self, tools: tuple[dict[str, Any], ...] = (), max_tokens: int | None = None
     ) -> CompiledContext:
         """The messages. Costs as much as there are commits that no context showed yet."""
+        priority_of = self._priorities.get
         for step in self.steps[self._rendered :]:
-            if step.operation == APPEND and _shows(step, self._priorities.get(step.commit_hash, step)):
+            if step.operation == APPEND and _shows(step, priority_of(step.commit_hash, step)):
                 self._messages.append(self.message(step))
         self._rendered = len(self.steps)
         messages = Prefix(self._messages)
@@ -166,7 +154,38 @@ class Timeline:
         used = [name for name, messages in self._counters.items() if messages]
         return used[0] if len(used) == 1 else APPROXIMATE
 
-    def _target(self, step: Step) -> Step | None:
+    def _difference(self, step: Step | Draft) -> tuple[int, int]:
+        """How many tokens of text, and how many messages, one more commit adds."""
+        if step.operation == APPEND:
+            return (step.token_count, 1) if _shows(step, step) else (0, 0)
+        target = self._target(step)
+        if target is None:
+            return 0, 0
+        winner, given = self._heard(target)
+        before = _shows(target, given)
+        after = _shows(target, step if step.priority else given)
+        tokens = (step if step.operation == EDIT else winner).token_count
+        return tokens * after - winner.token_count * before, after - before
+
+    def _change(self, step: Step) -> None:
+        """Take in an edit or annotation."""
+        target = self._target(step)
+        if target is None:
+            return
+        tokens, messages = self._difference(step)
+        self._tokens += tokens
+        self._count += messages
+        winner, given = self._heard(target)
+        self._counters[winner.token_counter] -= _shows(target, given)
+        if step.operation == EDIT:
+            winner = self.winners[target.commit_hash] = step
+        if step.priority:
+            given = self._priorities[target.commit_hash] = step
+        self._counters[winner.token_counter] += _shows(target, given)
+        self._made.pop(target.commit_hash, None)
+        self._messages, self._rendered = [], 0  # contexts that were handed out keep the old list
+
+    def _target(self, step: Step | Draft) -> Step | None:
         place = self.place.get(step.edit_target) if step.edit_target is not None else None
         return None if place is None else self.steps[place]
 
@@ -175,20 +194,15 @@ class Timeline:
         name = target.commit_hash
         return self.winners.get(name, target), self._priorities.get(name, target)
 
-    def _changed(self, target: Step, step: Step) -> tuple[Step, Step]:
-        """The same after an edit or annotation of `target`."""
-        winner, given = self._heard(target)
-        return (step if step.operation == "edit" else winner), (step if step.priority else given)
 
-
-def _shows(step: Step, given: Step) -> bool:
+def _shows(step: Step | Draft, given: Step | Draft) -> bool:
     """Whether an append is compiled, with the priority that `given` gives it."""
-    return (given.priority or default_priority(step.content_type)) != "skip"
+    return given.priority != "skip" if given.priority else step.content_type not in SKIPPED
 
 
 def message_of(step: Step, winner: Step, priority: Priority) -> Message:
     """The message of an append, with the content of the edit that counts (the append itself if there is none)."""
-    content = json.loads(winner.payload)
+    content, _ = _parse(winner.payload.decode())
     name, call_id, failed = content.get("name"), None, False
     calls: tuple[ToolCall, ...] = ()
     if step.metadata_json != EMPTY or winner.metadata_json != EMPTY:
@@ -199,15 +213,15 @@ def message_of(step: Step, winner: Step, priority: Priority) -> Message:
     config = winner.generation_config_json
     config = step.generation_config_json if config == EMPTY else config
     return Message(
-        role=role_of(content),
-        content=text_of(content),
-        name=name if isinstance(name, str) else None,
-        commit_hash=step.commit_hash,
-        priority=priority,
-        token_count=winner.token_count + PER_MESSAGE,
-        content_type=winner.content_type,
-        tool_calls=calls,
-        tool_call_id=call_id,
-        is_error=failed,
-        generation_config={} if config == EMPTY else json.loads(config),
+        role_of(content),
+        text_of(content),
+        name if isinstance(name, str) else None,
+        step.commit_hash,
+        priority,
+        winner.token_count + PER_MESSAGE,
+        winner.content_type,
+        calls,
+        call_id,
+        failed,
+        {} if config == EMPTY else json.loads(config),
     )

@@ -6,11 +6,9 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from tract_jupyter.engine.timeline import Timeline
-from tract_jupyter.storage.entry import Step
+from tract_jupyter.storage.entry import MERGE, Step
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tract_jupyter.storage.commits import CommitRows
     from tract_jupyter.storage.database import Database
 
@@ -40,17 +38,14 @@ class Timelines:
             self._keep(found)
             return found
 
-    def advance(self, old: str | None, steps: Sequence[Step]) -> None:
-        """Note that commits were added on top of `old`."""
+    def advance(self, old: str | None, step: Step) -> None:
+        """Note that a commit was added on top of `old`."""
         with self.lock:
             timeline = self._kept.pop(old, None) if old is not None else Timeline()
-            if timeline is None:
-                return
-            if any(step.operation == "merge" for step in steps):
-                return  # what it brings is read when it is needed
-            for step in steps:
-                timeline.extend(step)
-            self._keep(timeline)
+            if timeline is None or step.operation == MERGE:
+                return  # what a merge brings is read when it is needed
+            timeline.extend(step)
+            self._kept[step.commit_hash] = timeline
 
     def is_kept(self, head: str | None) -> bool:
         """Whether looking at this history costs nothing."""

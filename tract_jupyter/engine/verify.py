@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tract_jupyter.engine.timeline import Timeline
 from tract_jupyter.exceptions import TractError
 from tract_jupyter.models.canonical import sha256
-from tract_jupyter.storage.entry import Step
+from tract_jupyter.storage.entry import Step, commit_hash
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +46,7 @@ def _of_commit(
     if entry.payload is None or sha256(entry.payload) != entry.content_hash:
         yield Damage(entry.content_hash, f"the content of commit {entry.commit_hash[:12]} is {problem}")
     try:
-        given = entry.hashed(others)
+        given = commit_hash(entry, entry.tract_id, entry.parent_hash, entry.created_at, others)
     except (ValueError, TractError):
         given = ""
     if given != entry.commit_hash:

@@ -9,14 +9,12 @@ from __future__ import annotations
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.engine.drafts import APPEND
 from tract_jupyter.engine.timeline import Totals
 from tract_jupyter.exceptions import BranchMovedError, DetachedHeadError, StoreLockedError
-from tract_jupyter.storage.clock import to_text
-from tract_jupyter.storage.entry import Entry
+from tract_jupyter.storage.clock import now_text
+from tract_jupyter.storage.entry import APPEND, Entry, commit_hash
 from tract_jupyter.storage.refs import BRANCHES, Position
 
 if TYPE_CHECKING:
@@ -24,10 +22,10 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from tract_jupyter.engine.drafts import Draft
     from tract_jupyter.engine.timelines import Timelines
     from tract_jupyter.storage.commits import CommitRows
     from tract_jupyter.storage.database import Database
+    from tract_jupyter.storage.entry import Draft
     from tract_jupyter.storage.events import EventRows
     from tract_jupyter.storage.reflog import ReflogRows
     from tract_jupyter.storage.refs import RefRows
@@ -65,14 +63,13 @@ class Buffer:
         self._commits = commits
         self._refs = refs
         self._entries: list[Entry] = []
-        self._parents: dict[str, tuple[str, ...]] = {}
         self._from: Position | None = None
 
-    def add(self, here: Position, entry: Entry, parents: dict[str, tuple[str, ...]]) -> None:
+    def add(self, here: Position, entry: Entry) -> None:
         """Take a commit that follows the one before it."""
-        self._from = self._from or here
+        if self._from is None:
+            self._from = here
         self._entries.append(entry)
-        self._parents |= parents
         if len(self._entries) >= _BUFFERED:
             self.flush()
 
@@ -82,11 +79,11 @@ class Buffer:
         Raises:
             BranchMovedError: somebody else moved the branch; the batch must be rolled back.
         """
-        here, entries, parents = self._from, self._entries, self._parents
+        here, entries = self._from, self._entries
         if here is None:
             return
-        self._from, self._entries, self._parents = None, [], {}
-        self._commits.add(self._connection, entries, parents)
+        self._from, self._entries = None, []
+        self._commits.add(self._connection, entries, {})
         new = entries[-1].commit_hash
         if not self._refs.move(self._connection, here.branch or "", here.commit_hash, new, current=True):
             raise BranchMovedError(
@@ -201,7 +198,7 @@ class Writer:
         with self._database.write() as connection:
             here = here or self._refs.position(connection)
             entry = entry or self._placed_alone(here, draft, check)
-            self._commits.add(connection, (entry,), _parents(entry, draft))
+            self._commits.add(connection, (entry,), {})
             if not self._refs.move(
                 connection, here.branch or "", here.commit_hash, entry.commit_hash, current=True
             ):
@@ -213,7 +210,7 @@ class Writer:
     def _buffered(self, buffer: Buffer, draft: Draft, check: Callable[[Totals], None]) -> Entry:
         here = self._known = self._known or self._position()
         entry = self._placed_alone(here, draft, check)
-        buffer.add(here, entry, _parents(entry, draft))
+        buffer.add(here, entry)
         self._take_note(here, entry)
         return entry
 
@@ -225,7 +222,7 @@ class Writer:
 
     def _take_note(self, here: Position, entry: Entry) -> None:
         self._known = _position(here.branch, entry, here.tools_hash)
-        self._timelines.advance(here.commit_hash, (entry.step(),))
+        self._timelines.advance(here.commit_hash, entry.step())
 
     def _position(self) -> Position:
         with self._database.read() as connection:
@@ -236,13 +233,14 @@ class Writer:
             raise DetachedHeadError(
                 "HEAD is detached: nothing can be committed here. Make a branch (branch NAME), or switch to one"
             )
-        entry = _placed_on(here, draft, draft.edit_target, self._commits.tract_id)
-        totals = _appended(here, draft)
-        if totals is None:
+        if draft.operation == APPEND:  # needs no look at the history
+            before = Totals(here.context_tokens, here.context_messages)
+            totals = before if draft.starting_priority() == "skip" else before.plus(draft.token_count, 1)
+        else:
             with self._timelines.lock:
-                totals = self._timelines.at(here.commit_hash).effect(entry.step())
+                totals = self._timelines.at(here.commit_hash).effect(draft)
         check(totals)
-        return _finished(entry, draft, totals)
+        return _placed_on(here, draft, totals, self._commits.tract_id)
 
     def _placed(
         self, base: Position, drafts: Sequence[Draft]
@@ -255,24 +253,19 @@ class Writer:
             parents: dict[str, tuple[str, ...]] = {}
             here = base
             for draft in drafts:
-                target = draft.edit_target
-                entry = _placed_on(
-                    here, draft, moved.get(target, target) if target else None, self._commits.tract_id
-                )
+                target = moved.get(draft.edit_target or "")
+                placed = draft if target is None else draft._replace(edit_target=target)
                 for parent in draft.merge_parents:
                     timeline.absorb(self._timelines.at(parent).steps)
-                entry = _finished(entry, draft, timeline.effect(entry.step()))
+                entry = _placed_on(here, placed, timeline.effect(placed), self._commits.tract_id)
                 timeline.extend(entry.step())
                 if draft.source is not None:
                     moved[draft.source] = entry.commit_hash
-                parents |= _parents(entry, draft)
+                if draft.merge_parents:
+                    parents[entry.commit_hash] = draft.merge_parents
                 entries.append(entry)
                 here = _position(base.branch, entry, None)
         return entries, parents
-
-
-def _parents(entry: Entry, draft: Draft) -> dict[str, tuple[str, ...]]:
-    return {entry.commit_hash: draft.merge_parents} if draft.merge_parents else {}
 
 
 def _position(branch: str | None, entry: Entry, tools_hash: str | None) -> Position:
@@ -287,23 +280,16 @@ def _position(branch: str | None, entry: Entry, tools_hash: str | None) -> Posit
     )
 
 
-def _appended(here: Position, draft: Draft) -> Totals | None:
-    """The totals after a plain append, which need no look at the history; None for everything else."""
-    if draft.operation != APPEND:
-        return None
-    before = Totals(here.context_tokens, here.context_messages)
-    return before if draft.starting_priority() == "skip" else before.plus(draft.token_count, 1)
-
-
-def _placed_on(here: Position, draft: Draft, target: str | None, tract_id: str) -> Entry:
+def _placed_on(here: Position, draft: Draft, totals: Totals, tract_id: str) -> Entry:
+    created_at = now_text()
     return Entry(
-        "",
+        commit_hash(draft, tract_id, here.commit_hash, created_at, draft.merge_parents),
         tract_id,
         here.commit_hash,
         draft.content_hash,
         draft.content_type,
         draft.operation,
-        target,
+        draft.edit_target,
         draft.message,
         draft.token_count,
         draft.token_counter,
@@ -311,19 +297,11 @@ def _placed_on(here: Position, draft: Draft, target: str | None, tract_id: str) 
         draft.metadata_json,
         draft.generation_config_json,
         draft.tags_json,
-        to_text(datetime.now(UTC)),
+        created_at,
         draft.priority,
         draft.retention_json,
         draft.tools_hash,
-        0,
-        0,
+        totals.tokens,
+        totals.messages,
         draft.payload,
-    )
-
-
-def _finished(entry: Entry, draft: Draft, totals: Totals) -> Entry:
-    return entry._replace(
-        commit_hash=entry.hashed(draft.merge_parents),
-        context_tokens=totals.tokens,
-        context_messages=totals.messages,
     )

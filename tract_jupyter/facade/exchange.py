@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Literal
 
-from tract_jupyter.engine.drafts import APPEND
 from tract_jupyter.facade.reading import Reading
 from tract_jupyter.facade.writing import Writing
 from tract_jupyter.models.priority import Priority
+from tract_jupyter.storage.entry import APPEND
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -68,7 +68,9 @@ class Writing(Parts):
             edit_target=edit_target,
             message=message,
             priority=priority,
-            retention=Retention.of(retain, retain_match, retain_match_mode),
+            retain=retain,
+            retain_match=retain_match,
+            retain_match_mode=retain_match_mode,
             metadata=metadata,
             generation_config=generation_config,
             tools=tools,
@@ -255,4 +257,4 @@ class Writing(Parts):
     def _say(self, content: dict[str, Any], edit: str | None, options: dict[str, Any]) -> CommitInfo:
         if edit is not None:
             options = {**options, "operation": CommitOperation.EDIT, "edit_target": edit}
-        return self.commit(content, **options)
+        return self._commits.commit(content, **options)

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tract_jupyter.engine.drafts import APPEND, EDIT
 from tract_jupyter.models.merge import Conflict, ConflictKind
 from tract_jupyter.models.priority import Priority
 from tract_jupyter.models.rendering import default_priority
+from tract_jupyter.storage.entry import APPEND, EDIT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -20,7 +20,6 @@ from tract_jupyter.models.priority import Priority
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tract_jupyter.engine.drafts import Draft
     from tract_jupyter.engine.refs import Refs
     from tract_jupyter.engine.timelines import Timelines
     from tract_jupyter.history.splice import Splicer
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from tract_jupyter.protocols import TokenCounter
     from tract_jupyter.storage.commits import CommitRows
     from tract_jupyter.storage.database import Database
+    from tract_jupyter.storage.entry import Draft
 
 COMPRESSED_FROM: Final = "compressed_from"
 """The metadata of a summary that names the history and the commits that it stands for."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from tract_jupyter.engine.drafts import APPEND
 from tract_jupyter.exceptions import CompressionError, HistoryError
 from tract_jupyter.models.compression import CompressGroup
 from tract_jupyter.models.priority import Priority
+from tract_jupyter.storage.entry import APPEND
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from tract_jupyter.engine.drafts import APPEND, MERGE, Draft, annotation, draft
+from tract_jupyter.engine.drafts import annotation, draft
 from tract_jupyter.exceptions import SessionError
 from tract_jupyter.history.compress import COMPRESSED_FROM
 from tract_jupyter.history.summaries import Source, inherited
 from tract_jupyter.models.compression import CompressGroup
 from tract_jupyter.models.priority import Priority
-from tract_jupyter.storage.entry import Entry
+from tract_jupyter.storage.entry import APPEND, MERGE, Draft, Entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

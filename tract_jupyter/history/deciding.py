@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from tract_jupyter.engine.drafts import EDIT, NO_TAGS, Draft, annotation
+from tract_jupyter.engine.drafts import annotation
 from tract_jupyter.exceptions import HistoryError, MergeConflictError
 from tract_jupyter.models.merge import Action, ConflictKind, Resolution
 from tract_jupyter.models.priority import Priority
+from tract_jupyter.storage.entry import EDIT, NO_TAGS, Draft
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.engine.drafts import APPEND
 from tract_jupyter.exceptions import CompressionError, HistoryError
 from tract_jupyter.history.compress import COMPRESSED_FROM
 from tract_jupyter.history.past import Past
 from tract_jupyter.history.splice import restored
 from tract_jupyter.models.compression import ExpandResult
-from tract_jupyter.storage.entry import Entry
+from tract_jupyter.storage.entry import APPEND, Entry
 
 if TYPE_CHECKING:
-    from tract_jupyter.engine.drafts import Draft
     from tract_jupyter.engine.refs import Refs
     from tract_jupyter.engine.timelines import Timelines
     from tract_jupyter.history.splice import Splicer
     from tract_jupyter.storage.commits import CommitRows
     from tract_jupyter.storage.database import Database
+    from tract_jupyter.storage.entry import Draft
 
 
 class Expander:

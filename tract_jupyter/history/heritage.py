@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.engine.drafts import APPEND, MERGE
 from tract_jupyter.engine.timeline import Timeline
 from tract_jupyter.exceptions import CommitNotFoundError, SessionError
 from tract_jupyter.models.priority import Priority
+from tract_jupyter.storage.entry import APPEND, MERGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from tract_jupyter.engine.drafts import Draft
     from tract_jupyter.models.commit import CommitInfo
     from tract_jupyter.models.context import Message
     from tract_jupyter.storage.commits import Lineage
-    from tract_jupyter.storage.entry import Entry
+    from tract_jupyter.storage.entry import Draft, Entry
 
     Selection = Callable[[CommitInfo], object] | Collection[str]
 
@@ -63,7 +61,7 @@ class Heritage:
         tools = self.timeline.tools_hash
         if not drafts or tools is None:
             return drafts
-        return [*drafts[:-1], replace(drafts[-1], tools_hash=tools)]
+        return [*drafts[:-1], drafts[-1]._replace(tools_hash=tools)]
 
     def tags(self) -> dict[str, set[str]]:
         """The tags of each message, with those of its edits."""
@@ -110,7 +108,7 @@ class Heritage:
     def _fitting(self, fits: Callable[[CommitInfo], object]) -> set[str]:
         tags = self.tags()
         infos = [
-            replace(row.info(self.priority(row)), tags=tuple(sorted(tags[row.commit_hash])))
+            row.info(self.priority(row))._replace(tags=tuple(sorted(tags[row.commit_hash])))
             for row in self.rows
             if row.operation == APPEND
         ]

@@ -7,15 +7,14 @@ comes from is in the event, not in the commit.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tract_jupyter.engine.drafts import ANNOTATE, APPEND, EDIT, MERGE, Draft
 from tract_jupyter.engine.writer import Plan
 from tract_jupyter.exceptions import DetachedHeadError, HistoryError
 from tract_jupyter.history.replay import copied
 from tract_jupyter.models.merge import ImportIssue, ImportResult
-from tract_jupyter.storage.entry import json_text
+from tract_jupyter.storage.entry import ANNOTATE, APPEND, EDIT, MERGE, Draft, json_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -159,7 +158,7 @@ def _as_message(entry: Entry, target: Entry) -> Draft:
         priority=entry.priority or target.priority,
         metadata_json=json_text({**target.metadata, **entry.metadata}),
     )
-    return replace(copy, retention_json=entry.retention_json or target.retention_json)
+    return copy._replace(retention_json=entry.retention_json or target.retention_json)
 
 
 def _missing(entry: Entry, target: Entry, selection: _Selection) -> str:

@@ -17,12 +17,12 @@ from tract_jupyter.history.deciding import decide
 from tract_jupyter.models.merge import MergeResult, MergeType
 
 if TYPE_CHECKING:
-    from tract_jupyter.engine.drafts import Draft
     from tract_jupyter.engine.refs import Refs
     from tract_jupyter.history.deciding import Settling
     from tract_jupyter.history.replay import Replay
     from tract_jupyter.history.sides import SideBySide, Sides
     from tract_jupyter.models.merge import Resolution, Resolver
+    from tract_jupyter.storage.entry import Draft
 
 STRATEGIES = ("auto", "strict")
 

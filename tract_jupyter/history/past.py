@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.engine.drafts import APPEND
 from tract_jupyter.exceptions import HistoryError
 from tract_jupyter.models.priority import Priority
-from tract_jupyter.storage.entry import Entry
+from tract_jupyter.storage.entry import APPEND, Entry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

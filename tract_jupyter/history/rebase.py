@@ -9,19 +9,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tract_jupyter.engine.drafts import MERGE
 from tract_jupyter.engine.writer import Plan
 from tract_jupyter.exceptions import HistoryError
 from tract_jupyter.history.deciding import decide
 from tract_jupyter.history.replay import copied
 from tract_jupyter.models.merge import RebaseResult, RebaseType
+from tract_jupyter.storage.entry import MERGE
 
 if TYPE_CHECKING:
-    from tract_jupyter.engine.drafts import Draft
     from tract_jupyter.history.deciding import Settling
     from tract_jupyter.history.replay import Replay
     from tract_jupyter.history.sides import SideBySide, Sides
     from tract_jupyter.models.merge import Resolution, Resolver
+    from tract_jupyter.storage.entry import Draft
 
 
 class Rebase:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tract_jupyter.engine.drafts import Draft
+from tract_jupyter.storage.entry import Draft
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

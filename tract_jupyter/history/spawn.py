@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.engine.drafts import Draft, draft
+from tract_jupyter.engine.drafts import draft
 from tract_jupyter.engine.refs import DEFAULT_BRANCH, check_name
 from tract_jupyter.engine.writer import Plan
 from tract_jupyter.exceptions import BranchExistsError, SessionError
@@ -16,7 +16,7 @@ from tract_jupyter.history.curation import curated
 from tract_jupyter.history.heritage import Heritage
 from tract_jupyter.history.snapshot import snapshot
 from tract_jupyter.models.spawn import Inheritance, agent_id
-from tract_jupyter.storage.entry import Entry
+from tract_jupyter.storage.entry import Draft, Entry
 from tract_jupyter.storage.events import EventRows
 from tract_jupyter.storage.refs import AGENT_HEAD, Position, RefRows
 from tract_jupyter.storage.spawns import SpawnRows

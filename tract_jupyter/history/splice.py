@@ -8,11 +8,11 @@ of messages that are gone go with them. Tags that were added later are added to 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tract_jupyter.engine.drafts import MERGE, Draft
 from tract_jupyter.engine.writer import Plan
+from tract_jupyter.storage.entry import MERGE, Draft
 from tract_jupyter.storage.refs import Position
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def _pieces(
 
     def add(draft: Draft, *, is_new: bool) -> None:
         nonlocal tools
-        pieces.append(_Piece(replace(draft, tools_hash=draft.tools_hash or tools), is_new))
+        pieces.append(_Piece(draft._replace(tools_hash=draft.tools_hash or tools), is_new))
         tools = None
 
     for entry in entries:
@@ -128,7 +128,7 @@ def _pieces(
             add(Draft.of(entry), is_new=False)
     if tools is not None and pieces:
         last = pieces[-1]
-        pieces[-1] = last._replace(draft=replace(last.draft, tools_hash=tools))
+        pieces[-1] = last._replace(draft=last.draft._replace(tools_hash=tools))
     return pieces
 
 

@@ -16,7 +16,7 @@ from tract_jupyter.exceptions import ContentError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_ENCODER: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+_ENCODER: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False, check_circular=False)
 _LEAVES: Final = frozenset({str, int, float, bool, type(None)})
 _DEEPEST: Final = 200  # what can be written from a shallow stack must be readable from a deep one
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.exceptions import ContentError
 from tract_jupyter.models.priority import Priority
@@ -30,8 +30,7 @@ class CommitOperation(StrEnum):
         raise ContentError(f"{value!r} is no operation of a commit; use {' or '.join(cls)}")
 
 
-@dataclass(frozen=True, slots=True)
-class CommitInfo:
+class CommitInfo(NamedTuple):
     """One commit.
 
     `token_count` is that of its text alone; `context_tokens` and `context_messages` are those of the whole compiled
@@ -51,8 +50,8 @@ class CommitInfo:
     generation: int
     """How many commits come before it."""
     created_at: datetime
-    metadata: dict[str, Any] = field(default_factory=dict)
-    generation_config: dict[str, Any] = field(default_factory=dict)
+    metadata: dict[str, Any]
+    generation_config: dict[str, Any]
     tags: tuple[str, ...] = ()
     priority: Priority = Priority.NORMAL
     retention: dict[str, Any] | None = None

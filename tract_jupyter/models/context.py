@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from tract_jupyter.models.commit import show_tokens
 from tract_jupyter.models.priority import Priority
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from tract_jupyter.models.toolcall import ToolCall
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+class Message(NamedTuple):
     """One message, and the commit it comes from.
 
     `tool_calls` are those of an assistant; `tool_call_id` is the call that a message of role `tool` answers.
@@ -32,7 +35,7 @@ class Message:
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str | None = None
     is_error: bool = False
-    generation_config: dict[str, Any] = field(default_factory=dict)
+    generation_config: Mapping[str, Any] = _NOTHING
 
     def to_dict(self) -> dict[str, Any]:
         """The shape that OpenAI's chat completions take."""
@@ -78,7 +81,7 @@ class CompiledContext:
         return tuple(message.priority for message in self.messages)
 
     @property
-    def generation_configs(self) -> tuple[dict[str, Any], ...]:
+    def generation_configs(self) -> tuple[Mapping[str, Any], ...]:
         """The model and parameters that each message was made with."""
         return tuple(message.generation_config for message in self.messages)
 

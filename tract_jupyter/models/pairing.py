@@ -47,8 +47,7 @@ def as_user(answer: Message) -> Message:
     """What a tool said, as a message of the user."""
     source = f"the tool {answer.name}" if answer.name else "a tool"
     heading = f"{'Error from' if answer.is_error else 'From'} {source}:"
-    return replace(
-        answer,
+    return answer._replace(
         role="user",
         content=f"{heading}\n{answer.content}",
         name=None,
@@ -78,11 +77,11 @@ def _turn(messages: Sequence[Message], index: int, answers: _Answers, ids: _Ids)
             notes.append(_note(call))
         else:
             calls.append(replace(call, id=ids.unused(call.id)))
-            replies.append(replace(messages[place], tool_call_id=calls[-1].id))
+            replies.append(messages[place]._replace(tool_call_id=calls[-1].id))
     text = (
         "\n\n".join(part for part in (message.content, *notes) if part.strip()) if notes else message.content
     )
-    yield replace(message, content=text, tool_calls=tuple(calls))
+    yield message._replace(content=text, tool_calls=tuple(calls))
     yield from replies
 
 

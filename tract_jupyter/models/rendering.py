@@ -19,6 +19,7 @@ _PRIORITIES: Final = {
     "session": Priority.PINNED,
     "reasoning": Priority.SKIP,
 }
+SKIPPED: Final = frozenset(name for name, priority in _PRIORITIES.items() if priority is Priority.SKIP)
 _PLAIN_TEXT: Final = frozenset({"instruction", "dialogue", "reasoning", "output"})
 
 

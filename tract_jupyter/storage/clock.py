@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
+from functools import lru_cache
 
 
 def to_text(moment: datetime) -> str:
@@ -17,4 +19,10 @@ def from_text(text: str) -> datetime:
 
 def now_text() -> str:
     """The present, as the store keeps it."""
-    return to_text(datetime.now(UTC))
+    seconds, microseconds = divmod(time.time_ns() // 1_000, 1_000_000)
+    return f"{_second(seconds)}.{microseconds:06}+00:00"  # isoformat takes three times as long
+
+
+@lru_cache(maxsize=1)
+def _second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from functools import cache
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from sqlalchemy import bindparam, case, literal_column, select, true, union_all
@@ -31,11 +32,19 @@ def _columns(fields: tuple[str, ...]) -> tuple[Any, ...]:
 _COLUMNS = _columns(Entry._fields)[:-1]
 _NAMES = Entry._fields[:-1]
 # what is there already is the same: its hash says so
-_ADD_BLOB = Prepared(lambda dialect: dialect.insert(blobs).on_conflict_do_nothing())
-_ADD_COMMIT = Prepared(
-    lambda dialect: dialect.insert(commits).values({n: bindparam(n) for n in _NAMES}).on_conflict_do_nothing()
+_ADD_BLOB = Prepared(
+    lambda dialect: dialect.insert(blobs).on_conflict_do_nothing(), ("content_hash", "payload")
 )
-_ADD_PARENT = Prepared(lambda dialect: dialect.insert(commit_parents).on_conflict_do_nothing())
+_ADD_COMMIT = Prepared(
+    lambda dialect: (
+        dialect.insert(commits).values({n: bindparam(n) for n in _NAMES}).on_conflict_do_nothing()
+    ),
+    _NAMES,
+)
+_ADD_PARENT = Prepared(
+    lambda dialect: dialect.insert(commit_parents).on_conflict_do_nothing(),
+    ("commit_hash", "parent_hash", "position"),
+)
 _AT_ONCE = 500  # SQLite bounds the number of variables
 
 
@@ -55,12 +64,10 @@ class CommitRows:
 
     def add(self, connection: Connection, entries: Sequence[Entry], parents: MergeParents) -> None:
         """Add commits and their contents, each unless it is there: what has the same hash is the same thing."""
-        _ADD_BLOB.run_all(
-            connection, [{"content_hash": e.content_hash, "payload": e.payload} for e in entries]
-        )
-        _ADD_COMMIT.run_all(connection, [dict(zip(_NAMES, entry, strict=False)) for entry in entries])
+        _ADD_BLOB.run_all(connection, [(entry.content_hash, entry.payload) for entry in entries])
+        _ADD_COMMIT.run_all(connection, [entry[:-1] for entry in entries])
         rows = [
-            {"commit_hash": of, "parent_hash": parent, "position": position}
+            (of, parent, position)
             for of, others in parents.items()
             for position, parent in enumerate(others, 1)
         ]
@@ -70,7 +77,7 @@ class CommitRows:
     def add_blob(self, connection: Connection, payload: bytes) -> str:
         """Keep bytes under their hash, and return it."""
         content_hash = sha256(payload)
-        _ADD_BLOB.run(connection, {"content_hash": content_hash, "payload": payload})
+        _ADD_BLOB.run_all(connection, [(content_hash, payload)])
         return content_hash
 
     def blobs(self, connection: Connection, hashes: Iterable[str]) -> dict[str, bytes]:
@@ -118,10 +125,8 @@ class CommitRows:
 
         The order is that of the context: first parents oldest first; before a merge, what its other parents bring.
         """
-        chain = [
-            shape._make(row) for row in connection.execute(_lineage_query(shape._fields), {"head": head})
-        ]
-        chain.reverse()
+        chain = [shape._make(row) for row in _lineage(shape._fields).rows(connection, {"head": head})]
+        chain.sort(key=attrgetter("generation"))  # they come nearly so; the database takes longer to sort them
         if not chain or len(chain) != chain[-1].generation + 1:
             raise _gap(head)
         for row in chain:
@@ -253,14 +258,14 @@ def _with_content(query: Select[Any]) -> Select[Any]:
 
 
 def _first_parents(*, bounded: bool) -> CTE:
-    """The commit `head` and its first parents; with `bounded` only `limit` of them."""
-    columns = (commits.c.commit_hash, commits.c.parent_hash, commits.c.generation)
+    """Ids of the commit `head` and its first parents; with `bounded` only `limit` of them."""
+    columns = (commits.c.id, commits.c.parent_hash, commits.c.generation)
     start = select(*columns, commits.c.generation.label("top")).where(
         commits.c.commit_hash == bindparam("head")
     )
     walk = start.cte("walk", recursive=True)
     parent = commits.alias("parent")
-    step = select(parent.c.commit_hash, parent.c.parent_hash, parent.c.generation, walk.c.top)
+    step = select(parent.c.id, parent.c.parent_hash, parent.c.generation, walk.c.top)
     step = step.where(parent.c.commit_hash == walk.c.parent_hash)
     if bounded:
         step = step.where(parent.c.generation > walk.c.top - bindparam("limit"))
@@ -286,15 +291,15 @@ def _all_parents(start: Select[Any]) -> CTE:
 
 def _chain_query(*, bounded: bool) -> Select[Any]:
     walk = _first_parents(bounded=bounded)
-    query = select(*_COLUMNS).join(walk, walk.c.commit_hash == commits.c.commit_hash)
+    query = select(*_COLUMNS).join(walk, walk.c.id == commits.c.id)
     return query.order_by(commits.c.generation.desc())
 
 
 @cache
-def _lineage_query(fields: tuple[str, ...]) -> Select[Any]:
+def _lineage(fields: tuple[str, ...]) -> Prepared:
     walk = _first_parents(bounded=False)
-    query = _with_content(select(*_columns(fields)))
-    return query.join(walk, walk.c.commit_hash == commits.c.commit_hash).order_by(commits.c.generation.desc())
+    query = _with_content(select(*_columns(fields))).join(walk, walk.c.id == commits.c.id)
+    return Prepared(lambda _: query)
 
 
 def _at_head() -> CTE:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from json.encoder import encode_basestring
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tract_jupyter.exceptions import StoreCorruptError
 from tract_jupyter.models.canonical import canonical_json, sha256
 from tract_jupyter.models.commit import CommitInfo, CommitOperation
+from tract_jupyter.models.rendering import default_priority
 from tract_jupyter.storage.clock import from_text
 
 if TYPE_CHECKING:
     from tract_jupyter.models.priority import Priority
 
-EMPTY = "{}"
-_quoted = json.JSONEncoder(ensure_ascii=False).encode
+EMPTY: Final = "{}"
+NO_TAGS: Final = "[]"
+APPEND, EDIT, ANNOTATE, MERGE = (str(operation) for operation in CommitOperation)
+_OPERATIONS = {str(operation): operation for operation in CommitOperation}
 
 
 class Step(NamedTuple):
@@ -104,7 +108,7 @@ class Entry(NamedTuple):
     @property
     def tags(self) -> tuple[str, ...]:
         """The tags it was made with."""
-        return tuple(json.loads(self.tags_json)) if self.tags_json != "[]" else ()
+        return tuple(json.loads(self.tags_json)) if self.tags_json != NO_TAGS else ()
 
     @property
     def retention(self) -> dict[str, Any] | None:
@@ -112,61 +116,111 @@ class Entry(NamedTuple):
         retention: dict[str, Any] | None = json.loads(self.retention_json) if self.retention_json else None
         return retention
 
-    def hashed(self, merge_parents: tuple[str, ...] = ()) -> str:
-        """The hash that these columns give, over all that matters.
-
-        It is that of the canonical JSON of an object with these values under these names; what is optional is left out
-        if it is empty. The text is put together here, as most of its parts are JSON already.
-        """
-        parts = [
-            f'{{"content_hash":"{self.content_hash}","content_type":{_quoted(self.content_type)}',
-            f'"created_at":"{self.created_at}","edit_target":{_name(self.edit_target)}',
-            f'"generation_config":{self.generation_config_json}',
-            f'"merge_parents":{canonical_json(merge_parents)}' if merge_parents else None,
-            f'"message":{_quoted(self.message)},"metadata":{self.metadata_json}',
-            f'"operation":"{self.operation}","parent_hash":{_name(self.parent_hash)}',
-            f'"priority":"{self.priority}"' if self.priority else None,
-            f'"retention":{self.retention_json}' if self.retention_json else None,
-            f'"tags":{self.tags_json}',
-            f'"tools_hash":"{self.tools_hash}"' if self.tools_hash else None,
-            f'"tract_id":{_quoted(self.tract_id)}}}',
-        ]
-        return sha256(",".join(part for part in parts if part is not None).encode())
-
     def info(self, priority: Priority, merge_parents: tuple[str, ...] = ()) -> CommitInfo:
         """The same for readers, with the priority in effect."""
         try:
             return CommitInfo(
-                commit_hash=self.commit_hash,
-                tract_id=self.tract_id,
-                parent_hash=self.parent_hash,
-                content_hash=self.content_hash,
-                content_type=self.content_type,
-                operation=CommitOperation(self.operation),
-                edit_target=self.edit_target,
-                message=self.message,
-                token_count=self.token_count,
-                token_counter=self.token_counter,
-                generation=self.generation,
-                created_at=from_text(self.created_at),
-                metadata=self.metadata,
-                generation_config=self.generation_config,
-                tags=self.tags,
-                priority=priority,
-                retention=self.retention,
-                merge_parents=merge_parents,
-                tools_hash=self.tools_hash,
-                context_tokens=self.context_tokens,
-                context_messages=self.context_messages,
+                self.commit_hash,
+                self.tract_id,
+                self.parent_hash,
+                self.content_hash,
+                self.content_type,
+                _OPERATIONS[self.operation],
+                self.edit_target,
+                self.message,
+                self.token_count,
+                self.token_counter,
+                self.generation,
+                from_text(self.created_at),
+                self.metadata,
+                self.generation_config,
+                self.tags,
+                priority,
+                self.retention,
+                merge_parents,
+                self.tools_hash,
+                self.context_tokens,
+                self.context_messages,
             )
-        except ValueError as error:
+        except (KeyError, ValueError) as error:
             raise StoreCorruptError(
                 f"commit {self.commit_hash} is damaged in the store; restore a backup"
             ) from error
 
 
-def _name(commit_hash: str | None) -> str:
-    return f'"{commit_hash}"' if commit_hash else "null"
+class Draft(NamedTuple):
+    """Everything of a commit but its place: all that a hash covers, except parents and time."""
+
+    content_type: str
+    payload: bytes
+    content_hash: str
+    message: str
+    token_count: int
+    token_counter: str
+    operation: str = APPEND
+    edit_target: str | None = None
+    priority: str | None = None
+    retention_json: str | None = None
+    metadata_json: str = EMPTY
+    generation_config_json: str = EMPTY
+    tags_json: str = NO_TAGS
+    tools_hash: str | None = None
+    merge_parents: tuple[str, ...] = ()
+    source: str | None = None
+    """The commit that this is a copy of; later drafts of the same plan may edit or annotate that one."""
+
+    @classmethod
+    def of(cls, entry: Entry, **changes: Any) -> Draft:
+        """A copy of a commit, to be placed elsewhere."""
+        copied = cls(
+            content_type=entry.content_type,
+            payload=entry.payload,
+            content_hash=entry.content_hash,
+            message=entry.message,
+            token_count=entry.token_count,
+            token_counter=entry.token_counter,
+            operation=entry.operation,
+            edit_target=entry.edit_target,
+            priority=entry.priority,
+            retention_json=entry.retention_json,
+            metadata_json=entry.metadata_json,
+            generation_config_json=entry.generation_config_json,
+            tags_json=entry.tags_json,
+            tools_hash=entry.tools_hash,
+            source=entry.commit_hash,
+        )
+        return copied._replace(**changes) if changes else copied
+
+    def starting_priority(self) -> str:
+        """The priority of an append."""
+        return self.priority or default_priority(self.content_type)
+
+
+def commit_hash(
+    of: Entry | Draft, tract_id: str, parent_hash: str | None, created_at: str, merge_parents: tuple[str, ...]
+) -> str:
+    """The hash of a commit, over all that matters.
+
+    It is that of the canonical JSON of an object with these values under these names; what is optional is left out
+    if it is empty. The text is put together here, as most of its parts are JSON already.
+    """
+    others = f',"merge_parents":{canonical_json(merge_parents)}' if merge_parents else ""
+    priority = f',"priority":"{of.priority}"' if of.priority else ""
+    retention = f',"retention":{of.retention_json}' if of.retention_json else ""
+    tools = f',"tools_hash":"{of.tools_hash}"' if of.tools_hash else ""
+    text = (
+        f'{{"content_hash":"{of.content_hash}","content_type":{encode_basestring(of.content_type)},'
+        f'"created_at":"{created_at}","edit_target":{_name(of.edit_target)},'
+        f'"generation_config":{of.generation_config_json}{others},'
+        f'"message":{encode_basestring(of.message)},"metadata":{of.metadata_json},'
+        f'"operation":"{of.operation}","parent_hash":{_name(parent_hash)}{priority}{retention},'
+        f'"tags":{of.tags_json}{tools},"tract_id":{encode_basestring(tract_id)}}}'
+    )
+    return sha256(text.encode())
+
+
+def _name(commit: str | None) -> str:
+    return f'"{commit}"' if commit else "null"
 
 
 def json_text(value: Any) -> str:

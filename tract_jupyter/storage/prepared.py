@@ -15,14 +15,16 @@ if TYPE_CHECKING:
 
 
 class Prepared:
-    """One statement that returns no rows, with named parameters.
+    """One statement.
 
     Args:
         make: called with a dialect's module, such as `sqlalchemy.dialects.sqlite`; returns the statement.
+        order: the order of its parameters, if it takes them so instead of by name.
     """
 
-    def __init__(self, make: Callable[[Any], Executable]) -> None:
+    def __init__(self, make: Callable[[Any], Executable], order: Sequence[str] = ()) -> None:
         self._make = make
+        self._order = list(order)
         self._texts: dict[str, str] = {}
 
     def run(self, connection: Connection, parameters: Mapping[str, Any]) -> int:
@@ -35,8 +37,17 @@ class Prepared:
             cursor.close()
         return changed
 
-    def run_all(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Run it for each row."""
+    def rows(self, connection: Connection, parameters: Mapping[str, Any]) -> Sequence[Any]:
+        """Run it, and return the rows that it gives."""
+        cursor = connection.connection.cursor()
+        try:
+            cursor.execute(self._text(connection), parameters)
+            return cursor.fetchall()
+        finally:
+            cursor.close()
+
+    def run_all(self, connection: Connection, rows: Sequence[Sequence[Any]]) -> None:
+        """Run it for each row of values in order; that is quicker than by name."""
         cursor = connection.connection.cursor()
         try:
             cursor.executemany(self._text(connection), rows)
@@ -47,8 +58,13 @@ class Prepared:
         name = connection.dialect.name
         text = self._texts.get(name)
         if text is None:
-            module = import_module(f"sqlalchemy.dialects.{name}")
-            style = "named" if name == "sqlite" else connection.dialect.paramstyle
-            dialect = module.dialect(paramstyle=style)
-            text = self._texts[name] = str(self._make(module).compile(dialect=dialect))  # type: ignore[attr-defined]
+            text = self._texts[name] = self._compiled(name)
         return text
+
+    def _compiled(self, name: str) -> str:
+        module = import_module(f"sqlalchemy.dialects.{name}")
+        styles = ("qmark", "named") if name == "sqlite" else ("format", "pyformat")
+        compiled = self._make(module).compile(dialect=module.dialect(paramstyle=styles[not self._order]))  # type: ignore[attr-defined]
+        if self._order and compiled.positiontup != self._order:
+            raise ValueError(f"the statement takes {compiled.positiontup}, not {self._order}")
+        return str(compiled)

@@ -60,13 +60,13 @@ commits = Table(
     Column("metadata_json", Text, nullable=False),
     Column("generation_config_json", Text, nullable=False),
     Column("tags_json", Text, nullable=False),
+    Column("created_at", String(32), nullable=False),
     Column("priority", String(16)),  # of an append: its own; of an edit or annotation: the target's new one
     Column("retention_json", Text),
     Column("tools_hash", String(64), ForeignKey("blobs.content_hash")),
     # of the whole context at this commit, so that status and budgets need no walk; not hashed, but verified
     Column("context_tokens", Integer, nullable=False),
     Column("context_messages", Integer, nullable=False),
-    Column("created_at", String(32), nullable=False),
 )
 
 commit_parents = Table(
