@@ -106,3 +106,49 @@ def test_compile_records_say_what_was_sent_without_listing_it(talk):
     assert talk.compile_record_commits(record_id) == context.commit_hashes
     with pytest.raises(CommitNotFoundError, match="no compile record"):
         talk.compile_record_commits("nothing")
+
+
+def test_priorities_are_counted_on_the_current_branch(tract):
+    tract.system("pinned by nature")
+    one = tract.user("one")
+    tract.branch("topic")
+    tract.annotate(one.commit_hash, "skip")
+    assert tract.annotation_counts() == {"skip": 1, "normal": 0, "important": 0, "pinned": 1}
+    tract.switch("main")
+    assert tract.annotation_counts() == {"skip": 0, "normal": 1, "important": 0, "pinned": 1}
+
+
+def test_a_commit_is_shown_as_text(tract):
+    info = tract.user("Hello\nthere", tags=["greeting"], message="says hello")
+    tract.tag(info.commit_hash, "seen")
+    shown = tract.show(info.commit_hash[:8])
+    assert shown.startswith(f"commit {info.commit_hash}\n")
+    assert shown.endswith("\n\n    says hello\n\nHello\nthere")
+    for line in ("append of dialogue", "Priority: normal", "greeting, seen"):
+        assert line in shown
+    edit = tract.user("Hi", edit=info.commit_hash)
+    assert f"Changes:  {info.commit_hash[:12]}" in tract.show(edit.commit_hash)
+    note = tract.annotate(info.commit_hash, "pinned", reason="keep")
+    assert tract.show(note.commit_hash).endswith("    keep\n\n")
+    with pytest.raises(CommitNotFoundError):
+        tract.show("nosuch")
+
+
+@pytest.mark.parametrize(
+    ("style", "line"),
+    [("table", "system"), ("compact", "user: a question"), ("chat", "── assistant (")],
+)
+def test_a_context_is_printed(tract, capsys, style, line):
+    tract.system("be brief")
+    tract.user("a question")
+    tract.assistant("", tool_calls=[{"id": "1", "name": "look", "arguments": {"at": 1}}])
+    tract.compile().pprint(style)
+    printed = capsys.readouterr().out
+    assert line in printed
+    assert "look" in printed
+    assert repr(tract.compile()) in printed
+
+
+def test_an_unknown_style_is_refused(tract):
+    with pytest.raises(ContentError, match="use table, chat, compact"):
+        tract.compile().pprint("fancy")

@@ -2,7 +2,6 @@
 # ruff: noqa: RUF001 # a minus is a minus
 
 import time
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -48,8 +47,8 @@ def test_applying_the_difference_gives_the_other(a, b):
     for diff in diffs:
         assert (diff.old is None, diff.new is None) == (diff.kind == "added", diff.kind == "removed")
         if diff.kind == "unchanged":
-            assert replace(diff.old, commit_hash="", token_count=0) == replace(
-                diff.new, commit_hash="", token_count=0
+            assert diff.old._replace(commit_hash="", token_count=0) == diff.new._replace(
+                commit_hash="", token_count=0
             )
 
 
@@ -125,12 +124,12 @@ def test_after_a_rebase_the_texts_match_though_no_commit_does():
 )
 def test_more_than_the_text_can_change(change):
     one = message("1")
-    assert kinds(context(one), context(replace(one, **change))) == ["changed"]
+    assert kinds(context(one), context(one._replace(**change))) == ["changed"]
 
 
 def test_another_counter_makes_no_other_message():
     one = message("1")
-    result = diff_contexts(context(one), context(replace(one, token_count=9), source="approximate"))
+    result = diff_contexts(context(one), context(one._replace(token_count=9), source="approximate"))
     assert not result
     assert str(result.stat) == "no changes, ≈+6 tokens"
 
@@ -173,8 +172,8 @@ def test_a_difference_of_nothing_is_refused():
 
 def test_a_long_context_with_little_changed_takes_no_quadratic_time():
     many = [message(str(n)) for n in range(10_000)]
-    b = [replace(m) for m in many]
-    b[5_000] = replace(b[5_000], content="changed")
+    b = [m._replace() for m in many]
+    b[5_000] = b[5_000]._replace(content="changed")
     del b[100]
     start = time.perf_counter()
     stat = diff_contexts(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tract_jupyter.exceptions import CommitNotFoundError, DetachedHeadError, HistoryError
+from tract_jupyter.exceptions import CommitNotFoundError, CompressionError, DetachedHeadError, HistoryError
 
 
 def call(tract, *calls, text=""):
@@ -149,3 +149,77 @@ def test_no_commits(tract):
     assert tract.find_tool_calls() == tract.find_tool_results() == tract.find_tool_turns() == []
     with pytest.raises(HistoryError, match="no commits yet"):
         tract.drop_failed_tool_turns()
+
+
+# --- shortening answers
+
+
+def said(tract):
+    return [message.content for message in tract.compile().messages]
+
+
+def test_answers_become_shorter_in_their_places_and_undo_brings_them_back(tract, talk):
+    before, tokens = tract.compile(), tract.status().token_count
+    result = tract.compress_tool_calls(content=["a", "b", "c"])
+    assert result.commits == (talk["good answer"], talk["look"], talk["read"])
+    assert said(tract) == ["hello", "", "a", "", "b", "c", "", "well"]
+    assert result.tokens == tokens - tract.status().token_count > 0
+    assert [m.tool_call_id for m in tract.compile().messages] == [m.tool_call_id for m in before.messages]
+    assert [m.is_error for m in tract.compile().messages] == [m.is_error for m in before.messages]
+    assert tract.get_commit(result.edits[0]).edit_target == talk["good answer"]
+    tract.undo()
+    assert tract.compile() == before
+
+
+def test_answers_of_one_tool_or_named_ones_are_shortened(tract, talk):
+    tract.compress_tool_calls(name="read", content=["r"])
+    assert said(tract)[2:6] == ["answer of look", "", "answer of look", "r"]
+    tract.compress_tool_calls([talk["look"][:12], talk["good answer"]], content=["second", "first"])
+    assert said(tract)[2:6] == ["first", "", "second", "r"]
+
+
+def test_a_summarizer_sees_each_answer_and_what_must_be_kept(tract, talk):
+    tract.annotate(talk["look"], "important", retain="the number", retain_match=["42"])
+    seen = []
+
+    def summarize(messages, criteria, instructions, target_tokens):
+        seen.append(
+            (messages[0].content, [c["match_patterns"] for c in criteria], instructions, target_tokens)
+        )
+        return "42"
+
+    tract.compress_tool_calls(name="look", summarizer=summarize, instructions="short", target_tokens=9)
+    assert seen == [("answer of look", [], "short", 9), ("answer of look", [["42"]], "short", 9)]
+    with pytest.raises(CompressionError, match="must contain '42'"):
+        tract.compress_tool_calls([talk["look"]], content=["43"])
+
+
+def test_pinned_answers_stay_and_skipped_ones_are_left_alone(tract, talk):
+    tract.annotate(talk["good answer"], "pinned")
+    tract.annotate(talk["look"], "skip")
+    assert tract.compress_tool_calls(content=["r"]).commits == (talk["read"],)
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "reason"),
+    [
+        (None, {"name": "nosuch", "content": ["x"]}, "no answer of the tool 'nosuch'"),
+        (None, {"content": ["x"]}, "1 summary was given for 3"),
+        (None, {}, "give content, or a summarizer"),
+        (None, {"content": ["x", " ", "y"]}, "is empty"),
+        (["good"], {"content": ["x"]}, "is no answer of a tool"),
+        ("good", {"content": ["x"]}, "a list of commits"),
+    ],
+)
+def test_bad_requests_change_nothing(tract, talk, given, options, reason):
+    before = tract.head
+    names = [talk[name] for name in given] if isinstance(given, list) else given
+    with pytest.raises(CompressionError, match=reason):
+        tract.compress_tool_calls(names, **options)
+    assert tract.head == before
+
+
+def test_nothing_is_shortened_on_a_detached_head(tract, talk):
+    tract.checkout(talk["good"])
+    with pytest.raises(DetachedHeadError):
+        tract.compress_tool_calls(content=["x"])

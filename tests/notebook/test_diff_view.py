@@ -2,7 +2,6 @@
 # ruff: noqa: RUF001 # a minus is a minus
 
 import re
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -85,8 +84,7 @@ def test_estimates_are_marked():
 def test_what_changed_besides_the_text():
     one = message("1")
     calls = (ToolCall("7", "read"),)
-    other = replace(
-        one,
+    other = one._replace(
         priority=Priority.PINNED,
         content_type="output",
         generation_config={"model": "m"},
@@ -122,7 +120,7 @@ def test_many_changes_are_cut_and_counted():
 
 def test_changes_apart_are_cut_too():
     old = [Message("user", f"{n}", commit_hash=f"{n:064}") for n in range(500)]
-    new = [replace(m, content="x") if n % 2 else m for n, m in enumerate(old)]
+    new = [m._replace(content="x") if n % 2 else m for n, m in enumerate(old)]
     text = text_of(old, new)
     assert len(re.findall(r"^~ ", text, re.MULTILINE)) == 100
     assert text.endswith("⋮ 150 more changes")
@@ -137,8 +135,8 @@ def test_a_long_message_that_came_or_went_is_cut():
 
 
 def test_hostile_text_is_only_text():
-    hostile = replace(message("1"), content=HOSTILE, name=HOSTILE, generation_config={HOSTILE: HOSTILE})
-    changed = replace(hostile, content=HOSTILE + " more", generation_config={HOSTILE: "x"})
+    hostile = message("1")._replace(content=HOSTILE, name=HOSTILE, generation_config={HOSTILE: HOSTILE})
+    changed = hostile._replace(content=HOSTILE + " more", generation_config={HOSTILE: "x"})
     for old, new in (([], [hostile]), ([hostile], []), ([hostile], [changed]), ([message("1")], [hostile])):
         bundle = views(old, new)
         assert "<script>alert('1')</script>" in stands_alone(bundle["text/html"]).text

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 from tract_jupyter.engine.drafts import annotation, draft
 from tract_jupyter.exceptions import CommitNotFoundError, EditTargetError
 from tract_jupyter.models.commit import CommitOperation
-from tract_jupyter.models.priority import Priority
-from tract_jupyter.models.rendering import default_priority
 from tract_jupyter.models.retention import Retention
 from tract_jupyter.storage.entry import APPEND, EDIT, Draft
 
@@ -25,6 +23,7 @@ if TYPE_CHECKING:
     from tract_jupyter.models.commit import CommitInfo
     from tract_jupyter.models.config import TokenBudget
     from tract_jupyter.models.content import ContentTypes
+    from tract_jupyter.models.priority import Priority
     from tract_jupyter.protocols import TokenCounter
     from tract_jupyter.storage.commits import CommitRows
     from tract_jupyter.storage.database import Database
@@ -103,7 +102,7 @@ class Commits:
         entry = self.entry(name)
         with self._database.read() as connection:
             parents = self._rows.merge_parents_of(connection, [entry.commit_hash])
-        priority = Priority(entry.priority) if entry.priority else default_priority(entry.content_type)
+        priority = entry.starting_priority()
         with self._timelines.lock:
             timeline = self._timelines.at(self._refs.position.commit_hash)
             place = timeline.place.get(entry.commit_hash)
@@ -148,9 +147,7 @@ class Commits:
         return target
 
     def _told(self, entry: Entry) -> CommitInfo:
-        return entry.info(
-            Priority(entry.priority) if entry.priority else default_priority(entry.content_type)
-        )
+        return entry.info(entry.starting_priority())
 
     def _edit_target(self, operation: str, edit_target: str | None) -> str | None:
         if operation == APPEND:

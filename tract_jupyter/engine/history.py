@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Literal
 
 from tract_jupyter.models.priority import Priority
 from tract_jupyter.models.rendering import default_priority
-from tract_jupyter.storage.entry import APPEND
+from tract_jupyter.storage.entry import ANNOTATE, APPEND, EDIT, MERGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -68,7 +69,7 @@ class History:
         """Entries for readers, with the priorities that hold at `head`."""
         appended = [entry.commit_hash for entry in entries if entry.operation == APPEND]
         with self._database.read() as connection:
-            merges = [entry.commit_hash for entry in entries if entry.operation == "merge"]
+            merges = [entry.commit_hash for entry in entries if entry.operation == MERGE]
             parents = self._rows.merge_parents_of(connection, merges) if merges else {}
             changed = self._timelines.is_kept(head) or bool(self._rows.changes_to(connection, appended))
         own = {entry.commit_hash: _own_priority(entry) for entry in entries}
@@ -84,6 +85,14 @@ class History:
     def with_priority(self, priority: Priority, limit: int) -> list[CommitInfo]:
         """The newest messages of the current branch that have a priority."""
         return self._picked(limit, lambda _, effective: effective is priority)
+
+    def priority_counts(self) -> dict[str, int]:
+        """How many messages of the current branch have each priority."""
+        head = self._refs.position.commit_hash
+        with self._timelines.lock:
+            timeline = self._timelines.at(head)
+            counts = Counter(timeline.priority(step) for step in timeline.steps if step.operation == APPEND)
+        return {priority.value: counts[priority] for priority in Priority}
 
     def with_tags(self, tags: Collection[str], match: Match, limit: int) -> list[CommitInfo]:
         """The newest commits of the current branch with any, or all, of these tags."""
@@ -115,12 +124,12 @@ class History:
 
     def versions(self, name: str) -> list[CommitInfo]:
         """A message and its edits on the current branch, oldest first."""
-        target, edits = self._changes(name, "edit")
+        target, edits = self._changes(name, EDIT)
         return [self._commits.get(commit_hash) for commit_hash in (target, *edits)]
 
     def annotations(self, name: str) -> list[CommitInfo]:
         """The annotations of a message on the current branch, oldest first."""
-        return [self._commits.get(commit_hash) for commit_hash in self._changes(name, "annotate")[1]]
+        return [self._commits.get(commit_hash) for commit_hash in self._changes(name, ANNOTATE)[1]]
 
     def _changes(self, name: str, operation: str) -> tuple[str, list[str]]:
         entry = self._commits.entry(name)
@@ -141,7 +150,7 @@ class History:
             found = [
                 entry
                 for entry in chain
-                if entry.operation in {APPEND, "edit"}
+                if entry.operation in {APPEND, EDIT}
                 and fits(entry, timeline.priority(timeline.steps[timeline.place[entry.commit_hash]]))
             ]
         return self.infos(found[:limit], head)

@@ -30,14 +30,20 @@ _parse = json.JSONDecoder().raw_decode  # what we wrote ourselves has no space a
 class Totals(NamedTuple):
     """The size of a context: tokens of all messages, with what a chat format adds, and how many messages."""
 
-    tokens: int = 0
-    messages: int = 0
+    tokens: int
+    messages: int
 
-    def plus(self, tokens: int, messages: int) -> Totals:
-        """After messages of that many tokens came or went; `tokens` without what the format adds."""
-        count = self.messages + messages
-        bare = self.tokens - (PER_CONTEXT if self.messages else 0) + tokens + PER_MESSAGE * messages
-        return Totals(bare + PER_CONTEXT if count else 0, count)
+
+def totals_of(tokens: int, messages: int) -> Totals:
+    """The size of a context of that many messages, `tokens` being those of their texts."""
+    return Totals(tokens + PER_MESSAGE * messages + PER_CONTEXT if messages else 0, messages)
+
+
+def totals_after(before: tuple[int, int], tokens: int, messages: int) -> Totals:
+    """The size after messages with texts of that many tokens came or went."""
+    all_tokens, count = before
+    bare = all_tokens - PER_MESSAGE * count - PER_CONTEXT if count else 0
+    return totals_of(bare + tokens, count + messages)
 
 
 class Timeline:
@@ -89,11 +95,12 @@ class Timeline:
     @property
     def totals(self) -> Totals:
         """The size of the context."""
-        return Totals().plus(self._tokens, self._count)
+        return totals_of(self._tokens, self._count)
 
     def effect(self, step: Step | Draft) -> Totals:
         """The totals after one more commit."""
-        return self.totals.plus(*self._difference(step))
+        tokens, messages = self._difference(step)
+        return totals_of(self._tokens + tokens, self._count + messages)
 
     def extend(self, step: Step) -> None:
         """Take in the next commit of the branch."""
@@ -157,7 +164,7 @@ class Timeline:
     def _difference(self, step: Step | Draft) -> tuple[int, int]:
         """How many tokens of text, and how many messages, one more commit adds."""
         if step.operation == APPEND:
-            return (step.token_count, 1) if _shows(step, step) else (0, 0)
+            return added_by(step)
         target = self._target(step)
         if target is None:
             return 0, 0
@@ -193,6 +200,11 @@ class Timeline:
         """The commit whose content counts, and the one whose priority counts."""
         name = target.commit_hash
         return self.winners.get(name, target), self._priorities.get(name, target)
+
+
+def added_by(step: Step | Draft) -> tuple[int, int]:
+    """How many tokens of text, and how many messages, an append adds."""
+    return (step.token_count, 1) if _shows(step, step) else (0, 0)
 
 
 def _shows(step: Step | Draft, given: Step | Draft) -> bool:

@@ -36,10 +36,10 @@ _VOCABULARIES: Final = {
 }
 
 # One token each: a piece of a word of the Latin alphabet, of digits, of a word of another alphabet, of line ends; an
-# ideograph or kana; another sign. A space is part of the token that follows it. The lengths are read off English, code
-# and Cyrillic text against o200k_base: within some 15 % on prose.
+# ideograph or kana; another sign. Spaces are no tokens: those taken along only save steps. The lengths are read off
+# English, code and Cyrillic text against o200k_base: within some 15 % on prose.
 _TOKENS: Final = re.compile(
-    r"[A-Za-z]{1,7}|[0-9]{1,3}|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\d_A-Za-z]{1,5}|\n{1,4}|[^\w\s]|_"
+    r"[A-Za-z]{1,7} ?|[0-9]{1,3}|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\d_A-Za-z]{1,5} ?|\n{1,4}|[^\w\s] ?|_"
 )
 # Characters encoded at once: a million spaces make tiktoken 0.14 panic, past `except Exception`.
 _LONGEST: Final = 500_000

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.engine.timeline import Totals
+from tract_jupyter.engine.timeline import added_by, totals_after
 from tract_jupyter.exceptions import BranchMovedError, DetachedHeadError, StoreLockedError
 from tract_jupyter.storage.clock import now_text
 from tract_jupyter.storage.entry import APPEND, Entry, commit_hash
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
+    from tract_jupyter.engine.timeline import Totals
     from tract_jupyter.engine.timelines import Timelines
     from tract_jupyter.storage.commits import CommitRows
     from tract_jupyter.storage.database import Database
@@ -222,7 +223,7 @@ class Writer:
 
     def _take_note(self, here: Position, entry: Entry) -> None:
         self._known = _position(here.branch, entry, here.tools_hash)
-        self._timelines.advance(here.commit_hash, entry.step())
+        self._timelines.advance(here.commit_hash, entry)
 
     def _position(self) -> Position:
         with self._database.read() as connection:
@@ -234,8 +235,8 @@ class Writer:
                 "HEAD is detached: nothing can be committed here. Make a branch (branch NAME), or switch to one"
             )
         if draft.operation == APPEND:  # needs no look at the history
-            before = Totals(here.context_tokens, here.context_messages)
-            totals = before if draft.starting_priority() == "skip" else before.plus(draft.token_count, 1)
+            before = here.context_tokens, here.context_messages
+            totals = totals_after(before, *added_by(draft))
         else:
             with self._timelines.lock:
                 totals = self._timelines.at(here.commit_hash).effect(draft)

@@ -12,7 +12,10 @@ from tract_jupyter.facade.parts import Parts
 from tract_jupyter.history.diff import diff_contexts
 from tract_jupyter.models.commit import StatusInfo
 from tract_jupyter.models.context import CompiledContext
+from tract_jupyter.models.plain_views import commit_text
 from tract_jupyter.models.priority import Priority
+from tract_jupyter.models.rendering import text_of
+from tract_jupyter.storage.entry import APPEND, EDIT
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -130,6 +133,12 @@ class Reading(Parts):
         """One commit, by hash, prefix or branch."""
         return self._commits.get(name)
 
+    def show(self, name: str) -> str:
+        """One commit as text, as `git show` does it; `print` it."""
+        info = self.get_commit(name)
+        text = text_of(self.get_content(name)) if info.operation in {APPEND, EDIT} else ""
+        return commit_text(info, text, self.get_tags(name))
+
     def get_content(self, name: str) -> dict[str, Any]:
         """What was committed, as its dict."""
         return self._commits.entry(name).content
@@ -182,6 +191,10 @@ class Reading(Parts):
     def skipped(self, limit: int = 100) -> list[CommitInfo]:
         """The newest skipped commits of the current branch."""
         return self._history.with_priority(Priority.SKIP, limit)
+
+    def annotation_counts(self) -> dict[str, int]:
+        """How many messages of the current branch have each priority, by its name."""
+        return self._history.priority_counts()
 
     def query_by_tags(
         self, tags: Collection[str], *, match: Literal["any", "all"] = "any", limit: int = 100

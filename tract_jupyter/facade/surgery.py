@@ -13,6 +13,7 @@ from tract_jupyter.history.gc import GarbageCollector, Retain
 from tract_jupyter.history.price import CACHED_READ, OUTPUT_PRICE, Rates
 from tract_jupyter.history.splice import Splicer
 from tract_jupyter.history.summaries import Source
+from tract_jupyter.history.tool_compact import ToolCompactor
 from tract_jupyter.history.tool_turns import ToolTurns
 from tract_jupyter.storage.reach import Reach
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from tract_jupyter.models.cleanup import GCResult
     from tract_jupyter.models.commit import CommitInfo
     from tract_jupyter.models.compression import CompressPlan, CompressResult, ExpandResult
-    from tract_jupyter.models.tool_turn import ToolDropResult, ToolTurn
+    from tract_jupyter.models.tool_turn import ToolCompactResult, ToolDropResult, ToolTurn
     from tract_jupyter.protocols import Summarizer
 
 
@@ -164,6 +165,32 @@ class Surgery(Parts):
         """
         return self._tool_turns.drop_failed(name)
 
+    def compress_tool_calls(
+        self,
+        commits: Iterable[str] | None = None,
+        *,
+        name: str | None = None,
+        content: Sequence[str] | None = None,
+        summarizer: Summarizer | None = None,
+        target_tokens: int | None = None,
+        instructions: str | None = None,
+    ) -> ToolCompactResult:
+        """Edit answers of tools to shorter ones, one step for `undo`; `restore` brings back a single one.
+
+        Args:
+            commits: some answers, by hash, prefix or branch; all of the current branch if left out.
+            name: only those of this tool.
+            content: the new texts, one for each answer, oldest first or in the order of `commits`.
+            summarizer: writes them instead; called for each answer.
+            target_tokens: how long each should be; for the summarizer.
+            instructions: what to look after; for the summarizer.
+
+        Raises:
+            CompressionError: there is no such answer, or a text is missing, empty or lacks what must be kept.
+        """
+        source = Source(content, summarizer, target_tokens, instructions)
+        return self._tool_compactor.compact(commits, name, source)
+
     @cached_property
     def _splicer(self) -> Splicer:
         return Splicer(self._writer, self._tags, self._events)
@@ -188,3 +215,9 @@ class Surgery(Parts):
     @cached_property
     def _tool_turns(self) -> ToolTurns:
         return ToolTurns(self._database, self._rows, self._refs, self._timelines, self._writer)
+
+    @cached_property
+    def _tool_compactor(self) -> ToolCompactor:
+        return ToolCompactor(
+            self._database, self._rows, self._refs, self._timelines, self._writer, self._commits.counter
+        )

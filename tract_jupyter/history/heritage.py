@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tract_jupyter.engine.timeline import Timeline
 from tract_jupyter.exceptions import CommitNotFoundError, SessionError
+from tract_jupyter.models.commit import CommitInfo
 from tract_jupyter.models.priority import Priority
 from tract_jupyter.storage.entry import APPEND, MERGE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Sequence
 
-    from tract_jupyter.models.commit import CommitInfo
     from tract_jupyter.models.context import Message
     from tract_jupyter.storage.commits import Lineage
     from tract_jupyter.storage.entry import Draft, Entry
 
-    Selection = Callable[[CommitInfo], object] | Collection[str]
+Selection: TypeAlias = Callable[[CommitInfo], object] | Collection[str]
+"""The messages that are asked for: a function that says so of each, or names of tags and commits."""
 
 
 class Heritage:

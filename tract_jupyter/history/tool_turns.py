@@ -56,7 +56,7 @@ class ToolTurns:
         if past is None:
             return []
         first = -1 if start is None else past.place[past.entry(start).commit_hash]
-        found = (entry for entry in _answers(past, name) if past.place[entry.commit_hash] > first)
+        found = (entry for entry in answers(past, name) if past.place[entry.commit_hash] > first)
         return [_info(past, entry) for entry in found]
 
     def turns(self, name: str | None = None) -> list[ToolTurn]:
@@ -131,7 +131,8 @@ def _calls(message: Message, name: str | None) -> bool:
     return name is None or any(call.name == name for call in message.tool_calls)
 
 
-def _answers(past: Past, name: str | None) -> Iterator[Entry]:
+def answers(past: Past, name: str | None) -> Iterator[Entry]:
+    """The answers of tools, or of one tool, oldest first; skipped ones too."""
     for entry in past.appends():
         message = past.messages[entry.commit_hash]
         if message.role == "tool":

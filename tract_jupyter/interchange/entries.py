@@ -91,7 +91,9 @@ def entry_of(
     kind = made["content"]["content_type"]
     if message.priority is not default_priority(kind):
         made["priority"] = str(message.priority)
-    return checked({**made, "generation_config": message.generation_config, "tags": list(tags)}, "a message")
+    return checked(
+        {**made, "generation_config": dict(message.generation_config), "tags": list(tags)}, "a message"
+    )
 
 
 def checked(given: Any, place: str) -> Entry:

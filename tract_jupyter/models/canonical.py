@@ -9,14 +9,28 @@ from __future__ import annotations
 
 import hashlib
 import json
+from json.encoder import encode_basestring
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import ContentError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
-_ENCODER: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False, check_circular=False)
+_ENCODER: Final = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False, check_circular=False
+)
+
+
+def _encoder() -> Any:
+    """What `JSONEncoder.iterencode` makes anew for each value, made once; it does not change."""
+    make = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:  # an interpreter without it
+        return lambda value, _: _ENCODER.iterencode(value)
+    return make(None, _ENCODER.default, encode_basestring, None, ":", ",", True, False, False)  # noqa: FBT003
+
+
+_encode: Final[Callable[[Any, int], Iterable[str]]] = _encoder()
 _LEAVES: Final = frozenset({str, int, float, bool, type(None)})
 _DEEPEST: Final = 200  # what can be written from a shallow stack must be readable from a deep one
 
@@ -29,7 +43,7 @@ def canonical_json(value: Any) -> str:
     """
     _check_structure(value)
     try:
-        text = _ENCODER.encode(value)
+        text = "".join(_encode(value, 0))
         text.encode()
     except UnicodeEncodeError as error:
         raise ContentError(

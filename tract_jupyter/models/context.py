@@ -12,6 +12,7 @@ from tract_jupyter.models.priority import Priority
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from tract_jupyter.models.plain_views import Style
     from tract_jupyter.models.toolcall import ToolCall
 
 
@@ -111,6 +112,12 @@ class CompiledContext:
 
         tools = [anthropic_tool(tool) for tool in self.tools]
         return {**self.to_anthropic(), **({"tools": tools} if tools else {})}
+
+    def pprint(self, style: Style = "table") -> None:
+        """Print it: as a `table` with a line for each message, shorter as `compact`, or whole as `chat`."""
+        from tract_jupyter.models.plain_views import context_text
+
+        print(context_text(self, style))  # noqa: T201 # that is what it is for
 
     def __len__(self) -> int:
         return len(self.messages)

@@ -36,3 +36,15 @@ class ToolDropResult:
     def commits(self) -> tuple[str, ...]:
         """The commits that are now skipped."""
         return tuple(commit_hash for turn in self.turns for commit_hash in turn.commits)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCompactResult:
+    """The answers that are shorter now."""
+
+    commits: tuple[str, ...]
+    """The answers."""
+    edits: tuple[str, ...]
+    """The edit of each."""
+    tokens: int
+    """How many tokens less the context takes."""

@@ -126,7 +126,9 @@ class CommitRows:
         The order is that of the context: first parents oldest first; before a merge, what its other parents bring.
         """
         chain = [shape._make(row) for row in _lineage(shape._fields).rows(connection, {"head": head})]
-        chain.sort(key=attrgetter("generation"))  # they come nearly so; the database takes longer to sort them
+        chain.sort(
+            key=attrgetter("generation")
+        )  # they come nearly so; the database takes longer to sort them
         if not chain or len(chain) != chain[-1].generation + 1:
             raise _gap(head)
         for row in chain:

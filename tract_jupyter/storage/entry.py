@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 from json.encoder import encode_basestring
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from tract_jupyter.exceptions import StoreCorruptError
 from tract_jupyter.models.canonical import canonical_json, sha256
 from tract_jupyter.models.commit import CommitInfo, CommitOperation
+from tract_jupyter.models.priority import Priority
 from tract_jupyter.models.rendering import default_priority
 from tract_jupyter.storage.clock import from_text
-
-if TYPE_CHECKING:
-    from tract_jupyter.models.priority import Priority
 
 EMPTY: Final = "{}"
 NO_TAGS: Final = "[]"
@@ -116,6 +114,10 @@ class Entry(NamedTuple):
         retention: dict[str, Any] | None = json.loads(self.retention_json) if self.retention_json else None
         return retention
 
+    def starting_priority(self) -> Priority:
+        """The one that it was made with."""
+        return Priority(self.priority) if self.priority else default_priority(self.content_type)
+
     def info(self, priority: Priority, merge_parents: tuple[str, ...] = ()) -> CommitInfo:
         """The same for readers, with the priority in effect."""
         try:
@@ -190,10 +192,6 @@ class Draft(NamedTuple):
             source=entry.commit_hash,
         )
         return copied._replace(**changes) if changes else copied
-
-    def starting_priority(self) -> str:
-        """The priority of an append."""
-        return self.priority or default_priority(self.content_type)
 
 
 def commit_hash(
