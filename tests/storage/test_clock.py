@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from tract_jupyter.storage.clock import from_text, now_text, to_text
 
-MOMENTS = st.datetimes(
-    datetime(1970, 1, 2), datetime(9999, 12, 30), timezones=st.just(timezone(timedelta(hours=9)))
+MOMENTS = st.timedeltas(timedelta(0), timedelta(days=2_900_000)).map(
+    lambda passed: datetime(1970, 1, 2, tzinfo=timezone(timedelta(hours=9))) + passed
 )
 
 
