@@ -9,10 +9,8 @@ from benchmarks.places import temporary_home
 from benchmarks.table import print_group, print_head, print_row
 
 GROUPS = ("load", "operations", "tools", "analysis", "panels", "store", "kill")
-_SHORTER: dict[str, tuple[object, ...]] = {
-    "store": ((1_000, 10_000),),
-    "kill": (50,),
-}  # where all groups are run
+# where all groups are run
+_SHORTER: dict[str, tuple[object, ...]] = {"store": ((1_000, 10_000),), "kill": (50,)}
 
 
 def main(wanted: list[str]) -> int:

@@ -100,7 +100,7 @@ def _with_growth(name: str, row: Row, before: dict[str, Row]) -> Row:
 def _cold(tract: Tract) -> float:
     """On a tract that was just opened, as a new kernel does it."""
     times = []
-    for _ in range(3):
+    for _ in range(SAMPLES):
         with Tract.open(tract.location) as opened:
             started = perf_counter()
             opened.compile()

@@ -12,7 +12,7 @@ _LAYOUT = "{:<66} {:>10} {:<9} {:>7} {:>7}  {}"
 
 def print_head() -> None:
     """Print the names of the columns."""
-    print(_LAYOUT.format("name", "best of 5", "unit", "target", "growth", ""))
+    print(_LAYOUT.format("name", "best", "unit", "target", "growth", ""))
     print("-" * 109, flush=True)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Protocol
+from uuid import uuid4
 
 import pytest
 from hypothesis import settings
@@ -48,11 +49,34 @@ def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--store=postgres` runs the tests of the fixture `tract`, and only those, on PostgreSQL."""
+    parser.addoption(
+        "--store", choices=["memory", "postgres"], default="memory", help="where `tract` keeps its commits"
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what another kind of store makes no difference to."""
+    if config.getoption("store") != "memory":
+        items[:] = [item for item in items if "tract" in getattr(item, "fixturenames", ())]
+
+
 @pytest.fixture
-def tract() -> Iterator[Tract]:
-    """An empty in-memory tract."""
-    with Tract.open() as opened:
+def tract(request: pytest.FixtureRequest) -> Iterator[Tract]:
+    """An empty tract: in memory, or on PostgreSQL, where it shares a store with those of other tests."""
+    options = {}
+    if request.config.getoption("store") == "postgres":
+        options = {"url": request.getfixturevalue("shared_store"), "tract_id": uuid4().hex}
+    with Tract.open(**options) as opened:
         yield opened
+
+
+@pytest.fixture(scope="session")
+def shared_store(postgres_server: postgres.Server) -> Iterator[str]:
+    """The address of a store on PostgreSQL; making one for each test would take longer than the test."""
+    with postgres_server.database(template="tract_store") as url:
+        yield url
 
 
 @pytest.fixture(scope="session")

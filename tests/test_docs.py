@@ -2,6 +2,9 @@
 
 import ast
 import re
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import nbformat
@@ -35,14 +38,42 @@ def test_links_lead_somewhere(page):
         assert (page.parent / target).exists(), target
 
 
-def test_every_dependency_is_explained():
-    import tomllib
+def distribution(requirement):
+    """`jupyter-core` for `jupyter_core>=5.7`."""
+    return re.match(r"[\w.-]+", requirement).group().lower().replace("_", "-")
 
+
+def imported_distributions():
+    """What the package imports from elsewhere, at the top of its files or within functions: {distribution: files}."""
+    providers, own = packages_distributions(), sys.stdlib_module_names | {"tract_jupyter"}
+    found = {}
+    for path in (ROOT / "tract_jupyter").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom):
+                names = [node.module]
+            for module in {name.partition(".")[0] for name in names} - own:
+                (provider,) = set(providers[module])
+                found.setdefault(distribution(provider), set()).add(path.relative_to(ROOT).as_posix())
+    return found
+
+
+def test_every_dependency_is_explained():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    text = (ROOT / "docs" / "dependencies.md").read_text().lower()
-    for requirement in project["dependencies"]:
-        name = re.match(r"[\w-]+", requirement).group()
-        assert name.lower() in text, name
+    extras = project["optional-dependencies"]
+    declared = {distribution(requirement) for requirement in project["dependencies"]}
+    optional = {distribution(requirement) for extra in extras.values() for requirement in extra}
+    text = (ROOT / "docs" / "dependencies.md").read_text().lower().replace("_", "-")
+    rows = "".join(re.findall(r"^\| ([^|]+) \|", text, re.MULTILINE))
+    assert {name for name in declared if not re.search(rf"\b{name}\b", rows)} == set()
+    beside = text.partition("\nextras: ")[2]
+    assert {name for name in optional if name not in beside} == set()
+    imported = imported_distributions()
+    (postgres,) = map(distribution, extras["postgres"])
+    assert imported.pop(postgres) == {"tract_jupyter/storage/engines.py"}
+    assert {name: files for name, files in imported.items() if name not in declared} == {}
+    # the platform, and what anywidget's class of widgets is made of
+    assert declared - imported.keys() == {"ipykernel", "ipywidgets"}
 
 
 def test_notebooks_are_committed_without_outputs():

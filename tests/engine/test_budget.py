@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tract_jupyter.exceptions import BudgetExceededError
+from tract_jupyter.exceptions import BudgetExceededError, ContentError
 from tract_jupyter.models.config import BudgetWarning, TokenBudget
 
 LONG = "word " * 50
@@ -71,9 +71,25 @@ def test_a_callback_hears_of_it_and_may_refuse(tract):
     assert tract.head == info.commit_hash
 
 
+NO_NUMBER = "max_tokens is a whole number of tokens from 1 on, got "
+NOT_TOGETHER = "a callback goes with action='callback', and only with it"
+
+
 @pytest.mark.parametrize(
-    "given", [(0,), (-1,), (True,), ("5",), (5, "callback"), (5, "warn", print), (5, "shout")]
+    ("given", "told"),
+    [
+        ((0,), f"{NO_NUMBER}0"),
+        ((-1,), f"{NO_NUMBER}-1"),
+        ((True,), f"{NO_NUMBER}True"),
+        (("5",), f"{NO_NUMBER}'5'"),
+        ((5, "callback"), NOT_TOGETHER),
+        ((5, "warn", print), NOT_TOGETHER),
+        ((5, "shout"), "'shout' is no action of a budget; use warn, reject, callback"),
+        ((5, None), "None is no action of a budget; use warn, reject, callback"),
+        ((5, ["warn"]), "['warn'] is no action of a budget; use warn, reject, callback"),
+    ],
 )
-def test_settings_that_mean_nothing_are_refused(given):
-    with pytest.raises(ValueError):
+def test_settings_that_mean_nothing_are_refused(given, told):
+    with pytest.raises(ContentError) as caught:
         TokenBudget(*given)
+    assert str(caught.value) == told

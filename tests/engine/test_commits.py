@@ -210,7 +210,7 @@ def test_a_branch_without_commits_names_none(tract, name):
 
 def test_a_prefix_of_several_commits_is_ambiguous(tract, monkeypatch):
     # no need to search for a collision of four digits: commits with chosen hashes do
-    hashes = iter(["abcd1" + "0" * 59, "abcd2" + "0" * 59, "f" * 64])
+    hashes = iter(f"{start}{tract.tract_id:0<59}" for start in ("abcd1", "abcd2", "fffff"))
     monkeypatch.setattr("tract_jupyter.engine.writer.commit_hash", lambda *_: next(hashes))
     one, two, last = (tract.user(text) for text in "abc")
     with pytest.raises(AmbiguousPrefixError, match="abcd.*more digits"):
@@ -287,3 +287,8 @@ def test_an_exception_inside_a_write_leaves_nothing_behind(tmp_path, monkeypatch
             assert tract.log() == [first]
             second = tract.system("again")
             assert tract.log() == [second, first]
+
+
+def test_a_commit_in_a_cell_reads_in_a_line(tract):
+    info = tract.user("Hello there")
+    assert repr(info) == f"<CommitInfo {info.short_hash}: append of dialogue, ≈2 tokens, 'Hello there'>"

@@ -117,8 +117,8 @@ def test_several_processes_make_and_fill_one_store(tmp_path, processes):
     many_processes({"path": tmp_path / "s.db"}, processes, 15)
 
 
-def test_eight_processes_append_500_each(tmp_path):
-    many_processes({"path": tmp_path / "s.db"}, 8, 500)
+def test_eight_processes_append_500_each(store_url):
+    many_processes({"url": store_url}, 8, 500)
 
 
 @pytest.mark.parametrize("place", ["memory", "file"])

@@ -73,7 +73,7 @@ def test_an_unknown_source_is_refused(tract):
 
 
 def test_an_ambiguous_source_is_refused(tract, monkeypatch):
-    hashes = iter(["abcd1" + "0" * 59, "abcd2" + "0" * 59])
+    hashes = iter(f"abcd{number}{tract.tract_id:0<59}" for number in (1, 2))
     monkeypatch.setattr("tract_jupyter.engine.writer.commit_hash", lambda *_: next(hashes))
     tract.user("x"), tract.user("y")
     with pytest.raises(AmbiguousPrefixError):

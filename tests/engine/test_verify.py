@@ -60,7 +60,7 @@ def test_a_place_that_is_not_the_parents_next(store):
 
 def test_a_content_that_was_changed(store):
     found = damaged(store, "UPDATE blobs SET payload = CAST(replace(payload, 'b', 'd') AS BLOB)")
-    assert any("is not what its hash says" in problem for problem in found)
+    assert any("is damaged" in problem for problem in found)
 
 
 @pytest.mark.parametrize(("statement", "told"), [
@@ -70,3 +70,19 @@ def test_a_content_that_was_changed(store):
 ])  # fmt: skip
 def test_what_is_missing_is_named(store, statement, told):
     assert any(told in problem for problem in damaged(store, statement))
+
+
+@pytest.mark.parametrize("damage", ["DELETE FROM blobs WHERE content_hash = ?",
+                                    "UPDATE blobs SET payload = 'x' WHERE content_hash = ?"])  # fmt: skip
+def test_damaged_tools_are_found(tmp_path, damage):
+    path = tmp_path / "s.db"
+    with Tract.open(path) as tract:
+        tract.set_tools([{"type": "function", "function": {"name": "f", "parameters": {}}}])
+        tools_hash = tract.user("x").tools_hash
+        assert tract.verify() == []
+    connection = sqlite3.connect(path)
+    connection.execute(damage, (tools_hash,))
+    connection.commit()
+    connection.close()
+    with Tract.open(path) as tract:
+        assert [found.where for found in tract.verify()] == [tools_hash]

@@ -89,3 +89,16 @@ def test_tool_calls_that_are_none_are_refused(tract, calls):
     with pytest.raises(ContentError, match="tool"):
         tract.assistant("", metadata={"tool_calls": calls})
     assert tract.head is None
+
+
+def test_a_notebook_keeps_tags_notes_and_what_must_be_kept(tract):
+    info = tract.user("the number is 42", tags=["fact"], message="a fact")
+    tract.tag(info.commit_hash, "seen")
+    tract.annotate(info.commit_hash, "important", retain="the number", retain_match=["42"])
+    tract.user("well")
+    with Tract.open() as other:
+        other.import_notebook(tract.to_notebook())
+        well, fact = other.log(None)
+        assert (fact.message, fact.tags, fact.priority) == ("a fact", ("fact", "seen"), "important")
+        assert fact.retention == tract.log(None)[1].retention
+        assert (well.message, well.tags, well.retention) == ("well", (), None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tract_jupyter import Tract
 from tract_jupyter.exceptions import CommitNotFoundError, ContentError, EditTargetError
 
 
@@ -152,3 +153,85 @@ def test_a_context_is_printed(tract, capsys, style, line):
 def test_an_unknown_style_is_refused(tract):
     with pytest.raises(ContentError, match="use table, chat, compact"):
         tract.compile().pprint("fancy")
+
+
+# --- another order
+
+
+@pytest.fixture
+def turns(tract):
+    return {
+        "system": tract.system("be brief").commit_hash,
+        "ask": tract.user("what is it?", generation_config={"model": "m"}).commit_hash,
+        "call": tract.assistant("", tool_calls=[{"id": "1", "name": "look", "arguments": {}}]).commit_hash,
+        "answer": tract.tool_result("1", "look", "a cat").commit_hash,
+    }
+
+
+def test_named_messages_come_first_and_the_rest_as_it_was(tract, turns):
+    context, warnings = tract.compile(order=[turns["system"][:8], turns["call"], turns["system"]])
+    assert context.commit_hashes == tuple(turns[name] for name in ("system", "call", "ask", "answer"))
+    assert (context.token_count, warnings) == (tract.compile().token_count, [])
+    assert tract.compile(order=[]) == (tract.compile(), [])
+
+
+@pytest.mark.parametrize(("first", "kind"), [("ask", "system_not_first"), ("answer", "answer_before_call")])
+def test_an_order_that_may_break_something_is_warned_of(tract, turns, first, kind):
+    _, warnings = tract.compile(order=[turns[first]])
+    assert kind in [warning.kind for warning in warnings]
+    assert tract.compile(order=[turns[first]], check_safety=False)[1] == []
+
+
+# --- what was sent, also of another order or time
+
+
+def test_a_context_of_another_order_or_time_is_recorded_as_it_was(tract, turns):
+    ordered, _ = tract.compile(order=[turns["answer"], turns["ask"]])
+    before = tract.compile(at_time=tract.get_commit(turns["call"]).created_at)
+    records = [tract.record_compile(context) for context in (ordered, before, tract.compile())]
+    tract.user("later")
+    assert [tract.compile_record_commits(record) for record in records] == [
+        ordered.commit_hashes,
+        tuple(turns[name] for name in ("system", "ask", "call")),
+        tuple(turns.values()),
+    ]
+    assert [sorted(record.params) for record in tract.compile_records()] == [[], [], ["commits"]]
+
+
+# --- the log
+
+
+def test_filters_of_the_log_hold_together(tract):
+    one = tract.user("one", tags=["draft"])
+    tract.branch("topic")
+    edit = tract.user("two", edit=one.commit_hash, tags=["draft"])
+    other = tract.user("three", tags=["final"])
+    tract.switch("main")
+    tract.tag(one.commit_hash, "seen")
+
+    def found(**options):
+        return [info.commit_hash for info in tract.log(**options)]
+
+    assert found(tags="draft") == found(tags=["draft"]) == [one.commit_hash]
+    assert found(tags=["draft", "seen"], tag_match="all") == [one.commit_hash]
+    assert found(tags="draft", all_branches=True) == [edit.commit_hash, one.commit_hash]
+    assert found(tags="draft", all_branches=True, op_filter="append") == [one.commit_hash]
+    assert found(op_filter="edit") == []
+    assert found(op_filter="append", all_branches=True, limit=1) == [other.commit_hash]
+    assert found(limit=0) == []
+
+
+# --- how tokens were counted
+
+
+def test_the_status_says_of_older_numbers_that_they_were_estimated(tmp_path):
+    from tests.engine.model import COUNTER
+
+    with Tract.open(tmp_path / "s.db") as tract:
+        tract.user("estimated")
+    with Tract.open(tmp_path / "s.db", tokenizer=COUNTER) as tract:
+        assert tract.status().tokens.startswith("≈")
+        tract.user("counted")
+        assert tract.status().token_source == tract.compile().token_source == "approximate"
+        tract.annotate(tract.log(None)[-1].commit_hash, "skip")
+        assert tract.status().token_source == tract.compile().token_source == COUNTER.name

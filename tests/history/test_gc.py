@@ -274,10 +274,8 @@ def test_other_tracts_of_the_store_lose_nothing(tmp_path):
             tract.user("lost in both")
             tract.undo()
         result = now(one)
-        assert (len(result.commits), result.blobs) == (
-            1,
-            0,
-        )  # the other tract's reflog still needs the content
+        # the other tract's reflog still needs the content
+        assert (len(result.commits), result.blobs) == (1, 0)
         two.redo()
         assert [m.content for m in two.compile().messages] == ["shared", "lost in both"]
         two.undo()

@@ -126,9 +126,8 @@ class Joining(RuleBasedStateMachine):
                 assert message is None
             elif choice == "text":
                 assert message is None or message.content == f"of both: {conflict.base_text}"
-                assert (
-                    message is not None or conflict.kind is ConflictKind.BOTH_EDIT
-                )  # left out by other means
+                # of both edits, it may be left out by other means
+                assert message is not None or conflict.kind is ConflictKind.BOTH_EDIT
             else:
                 text = conflict.ours_text if choice == "ours" else conflict.theirs_text
                 if conflict.kind is ConflictKind.SKIP_VS_EDIT:

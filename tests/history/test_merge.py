@@ -316,9 +316,8 @@ def test_a_strict_merge_blocks_on_warnings(tract):
         tract.merge("topic", strategy="strict", resolver=resolver)
         assert texts(tract)[1] == expected
         tract.undo()
-    tract.merge(
-        "topic", resolver=lambda _: Resolution.text("third")
-    )  # a function is asked about warnings, too
+    # a function is asked about warnings, too
+    tract.merge("topic", resolver=lambda _: Resolution.text("third"))
     assert texts(tract)[1] == "third"
 
 

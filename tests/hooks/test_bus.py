@@ -234,10 +234,18 @@ def test_off_by_name_by_function_and_all(t, calls, which, left):
     assert calls == [*left, "first"]
 
 
-def test_off_of_what_is_not_there_is_no_error(t):
+def test_off_of_what_is_not_there_is_no_error_and_removes_nothing(t, calls):
     t.off("outer")
+    t.on("outer", noting(calls, "a"), name="a")
     t.off("outer", "nobody")
+    t.off("outer", print)
+    t.off("inner")
+    t.off("inner", "a")
     t.off("nothing", print)
+    t.off("*")
+    t.fire("outer")
+    t.fire("inner")
+    assert calls == [("a", "outer")]
 
 
 def test_a_handler_may_remove_itself_while_running(t, calls):

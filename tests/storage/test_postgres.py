@@ -73,10 +73,28 @@ def test_two_stores_in_two_schemas(url):
         Database(url=f"{url}&options=-csearch_path%3D{schema}", lock_timeout=0.05)
         for schema in ("one", "two")
     ]
-    with stores[0].write(), stores[1].write():
-        pass  # neither waits for the other
+    for store in stores:
+        with store.write() as connection:
+            connection.exec_driver_sql("CREATE TABLE notes (id serial PRIMARY KEY, text text UNIQUE)")
+    with stores[0].write() as connection, stores[1].write():  # neither waits for the other
+        note(connection, "of one")
+    assert [notes(store) for store in stores] == [["of one"], []]
     for store in stores:
         store.close()
+
+
+def test_tracts_of_two_schemas_share_nothing(url):
+    with psycopg.connect(driver_url(url), autocommit=True) as connection:
+        connection.execute("CREATE SCHEMA one")
+        connection.execute("CREATE SCHEMA two")
+    one, two = (
+        Tract.open(url=f"{url}&options=-csearch_path%3D{schema}", tract_id="a" * 32)
+        for schema in ("one", "two")
+    )
+    with one, two:
+        said = one.user("of one")
+        assert (one.log(), two.log()) == ([said], [])
+        assert [[m.content for m in tract.compile().messages] for tract in (one, two)] == [["of one"], []]
 
 
 def test_somebody_elses_database_is_refused(url):

@@ -79,10 +79,9 @@ class Compiler:
             CommitNotFoundError: a name is no message of the context.
         """
         by_hash = {message.commit_hash: message for message in context.messages}
-        first = [self._named(name, by_hash) for name in order]
-        chosen = {message.commit_hash for message in first}
-        rest = [message for message in context.messages if message.commit_hash not in chosen]
-        ordered = replace(context, messages=(*dict.fromkeys(first), *rest)) if first else context
+        first = {message.commit_hash: message for message in (self._named(name, by_hash) for name in order)}
+        rest = [message for message in context.messages if message.commit_hash not in first]
+        ordered = replace(context, messages=(*first.values(), *rest)) if first else context
         return ordered, (_warnings(ordered.messages) if check_safety else [])
 
     def _named(self, name: str, by_hash: dict[str, Message]) -> Message:

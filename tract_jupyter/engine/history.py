@@ -6,11 +6,10 @@ from collections import Counter
 from typing import TYPE_CHECKING, Literal
 
 from tract_jupyter.models.priority import Priority
-from tract_jupyter.models.rendering import default_priority
 from tract_jupyter.storage.entry import ANNOTATE, APPEND, EDIT, MERGE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from tract_jupyter.engine.commits import Commits
     from tract_jupyter.engine.refs import Refs
@@ -44,26 +43,49 @@ class History:
         self._timelines = timelines
 
     def log(
-        self, limit: int | None = 20, *, head: str | None = None, operation: str | None = None
+        self,
+        limit: int | None = 20,
+        *,
+        operation: str | None = None,
+        tags: Collection[str] = (),
+        match: Match = "any",
+        all_branches: bool = False,
     ) -> list[CommitInfo]:
-        """The newest commits of the current branch, or of another commit, first; first parents only."""
+        """The newest commits first: of the current branch by first parents, or of all branches."""
         if limit is not None and limit < 1:
             return []
-        start = self._refs.resolve(head) if head else self._refs.position.commit_hash
-        if start is None:
+        has_tags = self._tagged(tags, match) if tags else None
+        most = limit if operation is None and has_tags is None else None  # a filter looks at all
+        entries = self._newest(most) if all_branches else self._chain(most)
+        found = [
+            entry
+            for entry in entries
+            if (operation is None or entry.operation == operation) and (has_tags is None or has_tags(entry))
+        ]
+        return self.infos(found[:limit], self._refs.position.commit_hash)
+
+    def _chain(self, limit: int | None) -> list[Entry]:
+        head = self._refs.position.commit_hash
+        if head is None:
             return []
         with self._database.read() as connection:
-            chain = self._rows.chain(connection, start, None if operation else limit)
-            if operation is not None:
-                chain = [entry for entry in chain if entry.operation == operation][:limit]
-        return self.infos(chain, start)
+            return self._rows.chain(connection, head, limit)
 
-    def all_branches(self, limit: int) -> list[CommitInfo]:
-        """The newest commits of all branches, newest first, with their priorities on the current branch."""
+    def _newest(self, limit: int | None) -> list[Entry]:
         with self._database.read() as connection:
-            heads = {tip for tip in self._refs.tips(connection) if tip}
-            entries = self._rows.newest(connection, sorted(heads), limit) if heads else []
-        return self.infos(entries, self._refs.position.commit_hash)
+            heads = sorted({tip for tip in self._refs.tips(connection) if tip})
+            return self._rows.newest(connection, heads, limit) if heads else []
+
+    def _tagged(self, tags: Collection[str], match: Match) -> Callable[[Entry], bool]:
+        """Whether a commit has any, or all, of these tags."""
+        wanted = {tags} if isinstance(tags, str) else set(tags)
+        added = self._tags.added()
+
+        def fits(entry: Entry) -> bool:
+            has = wanted & {*entry.tags, *added.get(entry.commit_hash, ())}
+            return has == wanted if match == "all" else bool(has)
+
+        return fits
 
     def infos(self, entries: Sequence[Entry], head: str | None) -> list[CommitInfo]:
         """Entries for readers, with the priorities that hold at `head`."""
@@ -72,7 +94,7 @@ class History:
             merges = [entry.commit_hash for entry in entries if entry.operation == MERGE]
             parents = self._rows.merge_parents_of(connection, merges) if merges else {}
             changed = self._timelines.is_kept(head) or bool(self._rows.changes_to(connection, appended))
-        own = {entry.commit_hash: _own_priority(entry) for entry in entries}
+        own = {entry.commit_hash: entry.starting_priority() for entry in entries}
         if changed:
             with self._timelines.lock:
                 timeline = self._timelines.at(head)
@@ -96,14 +118,7 @@ class History:
 
     def with_tags(self, tags: Collection[str], match: Match, limit: int) -> list[CommitInfo]:
         """The newest commits of the current branch with any, or all, of these tags."""
-        wanted = set(tags)
-        added = self._tags.added()
-
-        def fits(entry: Entry, _: Priority) -> bool:
-            has = wanted & {*entry.tags, *added.get(entry.commit_hash, ())}
-            return has == wanted if match == "all" else bool(has)
-
-        return self._picked(limit, fits)
+        return self.picked(limit, self._tagged(tags, match))
 
     def with_text(self, text: str, limit: int) -> list[CommitInfo]:
         """The newest messages of the current branch that contain a text, in any case."""
@@ -154,12 +169,3 @@ class History:
                 and fits(entry, timeline.priority(timeline.steps[timeline.place[entry.commit_hash]]))
             ]
         return self.infos(found[:limit], head)
-
-
-def _own_priority(entry: Entry) -> Priority:
-    return Priority(entry.priority) if entry.priority else default_priority(entry.content_type)
-
-
-def hashes(infos: Iterable[CommitInfo]) -> list[str]:
-    """Their hashes."""
-    return [info.commit_hash for info in infos]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tract_jupyter.engine.timeline import Timeline
 from tract_jupyter.exceptions import TractError
-from tract_jupyter.models.canonical import sha256
+from tract_jupyter.storage.commits import checked
 from tract_jupyter.storage.entry import Step, commit_hash
 
 if TYPE_CHECKING:
@@ -35,16 +36,26 @@ def verify(database: Database, commits: CommitRows, refs: RefRows) -> list[Damag
         entries = {entry.commit_hash: entry for entry in commits.everything(connection)}
         parents = commits.merge_parents_of(connection, entries)
         found = [damage for entry in entries.values() for damage in _of_commit(entry, entries, parents)]
+        tools = sorted({entry.tools_hash for entry in entries.values() if entry.tools_hash})
+        found += [damage for name in tools for damage in _of_tools(connection, commits, name)]
         return [*found, *_of_refs(connection, commits, refs, entries)]
+
+
+def _of_tools(connection: Connection, commits: CommitRows, tools_hash: str) -> Iterator[Damage]:
+    try:
+        commits.blobs(connection, json.loads(commits.blobs(connection, [tools_hash])[tools_hash])["tools"])
+    except TractError as error:
+        yield Damage(tools_hash, f"the tools that commits are linked to: {error}")
 
 
 def _of_commit(
     entry: Entry, entries: dict[str, Entry], parents: dict[str, tuple[str, ...]]
 ) -> Iterator[Damage]:
     others = parents.get(entry.commit_hash, ())
-    problem = "missing" if entry.payload is None else "not what its hash says"
-    if entry.payload is None or sha256(entry.payload) != entry.content_hash:
-        yield Damage(entry.content_hash, f"the content of commit {entry.commit_hash[:12]} is {problem}")
+    try:
+        checked(entry.content_hash, entry.payload)
+    except TractError as error:
+        yield Damage(entry.content_hash, f"of commit {entry.commit_hash[:12]}: {error}")
     try:
         given = commit_hash(entry, entry.tract_id, entry.parent_hash, entry.created_at, others)
     except (ValueError, TractError):

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Literal
 
+from tract_jupyter.engine.drafts import first_line
 from tract_jupyter.facade.reading import Reading
 from tract_jupyter.facade.writing import Writing
 from tract_jupyter.models.priority import Priority
-from tract_jupyter.storage.entry import APPEND
+from tract_jupyter.models.rendering import text_of
+from tract_jupyter.storage.entry import APPEND, Entry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -76,13 +78,21 @@ class Exchange(Writing, Reading):
         from tract_jupyter.interchange.notebook import write_notebook
 
         head = self._refs.position.commit_hash if at_commit is None else self._refs.resolve(at_commit)
+        rows, added = self._rows_at(head), self._tags.added()
         with self._timelines.lock:
             timeline = self._timelines.at(head)
-            entries = [_entry(timeline, step) for step in timeline.steps if _is_shown(timeline, step)]
+            shown = [step for step in timeline.steps if _is_shown(timeline, step)]
+            entries = [_entry(timeline, step, rows, added.get(step.commit_hash, ())) for step in shown]
         notebook = write_notebook(entries)
         if path is not None:
             nbformat.write(notebook, path)
         return notebook
+
+    def _rows_at(self, head: str | None) -> dict[str, Entry]:
+        if head is None:
+            return {}
+        with self._database.read() as connection:
+            return {row.commit_hash: row for row in self._rows.lineage(connection, head, Entry).rows}
 
     def _commit_all(self, entries: Iterable[dict[str, Any]]) -> list[CommitInfo]:
         with self.batch():
@@ -93,10 +103,19 @@ def _is_shown(timeline: Timeline, step: Step) -> bool:
     return step.operation == APPEND and timeline.priority(step) is not Priority.SKIP
 
 
-def _entry(timeline: Timeline, step: Step) -> dict[str, Any]:
+def _entry(timeline: Timeline, step: Step, rows: dict[str, Entry], added: tuple[str, ...]) -> dict[str, Any]:
     """What `commit` would take to say the same."""
     from tract_jupyter.interchange.entries import entry_of
 
     winner = timeline.winners.get(step.commit_hash, step)
     metadata = {**json.loads(step.metadata_json), **json.loads(winner.metadata_json)}
-    return entry_of(timeline.message(step), json.loads(winner.payload), metadata)
+    message, row = timeline.message(step), rows[step.commit_hash]
+    made = entry_of(message, json.loads(winner.payload), metadata, sorted({*row.tags, *added}))
+    if row.message != first_line(text_of(row.content)):
+        made["message"] = row.message
+    source = timeline.priority_source(step.commit_hash)
+    criteria = (rows[source.commit_hash] if source else row).retention
+    if criteria:
+        made["retain"] = criteria["instructions"]
+        made["retain_match"], made["retain_match_mode"] = criteria["match_patterns"], criteria["match_mode"]
+    return made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from tract_jupyter.engine.config_query import check_condition, fits
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from tract_jupyter.models.commit import CommitInfo
     from tract_jupyter.models.diff import DiffResult
     from tract_jupyter.storage.compiles import CompileRecord
+    from tract_jupyter.storage.refs import Position
 
 
 class Reading(Parts):
@@ -103,12 +105,9 @@ class Reading(Parts):
             tag_match: with any of them, or all.
             all_branches: of every branch; otherwise of the current one, by first parents.
         """
-        every = 2**31 if limit is None else limit
-        if tags:
-            return self._history.with_tags(tags, tag_match, every)
-        if all_branches:
-            return self._history.all_branches(every)
-        return self._history.log(limit, operation=op_filter)
+        return self._history.log(
+            limit, operation=op_filter, tags=tags, match=tag_match, all_branches=all_branches
+        )
 
     def status(self) -> StatusInfo:
         """Where the tract stands. Reads only."""
@@ -121,13 +120,26 @@ class Reading(Parts):
             commit_count=here.generation + 1,
             message_count=here.context_messages,
             token_count=here.context_tokens,
-            token_source=self._commits.counter.name,
+            token_source=self._token_source(here),
             operations=tuple(sorted(self.operations.registry.operation_names)),
             waiting=self.reviewer.ledger.count_waiting(),
             quarantined=tuple(sorted(self.operations.quarantined)),
             is_detached=here.branch is None,
             max_tokens=self._max_tokens(),
         )
+
+    def _token_source(self, here: Position) -> str:
+        """How the tokens at HEAD were counted; its history is looked at only if there was another counter, ever."""
+        name = self._commits.counter.name
+        if here.token_counter in {name, ""} and not self._was_counted_otherwise:
+            return name
+        with self._timelines.lock:
+            return self._timelines.at(here.commit_hash).token_source
+
+    @cached_property
+    def _was_counted_otherwise(self) -> bool:
+        with self._database.read() as connection:
+            return self._rows.was_counted_otherwise(connection, self._commits.counter.name)
 
     def get_commit(self, name: str) -> CommitInfo:
         """One commit, by hash, prefix or branch."""
@@ -200,7 +212,7 @@ class Reading(Parts):
         self, tags: Collection[str], *, match: Literal["any", "all"] = "any", limit: int = 100
     ) -> list[CommitInfo]:
         """The newest commits of the current branch with any, or all, of these tags."""
-        return self._history.with_tags([tags] if isinstance(tags, str) else tags, match, limit)
+        return self._history.with_tags(tags, match, limit)
 
     def query_by_text(self, text: str, *, limit: int = 100) -> list[CommitInfo]:
         """The newest messages of the current branch that contain a text, in any case."""
@@ -246,8 +258,29 @@ class Reading(Parts):
         """Every tag that is registered or in use, by name, with its count."""
         return self._tags.list()
 
-    def record_compile(self, context: CompiledContext, **params: Any) -> str:
-        """Note that a context was sent to a model; `params` are what `compile` was called with. Returns an id."""
+    def record_compile(
+        self,
+        context: CompiledContext,
+        *,
+        include_reasoning: bool = False,
+        include_edit_annotations: bool = False,
+    ) -> str:
+        """Note that a context was sent to a model, and return the id of the record.
+
+        The record names the newest commit, from which `compile` makes the context again. Only a context that it would
+        not make, of another order or as of some time, is kept as a list of its commits.
+
+        Args:
+            context: what was sent.
+            include_reasoning: whether it was compiled so.
+            include_edit_annotations: whether it was compiled so.
+        """
+        params: dict[str, Any] = {"include_reasoning": True} if include_reasoning else {}
+        if include_edit_annotations:
+            params["include_edit_annotations"] = True
+        again = self._compiler.compile(at_commit=context.head, **params)
+        if again.commit_hashes != context.commit_hashes:
+            params["commits"] = list(context.commit_hashes)
         with self._database.write() as connection:
             return self._compiles.add(
                 connection, context.head, context.token_count, len(context), context.token_source, params
@@ -268,11 +301,15 @@ class Reading(Parts):
             record = self._compiles.get(connection, record_id)
         if record is None:
             raise CommitNotFoundError(f"no compile record {record_id!r}; compile_records() lists them")
+        if "commits" in record.params:
+            return tuple(record.params["commits"])
         if record.head is None:
             return ()
-        options = {**record.params, "at_commit": record.head}
-        return self._compiler.compile(**options).commit_hashes
+        return self._compiler.compile(at_commit=record.head, **record.params).commit_hashes
 
     def verify(self) -> list[Damage]:
-        """Compute every hash anew and follow every link; return what is damaged, an empty list if all is well."""
+        """Compute every hash anew, follow every link, and count what branches hold again.
+
+        Returns what is damaged: an empty list if all is well. Tags that were added, the reflog and events have no hash.
+        """
         return verify(self._database, self._rows, self._ref_rows)

@@ -91,9 +91,8 @@ def _chosen(past: Past, wanted: Range, resolve: Callable[[str], str]) -> set[str
 
 
 def _entry(past: Past, name: str, resolve: Callable[[str], str]) -> Entry:
-    return past.entry(
-        name if name in past.place else resolve(name)
-    )  # full hashes by the thousand cost no query
+    # full hashes by the thousand cost no query
+    return past.entry(name if name in past.place else resolve(name))
 
 
 def _names(given: Iterable[str], what: str) -> list[str]:

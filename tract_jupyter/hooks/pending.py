@@ -32,7 +32,7 @@ class Pending:
         fields: what it is about; validated by whoever makes it.
         execute_fn: what `approve` runs, given the pending; its result becomes `result`.
         triggered_by: what set it off, for the log.
-        actor: who set it off: `user`, `script:<hash>`, `agent:<id>`, `orchestrator`.
+        actor: who set it off: `user` or `agent:<id>`.
     """
 
     _public_actions: ClassVar[frozenset[str]] = frozenset({"approve", "reject", "pass_through", "get_state"})

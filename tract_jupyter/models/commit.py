@@ -73,6 +73,11 @@ class CommitInfo(NamedTuple):
         """The first eight digits, which people read."""
         return self.commit_hash[:8]
 
+    def __repr__(self) -> str:
+        tokens = show_tokens(self.token_count, self.token_counter)
+        kind = f"{self.operation} of {self.content_type}"
+        return f"<CommitInfo {self.short_hash}: {kind}, {tokens} tokens, {self.message!r}>"
+
 
 @dataclass(frozen=True, slots=True)
 class BranchInfo:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from tract_jupyter.exceptions import BudgetExceededError
+from tract_jupyter.exceptions import BudgetExceededError, ContentError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,6 +19,10 @@ class BudgetAction(StrEnum):
     WARN = "warn"
     REJECT = "reject"
     CALLBACK = "callback"
+
+    @classmethod
+    def _missing_(cls, value: object) -> None:
+        raise ContentError(f"{value!r} is no action of a budget; use {', '.join(cls)}")
 
 
 class BudgetWarning(UserWarning):
@@ -33,6 +37,9 @@ class TokenBudget:
         max_tokens: of the whole compiled context, as `CompiledContext.token_count` counts them.
         action: `warn` warns once for each commit beyond it, `reject` refuses the commit, `callback` calls.
         callback: called with (tokens, max_tokens) for `callback`; what it raises refuses the commit.
+
+    Raises:
+        ContentError: one of them means nothing, or the callback and the action do not go together.
     """
 
     max_tokens: int
@@ -42,10 +49,10 @@ class TokenBudget:
     def __post_init__(self) -> None:
         """Check the settings."""
         if type(self.max_tokens) is not int or self.max_tokens < 1:
-            raise ValueError(f"max_tokens is a positive number of tokens, got {self.max_tokens!r}")
+            raise ContentError(f"max_tokens is a whole number of tokens from 1 on, got {self.max_tokens!r}")
         object.__setattr__(self, "action", BudgetAction(self.action))
         if (self.action is BudgetAction.CALLBACK) != (self.callback is not None):
-            raise ValueError("a callback goes with action='callback', and only with it")
+            raise ContentError("a callback goes with action='callback', and only with it")
 
     def check(self, tokens: int) -> None:
         """Act if a context of so many tokens is beyond the budget.

@@ -202,9 +202,8 @@ def _validated(p: Parameter) -> Any:
 
 def _documented(p: Parameter) -> Any:
     details: dict[str, Any] = {"description": p.description} if p.description else {}
-    if (
-        not p.required and not p.optional
-    ):  # a None default only means "may be left out": the plain type says more
+    # a None default only means "may be left out": the plain type says more
+    if not p.required and not p.optional:
         details["default"] = p.default
     annotation: Any = Annotated[p.annotation, Field(**details)]
     return annotation if p.required else NotRequired[annotation]

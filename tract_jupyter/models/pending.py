@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class PendingStatus(StrEnum):
-    """pending → approved, rejected, passed_through, expired, failed.
+    """pending → approved, rejected, passed_through, failed.
 
     `approved` without an execution time means decided, not run yet. `failed` means approved, and what ran raised;
     it keeps the error and can be tried again.
@@ -16,7 +16,6 @@ class PendingStatus(StrEnum):
     APPROVED = "approved"
     REJECTED = "rejected"
     PASSED_THROUGH = "passed_through"
-    EXPIRED = "expired"
     FAILED = "failed"
 
     @property

@@ -172,12 +172,17 @@ class CommitRows:
         """The hashes of `head` and all it stands for, over all parents."""
         return set(connection.scalars(_ANCESTOR_HASHES, {"head": head}))
 
-    def newest(self, connection: Connection, heads: Sequence[str], limit: int) -> list[Entry]:
+    def newest(self, connection: Connection, heads: Sequence[str], limit: int | None) -> list[Entry]:
         """The newest commits that any of `heads` stands for, newest first, without contents."""
         walk = _all_parents(select(commits.c.commit_hash).where(commits.c.commit_hash.in_(heads)))
         query = select(*_COLUMNS).join(walk, walk.c.commit_hash == commits.c.commit_hash)
         rows = connection.execute(query.order_by(commits.c.id.desc()).limit(limit))
         return [Entry._make((*row, b"")) for row in rows]
+
+    def was_counted_otherwise(self, connection: Connection, counter: str) -> bool:
+        """Whether the tokens of some commit of the tract were not counted by this counter."""
+        others = commits.c.token_counter.not_in((counter, ""))
+        return connection.scalar(select(commits.c.id).where(*self._own(), others).limit(1)) is not None
 
     def everything(self, connection: Connection) -> list[Entry]:
         """Every commit of the tract, oldest first, with contents, unchecked."""
@@ -195,7 +200,7 @@ class CommitRows:
         return (commits.c.tract_id == self.tract_id,)
 
 
-def checked(content_hash: str, payload: bytes | None) -> bytes:
+def checked(content_hash: str, payload: object) -> bytes:
     """The payload, if it is what the hash says.
 
     Raises:
@@ -203,7 +208,7 @@ def checked(content_hash: str, payload: bytes | None) -> bytes:
     """
     if payload is None:
         raise StoreCorruptError(f"content {content_hash[:12]} is missing in the store; restore a backup")
-    if sha256(payload) != content_hash:
+    if not isinstance(payload, bytes) or sha256(payload) != content_hash:
         raise StoreCorruptError(f"content {content_hash[:12]} is damaged in the store; restore a backup")
     return payload
 

@@ -29,7 +29,7 @@ class CompileRecord:
     message_count: int
     token_source: str
     params: dict[str, Any]
-    """What `compile` was called with."""
+    """What `compile` was called with, and `commits` where the head alone does not say which."""
     created_at: datetime
 
 

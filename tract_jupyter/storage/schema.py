@@ -180,9 +180,8 @@ pendings = Table(
     Column("status", String(16), nullable=False),
     Column("actor", String(128), nullable=False),
     Column("triggered_by", Text),
-    Column(
-        "resumable", Boolean, nullable=False
-    ),  # false: what it would run lives only in the process that asked
+    # false: what it would run lives only in the process that asked
+    Column("resumable", Boolean, nullable=False),
     Column("error", Text),
     Column("created_at", String(32), nullable=False),
     Column("executed_at", String(32)),
