@@ -64,12 +64,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture
 def tract(request: pytest.FixtureRequest) -> Iterator[Tract]:
-    """An empty tract: in memory, or on PostgreSQL, where it shares a store with those of other tests."""
-    options = {}
-    if request.config.getoption("store") == "postgres":
-        options = {"url": request.getfixturevalue("shared_store"), "tract_id": uuid4().hex}
-    with Tract.open(**options) as opened:
-        yield opened
+    """An empty tract: in memory, or on PostgreSQL, where it shares a store with others unless it needs its own."""
+    with ExitStack() as stack:
+        options = {}
+        if request.config.getoption("store") == "postgres" and request.node.get_closest_marker("own_store"):
+            server = request.getfixturevalue("postgres_server")
+            options["url"] = stack.enter_context(server.database(template="tract_store"))
+        elif request.config.getoption("store") == "postgres":
+            options = {"url": request.getfixturevalue("shared_store"), "tract_id": uuid4().hex}
+        yield stack.enter_context(Tract.open(**options))
 
 
 @pytest.fixture(scope="session")

@@ -64,7 +64,7 @@ def test_every_dependency_is_explained():
     declared = {distribution(requirement) for requirement in project["dependencies"]}
     optional = {distribution(requirement) for extra in extras.values() for requirement in extra}
     text = (ROOT / "docs" / "dependencies.md").read_text().lower().replace("_", "-")
-    rows = "".join(re.findall(r"^\| ([^|]+) \|", text, re.MULTILINE))
+    rows = "\n".join(re.findall(r"^\| ([^|]+) \|", text, re.MULTILINE))
     assert {name for name in declared if not re.search(rf"\b{name}\b", rows)} == set()
     beside = text.partition("\nextras: ")[2]
     assert {name for name in optional if name not in beside} == set()

@@ -138,4 +138,4 @@ def test_a_failed_registration_leaves_nothing(tract, spec):
 
 
 def test_a_tract_shows_itself(tract):
-    assert repr(tract) == f"<Tract {tract.tract_id[:8]} in :memory:>"
+    assert repr(tract) == f"<Tract {tract.tract_id[:8]} in {tract.location}>"

@@ -24,6 +24,7 @@ TractError
 │   ├── StoreLockedError      another process holds it for too long
 │   ├── StoreReadOnlyError    it cannot be written
 │   ├── StoreCorruptError     it is damaged, or no tract store at all
+│   ├── StoreReferenceError   what a row refers to was removed
 │   ├── StoreVersionError     a newer tract_jupyter wrote it
 │   └── StoreClosedError      it was closed
 ├── OperationError            dynamic operations; all are `ValueError` too
@@ -159,6 +160,10 @@ class StoreReadOnlyError(StoreError):
 
 class StoreCorruptError(StoreError):
     """The file is damaged, or it is not a tract store."""
+
+
+class StoreReferenceError(StoreError):
+    """What a row refers to is not there (any more)."""
 
 
 class StoreVersionError(StoreError):

@@ -20,6 +20,7 @@ from tract_jupyter.exceptions import (
     nearest,
 )
 from tract_jupyter.history.collapse import metadata_of, outcome, source_of
+from tract_jupyter.models.checks import check_budget, check_limit, check_text
 from tract_jupyter.models.priority import Priority
 from tract_jupyter.models.rendering import default_priority, text_of
 from tract_jupyter.models.spawn import AGENT_MARK, CollapseResult, Curation, Inheritance, agent_id
@@ -118,8 +119,10 @@ class Session:
         Raises:
             TractExistsError: the id is taken.
             SessionError: no tract can have that id, or that name.
+            ContentError: the budget is no `TokenBudget`.
         """
         self._check_open()
+        check_budget(budget)
         wanted = uuid4().hex if tract_id is None else tract_id
         with self._database.write() as connection:
             if isinstance(wanted, str) and RefRows(wanted).was_made(connection):
@@ -139,7 +142,7 @@ class Session:
         """
         self._check_open()
         with self._lock:
-            known = self._open.get(tract_id)
+            known = self._open.get(tract_id) if isinstance(tract_id, str) else None
         if known is not None and not known[1].is_closed:
             return known[0]
         with self._database.read() as connection:
@@ -154,7 +157,7 @@ class Session:
         """
         self._check_open()
         with self._lock:
-            known = self._open.pop(tract_id, None)
+            known = self._open.pop(tract_id, None) if isinstance(tract_id, str) else None
         if known is not None:
             known[1].close()
             return
@@ -231,8 +234,10 @@ class Session:
     ) -> Tract:
         """Put an agent on a new branch of the parent's tract, with a HEAD of its own; both can work at the same time.
 
-        The parent gets what the agent found out with `collapse`, or all of its branch, and so its curation too, with
-        `merge(branch_name)`. Deleting the branch dismisses the agent.
+        The parent gets what the agent found out with `collapse`. To take over the agent's whole context, with its
+        curation, `switch` the parent to the agent's branch, or `reset` the parent's branch to it. A `merge` of the
+        branch joins both histories: what `compact_before` and `reorder` wrote anew would stand beside its originals.
+        Deleting the branch dismisses the agent.
 
         Args:
             parent: a tract of this session, or an agent.
@@ -278,6 +283,8 @@ class Session:
 
         Raises:
             SessionError: a tract into itself, an empty child, no outcome; nothing was changed.
+            ContentError: the outcome is no valid content.
+            DetachedHeadError: `into` has no current branch.
         """
         self._check_own(child)
         self._check_own(into)
@@ -287,11 +294,9 @@ class Session:
         if context.head is None:
             raise SessionError(f"{child.family.agent_id} has no commits yet: nothing to collapse")
 
-        def summarize() -> str:
-            assert summarizer is not None  # noqa: S101 # for the type checker
-            return summarizer(context.messages, (), instructions, target_tokens)
-
-        given = outcome(content, None if summarizer is None else summarize)
+        given = outcome(
+            content, summarizer, lambda write: write(context.messages, (), instructions, target_tokens)
+        )
         source = metadata_of(child.family, context)
         with into.batch():
             commit = into.commit(given, metadata=source, message=message)
@@ -317,10 +322,15 @@ class Session:
         return self.get_tract(agent_id(*source))
 
     def timeline(self, limit: int = 100) -> list[TimelineEntry]:
-        """The newest commits and events of all tracts, newest first."""
+        """The newest commits and events of all tracts, newest first.
+
+        Raises:
+            SessionError: the limit is no whole number.
+        """
         self._check_open()
+        limit = check_limit(limit, error=SessionError)
         with self._database.read() as connection:
-            return self._rows.newest(connection, limit) if limit > 0 else []
+            return self._rows.newest(connection, limit) if limit else []
 
     def search(self, term: str, tract_id: str | None = None, *, limit: int = 100) -> list[CommitInfo]:
         """The newest messages and edits whose text, or line in the log, contains a term, in any case.
@@ -332,10 +342,11 @@ class Session:
 
         Raises:
             UnknownTractError: there is no such tract.
-            SessionError: the term is empty.
+            SessionError: the term is empty or no text, or the limit no whole number.
         """
         self._check_open()
-        needle = term.casefold()
+        limit = check_limit(limit, error=SessionError)
+        needle = check_text(term, "term", error=SessionError).casefold()
         if not needle.strip():
             raise SessionError("search needs a term, as it would find everything without one")
         found: list[CommitInfo] = []
@@ -356,7 +367,7 @@ class Session:
         Raises:
             UnknownTractError: there is no such tract.
             CommitNotFoundError: `at_commit` names nothing.
-            ContentError: both are given.
+            ContentError: both are given, or the time is none.
         """
         return self.get_tract(tract_id).compile(at_time=at_time, at_commit=at_commit)
 

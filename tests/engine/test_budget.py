@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 
 from tract_jupyter.exceptions import BudgetExceededError, ContentError
@@ -93,3 +95,30 @@ def test_settings_that_mean_nothing_are_refused(given, told):
     with pytest.raises(ContentError) as caught:
         TokenBudget(*given)
     assert str(caught.value) == told
+
+
+# --- what a callback does, and what is no growth
+
+
+@pytest.mark.parametrize("batched", [False, True])
+def test_what_a_callback_writes_stays_and_the_commit_comes_after_it(tract, batched):
+    tract.user("word " * 10)
+    tract.user("word " * 10)
+    done = []
+    tract.budget = TokenBudget(10, "callback", lambda *_: done.append(tract.compress(content="sum")))
+    with tract.batch() if batched else nullcontext():
+        tract.user("next")
+    assert [message.content for message in tract.compile().messages] == ["sum", "next"]
+    assert tract.get_commit(done[0].summaries[0]).message == "sum"
+    assert len(done) == 1
+    assert tract.verify() == []
+
+
+def test_only_growth_is_refused(tract):
+    first, second = tract.user("w " * 30), tract.user("w " * 30)
+    tract.budget = TokenBudget(20, "reject")
+    tract.user("w " * 5, edit=first.commit_hash)
+    tract.annotate(second.commit_hash, "pinned")
+    tract.annotate(second.commit_hash, "skip")
+    with pytest.raises(BudgetExceededError):
+        tract.annotate(second.commit_hash, "normal")

@@ -235,3 +235,21 @@ def test_the_status_says_of_older_numbers_that_they_were_estimated(tmp_path):
         assert tract.status().token_source == tract.compile().token_source == "approximate"
         tract.annotate(tract.log(None)[-1].commit_hash, "skip")
         assert tract.status().token_source == tract.compile().token_source == COUNTER.name
+
+
+def test_a_context_of_the_past_is_as_it_was_before_it_was_rewritten(tract):
+    for text in "abc":
+        tract.user(text)
+    then = tract.log()[0].created_at
+    tract.compress(content="S")
+    tract.user("d")
+    tract.undo()
+    tract.undo()
+    tract.compress(content="T")
+
+    def said(**options):
+        return [message.content for message in tract.compile(**options).messages]
+
+    assert said() == ["T"]
+    assert said(at_time=then) == ["a", "b", "c"]
+    assert said(at_time=tract.get_commit(tract.head).created_at) == ["T"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial, wraps
+
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
@@ -96,6 +98,49 @@ def test_an_edit_names_the_message_that_it_edits(tract, said):
 
 
 # what stays
+
+
+def test_an_edit_as_an_end_of_a_range_counts_by_its_own_place(tract):
+    first = tract.user("a").commit_hash
+    tract.user("b")
+    edit = tract.user("A", edit=first).commit_hash
+    tract.user("c")
+    note = tract.annotate(first, "important").commit_hash
+    tract.user("d")
+    assert tract.preview_compress(to_commit=edit).after.messages[1].content == "c"
+    assert tract.preview_compress(to_commit=note).after.messages[1].content == "d"
+    tract.compress(from_commit=edit, to_commit=note, content="only c")
+    assert contents(tract) == ["A", "b", "only c", "d"]
+
+
+@pytest.mark.parametrize("change", ["edit", "annotation", "none"])
+def test_a_range_up_to_head_is_one_without_an_end(tract, said, change):
+    if change == "edit":
+        tract.user("better", edit=said[1])
+    elif change == "annotation":
+        tract.annotate(said[1], "important")
+    open_end = tract.preview_compress(from_commit=said[3])
+    for end in ("HEAD", "main", tract.head, tract.head[:10], tract.log(1)[0]):
+        assert tract.preview_compress(from_commit=said[3], to_commit=end).groups == open_end.groups
+    assert open_end.groups[0].commits == tuple(said[3:])
+
+
+def test_a_range_from_a_change_without_messages_is_empty(tract, said):
+    edit = tract.user("better", edit=said[1]).commit_hash
+    with pytest.raises(CompressionError, match="the range has no messages"):
+        tract.compress(from_commit=edit, content="x")
+    with pytest.raises(CompressionError, match=f"range is empty: {edit[:8]} comes after {said[2][:8]}"):
+        tract.compress(from_commit=edit, to_commit=said[2], content="x")
+
+
+def test_commits_are_named_by_what_log_gives(tract, said):
+    infos = list(reversed(tract.log(None)))
+    plan = tract.preview_compress(commits=infos[1:3])
+    assert plan.groups[0].commits == tuple(said[1:3])
+    with pytest.raises(CompressionError, match=r"commits is a list of commits, not one commit; use \['"):
+        tract.compress(commits=infos[1], content="x")
+    tract.compress(from_commit=infos[1], to_commit=infos[4], preserve=[infos[3]], content=["one", "two"])
+    assert contents(tract) == [text(0), "one", text(3), "two", text(5)]
 
 
 def test_a_pinned_message_survives_any_number_of_compressions(tract, said):
@@ -287,6 +332,26 @@ def test_a_longer_summary_is_allowed_and_said(tract):
     assert "never pays back" in str(tract.preview_compress(content="longer and longer " * 20))
 
 
+def test_the_last_annotation_says_what_must_be_kept(tract):
+    commit = tract.user("x", priority="important", retain_match=["x"]).commit_hash
+    tract.user("X", edit=commit)  # an edit says nothing about it
+    with pytest.raises(CompressionError, match="annotate the important message without retain_match"):
+        tract.compress(content="gone")
+    tract.annotate(commit, "important")
+    result = tract.compress(content="gone")
+    assert tract.get_commit(result.summaries[0]).priority == "important"
+    assert tract.get_commit(result.summaries[0]).retention is None
+
+
+def test_an_annotation_after_one_without_criteria(tract):
+    commit = tract.user("x", priority="important", retain_match=["x"]).commit_hash
+    tract.annotate(commit, "important")
+    tract.annotate(commit, "important", retain_match=["y"])
+    with pytest.raises(CompressionError, match="must contain 'y'"):
+        tract.compress(content="x")
+    tract.compress(content="y")
+
+
 # refusals
 
 
@@ -307,6 +372,18 @@ def test_a_longer_summary_is_allowed_and_said(tract):
         ({"content": "a", "commits": "main"}, "list of commits"),
         ({"content": "a", "preserve": "main"}, "list of commits"),
         ({"content": "a", "commits": []}, "no messages"),
+        ({"content": 5}, "content is the summary as a text, or a list of texts .* not int"),
+        ({"content": {"a": 1}}, "not dict"),
+        ({"content": {"a"}}, "not set"),
+        ({"content": b"a"}, "not bytes"),
+        ({"summarizer": 5}, "a summarizer is a function"),
+        ({"content": "a", "commits": 5}, "commits is a list of commits, not 5"),
+        ({"content": "a", "commits": [5]}, "commits takes a commit by its hash"),
+        ({"content": "a", "commits": [["x"]]}, "commits takes a commit by its hash"),
+        ({"content": "a", "preserve": None}, "preserve is a list of commits, not None"),
+        ({"content": "a", "preserve": 5}, "preserve is a list of commits, not 5"),
+        ({"content": "a", "from_commit": 5}, "from_commit takes a commit by its hash"),
+        ({"content": "a", "to_commit": ["x"]}, "to_commit takes a commit by its hash"),
     ],
 )
 def test_what_cannot_be_summaries_changes_nothing(tract, said, options, problem):
@@ -381,6 +458,38 @@ def test_a_summarizer_that_raises_changes_nothing(tract, said):
     assert tract.head == said[-1]
 
 
+@pytest.mark.parametrize("wrong", [lambda: "sum", lambda messages: "sum", lambda *, messages: "sum", len])
+def test_a_summarizer_with_other_parameters_is_told_its_arguments(tract, said, wrong):
+    with pytest.raises(CompressionError, match=r"\(messages, criteria, instructions, target_tokens\)"):
+        tract.compress(summarizer=wrong)
+    assert tract.head == said[-1]
+
+
+def broken(messages, criteria, instructions, target_tokens):
+    return "sum of " + len(messages)
+
+
+def calls_another(*arguments):
+    return broken(*arguments[:1])
+
+
+@pytest.mark.parametrize("summarizer", [broken, calls_another, partial(broken)])
+def test_a_type_error_within_a_summarizer_is_its_own(tract, said, summarizer):
+    with pytest.raises(TypeError) as caught:
+        tract.compress(summarizer=summarizer)
+    assert not isinstance(caught.value, CompressionError)
+    assert tract.head == said[-1]
+
+
+def test_a_wrapped_summarizer_is_what_it_does(tract, said):
+    @wraps(contents)  # which takes one argument
+    def summarize(*arguments):
+        return f"{len(arguments)} arguments"
+
+    tract.compress(summarizer=summarize)
+    assert contents(tract) == ["4 arguments"]
+
+
 def test_a_branch_that_moves_while_the_summary_is_written(tract, said):
     def busy(*_):
         tract.user("meanwhile")
@@ -430,7 +539,11 @@ def test_the_price_of_a_summary_that_is_still_to_be_written(tract, said):
 
 
 @pytest.mark.parametrize(
-    "rates", [{"cached_read": 0}, {"cached_read": 1.5}, {"cached_read": float("nan")}, {"output_price": -1}]
+    "rates",
+    [
+        *({"cached_read": bad} for bad in (0, 1.5, -0.1, float("nan"), "x", None, True, [1])),
+        *({"output_price": bad} for bad in (-1, float("inf"), float("nan"), "x", None, True, [1])),
+    ],
 )
 def test_rates_that_cannot_be(tract, said, rates):
     with pytest.raises(CompressionError, match="price of a"):
@@ -510,22 +623,6 @@ def test_an_edited_summary_can_be_expanded_by_its_edit(tract, said):
     edit = tract.assistant("better sum", edit=result.summaries[0])
     tract.expand(edit.commit_hash)
     assert contents(tract) == [text(number) for number in range(6)]
-
-
-def test_originals_that_a_merge_brought_back_keep_their_own_edits(tract, said):
-    tract.branch("side")
-    tract.user("side")
-    tract.switch("main")
-    result = tract.compress(from_commit=said[1], to_commit=said[2], content="sum")
-    tract.merge("side")
-    assert contents(tract).count(text(1)) == 1  # the original is here, too
-    tract.user("edited", edit=said[1])
-    before = contents(tract)
-    tract.expand(result.summaries[0])
-    at = before.index("sum")
-    assert contents(tract) == [*before[:at], text(1), text(2), *before[at + 1 :]]
-    assert contents(tract).count("edited") == 1
-    check(tract)
 
 
 def test_what_cannot_be_expanded(tract, said):

@@ -16,6 +16,8 @@ from tract_jupyter.history import gc as module
 from tract_jupyter.storage.reach import Reach
 from tract_jupyter.storage.schema import blobs, pendings, spawns
 
+pytestmark = pytest.mark.own_store
+
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {}}}
 OTHER = {"type": "function", "function": {"name": "other", "parameters": {}}}
 

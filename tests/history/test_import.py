@@ -226,3 +226,19 @@ def test_the_budget_is_asked(tract, elsewhere):
     with pytest.raises(BudgetExceededError):
         tract.import_commit(elsewhere[0])
     assert snapshot(tract) == before
+
+
+@pytest.mark.parametrize("names", [None, 5, "abcd", "", b"abcd", [None], [5], [["x"]]])
+def test_what_is_no_list_of_commits(tract, elsewhere, names):
+    before = snapshot(tract)
+    with pytest.raises(HistoryError, match=r"is a list of commits|takes a commit by"):
+        tract.import_commits(names)
+    assert snapshot(tract) == before
+
+
+def test_commits_are_named_by_what_log_gives(tract, elsewhere):
+    with on(tract, "topic"):
+        first = tract.get_commit(elsewhere[0])
+    with pytest.raises(HistoryError, match="not one commit"):
+        tract.import_commits(first)
+    assert list(tract.import_commits([first]).copies) == [first.commit_hash]

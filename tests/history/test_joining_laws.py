@@ -118,6 +118,10 @@ class Joining(RuleBasedStateMachine):
         with self.tract._database.read() as connection:
             return self.tract._rows.ancestors(connection, self.tract.resolve_commit(branch))
 
+    def chain(self, branch, length=None):
+        with self.tract._database.read() as connection:
+            return self.tract._rows.chain(connection, self.tract.resolve_commit(branch), length)
+
     def check_decided(self, merged, result, choice):
         for conflict in result.conflicts:
             message = merged.get(conflict.target)
@@ -161,9 +165,7 @@ class Joining(RuleBasedStateMachine):
         before, ours, there = snapshot(self.tract), messages(self.tract), messages(self.tract, source)
         here = self.history("HEAD")
         infos = [
-            i
-            for i in self.tract._history.log(length, head=source)
-            if i.commit_hash not in here and i.operation != "merge"
+            i for i in self.chain(source, length) if i.commit_hash not in here and i.operation != "merge"
         ]
         names = [info.commit_hash for info in reversed(infos)]
         if not names:
@@ -179,7 +181,7 @@ class Joining(RuleBasedStateMachine):
         for name, message in ours.items():
             assert name in targets or taken[name] == message
         for name in set(names) & set(there) - targets:
-            own = {i.edit_target for i in self.tract._history.log(None, head=source)}
+            own = {i.edit_target for i in self.chain(source)}
             assert name in own or bare(taken[result.copies[name]]) == bare(there[name])
         if result.copies:
             self.check_undo(before)

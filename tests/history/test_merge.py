@@ -9,6 +9,7 @@ from tract_jupyter.exceptions import (
     BranchMovedError,
     BranchNotFoundError,
     BudgetExceededError,
+    CompressionError,
     ContentError,
     DetachedHeadError,
     HistoryError,
@@ -471,3 +472,96 @@ def test_merging_within_a_batch(tract, both_edit):
         merge_twice()
     assert {name: state for name, state in snapshot(tract).items() if name != "more"} == before
     assert tract.verify() == []
+
+
+# --- summaries
+
+
+@pytest.mark.parametrize("join", ["merge", "rebase"])
+@pytest.mark.parametrize("compressed", ["main", "topic"])
+def test_a_summary_is_not_joined_with_what_it_stands_for(tract, join, compressed):
+    for text in ("base", "a", "b"):
+        tract.user(text)
+    tract.branch("topic")
+    tract.user("x")
+    tract.switch(compressed)
+    tract.compress(
+        commits=[info.commit_hash for info in tract.log(None) if info.message in {"a", "b"}], content="S"
+    )
+    tract.switch("main")
+    before = tract.status()
+    with pytest.raises(HistoryError, match="has a summary.*both would show"):
+        getattr(tract, join)("topic")
+    assert tract.status() == before
+    x = next(info for info in tract.log(None, all_branches=True) if info.message == "x")
+    tract.import_commit(x.commit_hash)
+    assert tract.compile().messages[-1].content == "x"
+
+
+def test_a_branch_that_was_made_after_a_compression_is_merged(tract):
+    tract.user("a")
+    tract.compress(content="S")
+    tract.branch("topic")
+    tract.user("x")
+    tract.switch("main")
+    tract.user("y")
+    tract.merge("topic")
+    assert sorted(message.content for message in tract.compile().messages) == ["S", "x", "y"]
+
+
+# --- messages, and what is removed meanwhile
+
+
+@pytest.mark.parametrize("message", [5, 0, b"x", "\ud800", "a\0b", ["x"]])
+@pytest.mark.parametrize("no_ff", [False, True])
+def test_a_message_that_cannot_be_kept(tract, message, no_ff):
+    diverged(tract)
+    with on(tract, "topic"):
+        tract.assistant("answer")
+    before = snapshot(tract)
+    with pytest.raises(ContentError):
+        tract.merge("topic", message=message, no_ff=no_ff, delete_branch=True)
+    assert snapshot(tract) == before
+    assert tract.merge("topic", message="", no_ff=no_ff).incoming
+
+
+def test_a_message_is_looked_at_before_anything_is_decided(tract, both_edit):
+    with pytest.raises(ContentError, match="NUL"):
+        tract.merge("topic", resolver=lambda _: pytest.fail("was asked"), message="\0")
+
+
+@pytest.mark.parametrize("answer", ["ours", "theirs", "skip", "a new text"])
+def test_a_branch_that_is_removed_while_its_conflicts_are_decided(tract, both_edit, answer):
+    def remove(_):
+        tract.delete_branch("topic", force=True)
+        tract._timelines.forget()
+        assert tract.gc(orphan_retention_days=0).commits
+        return Resolution.content(answer) if " " in answer else answer
+
+    head, shown = tract.head, texts(tract)
+    with pytest.raises(HistoryError, match="is gone: .* nothing was written"):
+        tract.merge("topic", resolver=remove)
+    assert (tract.head, texts(tract)) == (head, shown)
+    assert tract.verify() == []
+
+
+def test_what_must_be_kept_stays_where_an_edit_gave_the_priority(tract):
+    target = tract.user("x 1", retain_match=["x"]).commit_hash
+    tract.branch("topic", switch=False)
+    tract.user("x 2", edit=target, priority="important")
+    with on(tract, "topic"):
+        tract.annotate(target, "skip")
+    tract.merge("topic", resolver="ours")
+    with pytest.raises(CompressionError, match="must contain 'x'"):
+        tract.compress(content="gone")
+
+
+@pytest.mark.parametrize("forged", ["mine", 5, {"commits": 5}, {"commits": [5]}, {}])
+def test_metadata_that_only_looks_like_that_of_a_summary_is_no_obstacle(tract, forged):
+    tract.user("a")
+    tract.branch("topic")
+    tract.user("x", metadata={"compressed_from": forged})
+    tract.switch("main")
+    tract.user("y")
+    tract.merge("topic")
+    assert sorted(message.content for message in tract.compile().messages) == ["a", "x", "y"]

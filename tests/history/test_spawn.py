@@ -507,3 +507,27 @@ def test_laws_of_children(script, more, data):
             assert child.verify() == []
             assert child.status().token_count == child.compile().token_count
         assert state(parent) == before
+
+
+def test_the_originals_of_an_inherited_summary_are_in_the_parents_tract(session):
+    parent = session.create_tract(tract_id="parent")
+    parent.user("one")
+    parent.user("two")
+    summary = parent.compress(content="sum").summaries[0]
+    child = session.spawn(parent, purpose="help", inheritance="full_clone")
+    copy = child.compile().messages[0].commit_hash
+    assert copy != summary
+    with pytest.raises(CompressionError, match="are in another tract, 'parent'.*expand"):
+        child.expand(copy)
+    parent.expand(summary)
+    assert texts(parent) == ["one", "two"]
+
+
+def test_an_inherited_annotation_without_criteria_counts(session, parent):
+    answer = next(m.commit_hash for m in parent.compile().messages if m.content == "answer")
+    agent = session.deploy(parent, purpose="p", branch_name="kept")
+    curation = Curation(compact_before=agent.log()[0].commit_hash, summary="gone")
+    with pytest.raises(CompressionError, match="must contain 'answer'"):
+        session.deploy(parent, purpose="p", branch_name="not", curate=curation)
+    parent.annotate(answer, "important")
+    session.deploy(parent, purpose="p", branch_name="yes", curate=curation)

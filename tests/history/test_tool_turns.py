@@ -223,3 +223,45 @@ def test_nothing_is_shortened_on_a_detached_head(tract, talk):
     tract.checkout(talk["good"])
     with pytest.raises(DetachedHeadError):
         tract.compress_tool_calls(content=["x"])
+
+
+def test_an_edit_that_answers_a_call_says_whether_it_failed(tract, talk):
+    tract.tool_result("3", "read", "well now", edit=talk["read"])
+    assert [m.is_error for m in tract.compile().messages] == [False] * 8
+    assert tract.drop_failed_tool_turns().turns == ()
+
+
+def failed(tract):
+    return [message.is_error for message in tract.compile().messages if message.role == "tool"]
+
+
+@pytest.mark.parametrize("is_error", [True, False])
+def test_a_shortened_answer_stays_failed_if_an_edit_said_so(tract, is_error):
+    call(tract, "1:look")
+    first = answer(tract, "1:look", error=not is_error)
+    edit = {"metadata": {"tool_call_id": "1", "name": "look", "is_error": is_error}, "edit": first}
+    tract.tool_result("1", "look", "a long answer that says more", is_error=is_error, **edit)
+    assert failed(tract) == [is_error]
+    tract.compress_tool_calls(content=["short"])
+    assert failed(tract) == [is_error]
+    assert tract.compile().messages[-1].tool_call_id == "1"
+    tract.compress_tool_calls(content=["s"])  # and again
+    assert failed(tract) == [is_error]
+
+
+def test_answers_to_shorten_are_named_by_what_log_gives(tract, talk):
+    found = tract.find_tool_results("read")
+    assert tract.compress_tool_calls(found, content=["r"]).commits == (talk["read"],)
+
+
+@pytest.mark.parametrize("commits", [5, [5], [None], [["a"]], b"abcd"])
+def test_what_is_no_list_of_answers(tract, talk, commits):
+    head = tract.head
+    with pytest.raises(CompressionError, match="'?log'? lists"):
+        tract.compress_tool_calls(commits, content=["r"])
+    assert tract.head == head
+
+
+def test_one_answer_is_no_list(tract, talk):
+    with pytest.raises(CompressionError, match=r"not one commit; use \['"):
+        tract.compress_tool_calls(tract.find_tool_results("read")[0], content=["r"])

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 from tract_jupyter.engine.drafts import annotation, draft
 from tract_jupyter.exceptions import CommitNotFoundError, EditTargetError
 from tract_jupyter.models.commit import CommitOperation
+from tract_jupyter.models.config import BudgetAction
 from tract_jupyter.models.retention import Retention
 from tract_jupyter.storage.entry import APPEND, EDIT, Draft
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from pydantic import BaseModel
 
@@ -78,7 +79,7 @@ class Commits:
                 tools_hash=self._toolsets.for_commit(tools),
                 **options,
             ),
-            self._check_budget,
+            self._budget_check(),
         )
         return self._told(entry)
 
@@ -93,7 +94,7 @@ class Commits:
             raise EditTargetError(f"{entry.commit_hash[:8]} is {_article(entry)}, and has no priority")
         self._check_history(entry)
         placed = self._writer.append(
-            annotation(entry.commit_hash, priority, reason, retention), self._check_budget
+            annotation(entry.commit_hash, priority, reason, retention), self._budget_check()
         )
         return self._told(placed)
 
@@ -173,9 +174,23 @@ class Commits:
         where = f"branch {here.branch!r}" if here.branch else "HEAD"
         raise EditTargetError(f"{target.commit_hash[:8]} is not in the history of {where}; switch first")
 
-    def _check_budget(self, totals: Totals) -> None:
-        if self.budget is not None:
-            self.budget.check(totals.tokens)
+    def _budget_check(self) -> Callable[[Totals], None]:
+        """Asks the budget of one commit. Only a refusal is asked for again where the commit is placed anew."""
+        budget, has_told = self.budget, False
+        if budget is None:
+            return _no_limit
+
+        def check(totals: Totals) -> None:
+            nonlocal has_told
+            if not has_told or budget.action is BudgetAction.REJECT:
+                has_told = True
+                budget.check(totals.tokens)
+
+        return check
+
+
+def _no_limit(_: Totals) -> None:
+    pass
 
 
 def _article(entry: Entry) -> str:

@@ -59,16 +59,22 @@ class Compiler:
         """
         if at_commit is not None and at_time is not None:
             raise ContentError("give at_commit or at_time, not both")
-        head = self._refs.position.commit_hash if at_commit is None else self._refs.resolve(at_commit)
+        last = None if at_time is None else _text_of(at_time)
+        head = self._head(at_commit, last)
         with self._timelines.lock:
             timeline = self._timelines.at(head)
-            if at_time is not None:
-                timeline = _until(timeline, at_time)
+            if last is not None:
+                timeline = _until(timeline, last)
             context = timeline.context(self._toolsets.get(timeline.tools_hash), self._limit())
             if not include_reasoning and not include_edit_annotations:
                 return context
             messages = _messages(timeline, reasoning=include_reasoning, marks=include_edit_annotations)
         return recounted(context, messages)
+
+    def _head(self, at_commit: str | None, last: str | None) -> str | None:
+        if at_commit is not None:
+            return self._refs.resolve(at_commit)
+        return self._refs.position.commit_hash if last is None else self._refs.tip_at(last)
 
     def reorder(
         self, context: CompiledContext, order: Sequence[str], *, check_safety: bool = True
@@ -99,9 +105,13 @@ def recounted(context: CompiledContext, messages: Sequence[Message]) -> Compiled
     return replace(context, messages=tuple(messages), token_count=tokens)
 
 
-def _until(timeline: Timeline, moment: datetime) -> Timeline:
-    """The history as it was at a time; one without a zone is UTC."""
-    last = to_text(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+def _text_of(moment: datetime) -> str:
+    """As the store has it; a time without a zone is UTC."""
+    return to_text(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+
+
+def _until(timeline: Timeline, last: str) -> Timeline:
+    """The history as it was at a time."""
     return Timeline((step for step in timeline.steps if step.created_at <= last), timeline.merged)
 
 

@@ -6,6 +6,7 @@ import operator
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import ContentError, nearest
+from tract_jupyter.models.text import brief_repr
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -34,14 +35,18 @@ _OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
 }
 
 
-def check_condition(condition: Condition) -> None:
+def check_condition(condition: object) -> None:
     """Check that a condition can be evaluated.
 
     Raises:
-        ContentError: the operator is unknown, or its value is of the wrong form.
+        ContentError: it is no condition, the operator is unknown, or its value is of the wrong form.
     """
+    if not (isinstance(condition, list | tuple) and len(condition) == 3 and isinstance(condition[0], str)):  # noqa: PLR2004 # its parts
+        raise ContentError(
+            f"a condition is (field, operator, value), such as ('model', '=', 'm1'), not {brief_repr(condition)}"
+        )
     _, name, value = condition
-    if name not in _OPERATORS:
+    if not isinstance(name, str) or name not in _OPERATORS:
         raise ContentError(
             f"no operator {name!r}.{nearest(str(name), _OPERATORS)} There are {', '.join(_OPERATORS)}"
         )

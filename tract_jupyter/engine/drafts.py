@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import ContentError
 from tract_jupyter.models.canonical import canonical_json, sha256
+from tract_jupyter.models.checks import check_dict, check_text, several
 from tract_jupyter.models.priority import Priority
 from tract_jupyter.models.rendering import text_of
 from tract_jupyter.models.toolcall import ToolCall
-from tract_jupyter.storage.entry import ANNOTATE, APPEND, MERGE, NO_TAGS, Draft, json_text
+from tract_jupyter.storage.entry import ANNOTATE, APPEND, EMPTY, MERGE, NO_TAGS, Draft
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,8 +37,12 @@ def draft(
     """Make a draft of a checked content.
 
     Raises:
-        ContentError: something of it has no JSON form, or `tool_calls` are none.
+        ContentError: something of it has no JSON form, or is of the wrong type.
     """
+    if metadata is not None:
+        check_dict(metadata, "metadata")
+    if generation_config is not None:
+        check_dict(generation_config, "generation_config")
     payload = canonical_json(content).encode()
     text = text_of(content)
     tokens = counter.count_text(text)
@@ -45,20 +50,20 @@ def draft(
         metadata = {**metadata, "tool_calls": _calls(metadata["tool_calls"])}
         tokens += counter.count_text(canonical_json(metadata["tool_calls"]))  # they are sent, so they count
     return Draft(
-        content_type=content["content_type"],
-        payload=payload,
-        content_hash=sha256(payload),
-        message=first_line(text) if message is None else _checked_message(message),
-        token_count=tokens,
-        token_counter=counter.name,
-        operation=operation,
-        edit_target=edit_target,
-        priority=None if priority is None else Priority(priority).value,
-        retention_json=canonical_json(retention) if retention else None,
-        metadata_json=json_text(metadata),
-        generation_config_json=json_text(generation_config),
-        tags_json=_tags_json(tags) if tags else NO_TAGS,
-        tools_hash=tools_hash,
+        content["content_type"],
+        payload,
+        sha256(payload),
+        first_line(text) if message is None else _checked_message(message),
+        tokens,
+        counter.name,
+        operation,
+        edit_target,
+        None if priority is None else Priority(priority).value,
+        canonical_json(retention) if retention else None,
+        canonical_json(metadata) if metadata else EMPTY,
+        canonical_json(generation_config) if generation_config else EMPTY,
+        _tags_json(tags) if tags else NO_TAGS,
+        tools_hash,
     )
 
 
@@ -71,7 +76,12 @@ def _calls(given: Any) -> list[dict[str, Any]]:
 
 
 def annotation(target: str, priority: Priority, reason: str, retention: dict[str, Any] | None) -> Draft:
-    """Make a draft that gives `target` another priority."""
+    """Make a draft that gives `target` another priority.
+
+    Raises:
+        ContentError: the reason is no text.
+    """
+    check_text(reason, "reason")
     content = {"content_type": "annotation", "priority": priority.value, "reason": reason}
     payload = canonical_json(content).encode()
     return Draft(
@@ -110,9 +120,7 @@ def first_line(text: str) -> str:
 
 
 def _checked_message(message: str) -> str:
-    if not isinstance(message, str):
-        raise ContentError(f"a message is a text, not {type(message).__name__}")
-    check_words(message)
+    check_words(check_text(message, "message"))
     return message
 
 
@@ -128,7 +136,7 @@ def check_words(text: str) -> None:
 
 
 def _tags_json(tags: Iterable[str]) -> str:
-    given = [tags] if isinstance(tags, str) else list(tags)
+    given = several(tags, "tags")
     for tag in given:
         check_tag(tag)
     return canonical_json(sorted(set(given)))

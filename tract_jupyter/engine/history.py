@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
+from tract_jupyter.models.checks import check_choice, check_limit, check_text, listed
+from tract_jupyter.models.commit import CommitOperation
 from tract_jupyter.models.priority import Priority
 from tract_jupyter.storage.entry import ANNOTATE, APPEND, EDIT, MERGE
 
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from tract_jupyter.storage.entry import Entry
 
     Match = Literal["any", "all"]
+
+_MATCHES: Final = ("any", "all")
 
 
 class History:
@@ -47,25 +51,33 @@ class History:
         limit: int | None = 20,
         *,
         operation: str | None = None,
-        tags: Collection[str] = (),
+        tags: Collection[str] | None = (),
         match: Match = "any",
         all_branches: bool = False,
     ) -> list[CommitInfo]:
-        """The newest commits first: of the current branch by first parents, or of all branches."""
-        if limit is not None and limit < 1:
+        """The newest commits first: of the current branch by first parents, or of all branches.
+
+        Raises:
+            ContentError: there is no such operation, or another argument is not valid.
+        """
+        limit = None if limit is None else check_limit(limit)
+        operation = None if operation is None else CommitOperation(operation)
+        check_choice(match, _MATCHES, "the match of tags")
+        wanted = listed(() if tags is None else tags, "tags")
+        if limit == 0:
             return []
-        has_tags = self._tagged(tags, match) if tags else None
+        has_tags = self._tagged(wanted, match) if wanted else None
         most = limit if operation is None and has_tags is None else None  # a filter looks at all
-        entries = self._newest(most) if all_branches else self._chain(most)
+        head = self._refs.position.commit_hash
+        entries = self._newest(most) if all_branches else self._chain(head, most)
         found = [
             entry
             for entry in entries
             if (operation is None or entry.operation == operation) and (has_tags is None or has_tags(entry))
         ]
-        return self.infos(found[:limit], self._refs.position.commit_hash)
+        return self.infos(found[:limit], head)
 
-    def _chain(self, limit: int | None) -> list[Entry]:
-        head = self._refs.position.commit_hash
+    def _chain(self, head: str | None, limit: int | None) -> list[Entry]:
         if head is None:
             return []
         with self._database.read() as connection:
@@ -78,7 +90,7 @@ class History:
 
     def _tagged(self, tags: Collection[str], match: Match) -> Callable[[Entry], bool]:
         """Whether a commit has any, or all, of these tags."""
-        wanted = {tags} if isinstance(tags, str) else set(tags)
+        wanted = set(tags)
         added = self._tags.added()
 
         def fits(entry: Entry) -> bool:
@@ -117,13 +129,22 @@ class History:
         return {priority.value: counts[priority] for priority in Priority}
 
     def with_tags(self, tags: Collection[str], match: Match, limit: int) -> list[CommitInfo]:
-        """The newest commits of the current branch with any, or all, of these tags."""
-        return self.picked(limit, self._tagged(tags, match))
+        """The newest commits of the current branch with any, or all, of these tags.
+
+        Raises:
+            ContentError: the tags are no texts, or another argument is not valid.
+        """
+        check_choice(match, _MATCHES, "the match of tags")
+        return self.picked(limit, self._tagged(listed(tags, "tags"), match))
 
     def with_text(self, text: str, limit: int) -> list[CommitInfo]:
-        """The newest messages of the current branch that contain a text, in any case."""
+        """The newest messages of the current branch that contain a text, in any case.
+
+        Raises:
+            ContentError: the text is none, or the limit no whole number.
+        """
+        needle, limit = check_text(text, "what to look for").casefold(), check_limit(limit)
         head = self._refs.position.commit_hash
-        needle = text.casefold()
         with self._timelines.lock:
             timeline = self._timelines.at(head)
             found = [
@@ -155,8 +176,9 @@ class History:
         return target, found
 
     def _picked(self, limit: int, fits: Callable[[Entry, Priority], bool]) -> list[CommitInfo]:
+        limit = check_limit(limit)
         head = self._refs.position.commit_hash
-        if head is None or limit < 1:
+        if head is None or limit == 0:
             return []
         with self._database.read() as connection:
             chain = self._rows.chain(connection, head)

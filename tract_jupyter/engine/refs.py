@@ -17,6 +17,7 @@ from tract_jupyter.exceptions import (
     UnmergedBranchError,
     nearest,
 )
+from tract_jupyter.models.checks import check_limit
 from tract_jupyter.models.commit import BranchInfo
 from tract_jupyter.storage.refs import BRANCHES, HEAD
 
@@ -172,9 +173,30 @@ class Refs:
 
     def reflog(self, limit: int = 100) -> list[Move]:
         """The moves of the current branch, newest first; plain commits are not among them."""
+        most = check_limit(limit)
         with self._database.read() as connection:
             name = self._refs.position(connection).branch
-            return list(self._reflog.newest_first(connection, BRANCHES + (name or ""), limit))
+            return list(self._reflog.newest_first(connection, BRANCHES + (name or ""), most))
+
+    def tip_at(self, moment: str) -> str | None:
+        """Where the current branch, or a detached HEAD, was at a time, or with plain commits since then.
+
+        Raises:
+            CommitNotFoundError: `gc` removed that commit.
+        """
+        with self._database.read() as connection:
+            here = self._refs.position(connection)
+            tip = here.commit_hash
+            moves = self._reflog.newest_first(connection, BRANCHES + here.branch) if here.branch else ()
+            for move in moves:
+                if move.created_at <= moment or move.old is None:
+                    break
+                tip = move.old
+            if tip is not None and tip != here.commit_hash and self._commits.get(connection, tip) is None:
+                raise CommitNotFoundError(
+                    f"what {here.branch!r} was at that time, {tip[:12]}, was removed by gc; nothing can show it"
+                )
+        return tip
 
     def resolve(self, name: str) -> str:
         """Return the full hash of a commit named by hash, branch, `HEAD`, `ORIG_HEAD` or prefix of at least 4 digits.

@@ -6,7 +6,8 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tract_jupyter.engine.drafts import check_tag
+from tract_jupyter.engine.drafts import check_tag, check_words
+from tract_jupyter.models.checks import check_text
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -42,6 +43,7 @@ class Tags:
 
     def remove(self, commits: Commits, name: str, tag: str) -> bool:
         """Remove an added tag. False if it was not added, or is part of the commit."""
+        check_text(tag, "tag")
         entry = commits.entry(name)
         with self._database.write() as connection:
             return self._rows.remove(connection, entry.commit_hash, tag)
@@ -68,6 +70,7 @@ class Tags:
     def register(self, tag: str, description: str) -> None:
         """Say what a tag is for."""
         check_tag(tag)
+        check_words(check_text(description, "description"))
         with self._database.write() as connection:
             self._rows.describe(connection, tag, description)
 

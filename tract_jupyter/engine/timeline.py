@@ -218,9 +218,12 @@ def message_of(step: Step, winner: Step, priority: Priority) -> Message:
     name, call_id, failed = content.get("name"), None, False
     calls: tuple[ToolCall, ...] = ()
     if step.metadata_json != EMPTY or winner.metadata_json != EMPTY:
-        metadata = {**json.loads(step.metadata_json), **json.loads(winner.metadata_json)}
+        own = json.loads(winner.metadata_json)
+        metadata = {**json.loads(step.metadata_json), **own}
         calls = tuple(ToolCall.from_dict(call) for call in metadata.get("tool_calls") or ())
-        call_id, failed = metadata.get("tool_call_id"), bool(metadata.get("is_error"))
+        call_id = metadata.get("tool_call_id")
+        # an edit that answers the call itself says whether that failed
+        failed = bool((own if "tool_call_id" in own else metadata).get("is_error"))
         name = name or (metadata.get("name") if call_id else None)
     config = winner.generation_config_json
     config = step.generation_config_json if config == EMPTY else config

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import ContentError
 from tract_jupyter.models.canonical import canonical_json, plain
+from tract_jupyter.models.text import brief_repr
 
 if TYPE_CHECKING:
     from tract_jupyter.storage.commits import CommitRows
@@ -26,7 +27,11 @@ class Toolsets:
         self._lock = threading.Lock()
 
     def offer(self, tools: list[dict[str, Any]] | None) -> None:
-        """Link these tools to each commit from now on; None stops that."""
+        """Link these tools to each commit from now on; None stops that.
+
+        Raises:
+            ContentError: these are no tools.
+        """
         with self._lock:
             self._current = None if tools is None else self._keep(tools)
             self._offered = None if tools is None else plain(tools)
@@ -58,6 +63,10 @@ class Toolsets:
         return self._known[tools_hash]
 
     def _keep(self, tools: list[dict[str, Any]]) -> str:
+        if not isinstance(tools, list | tuple):
+            raise ContentError(
+                f"tools is a list of tools in OpenAI's shape, or None; not {brief_repr(tools)}"
+            )
         payloads = [canonical_json(_checked(tool)).encode() for tool in tools]
         with self._database.write() as connection:
             names = [self._rows.add_blob(connection, payload) for payload in payloads]

@@ -12,7 +12,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.engine.timeline import added_by, totals_after
-from tract_jupyter.exceptions import BranchMovedError, DetachedHeadError, StoreLockedError
+from tract_jupyter.exceptions import (
+    BranchMovedError,
+    DetachedHeadError,
+    StoreCorruptError,
+    StoreLockedError,
+    StoreReferenceError,
+)
 from tract_jupyter.storage.clock import now_text
 from tract_jupyter.storage.entry import APPEND, Entry, commit_hash
 from tract_jupyter.storage.refs import BRANCHES, Position
@@ -121,20 +127,28 @@ class Writer:
 
         Args:
             draft: what to commit.
-            check: called with the totals that it would give; raises to refuse it.
+            check: called with the totals that it would give, if these are more; raises to refuse it. It may write.
 
         Raises:
             DetachedHeadError: there is no current branch.
             StoreLockedError: other writers kept moving the branch.
         """
+        has_looked_again = False
         with self._lock:
             if self._buffer is not None:
                 return self._buffered(self._buffer, draft, check)
-            for _ in range(_ATTEMPTS):
+            for attempt in range(_ATTEMPTS):
                 try:
-                    return self._appended(draft, check)
+                    return self._appended(
+                        draft, check, is_optimistic=not attempt or draft.operation != APPEND
+                    )
                 except _LostRaceError:
                     self._known = None
+                except (StoreCorruptError, StoreReferenceError):
+                    if has_looked_again or self._database.in_transaction:
+                        raise
+                    has_looked_again = True
+                    self._forget()  # somebody's gc may have removed what this process knew
         raise StoreLockedError("other writers kept moving the branch; nothing was committed. Try again.")
 
     @contextmanager
@@ -175,7 +189,9 @@ class Writer:
                 raise BranchMovedError(
                     f"branch {plan.branch!r} was moved by somebody else meanwhile; nothing was changed. Try again."
                 )
-            self._reflog.add(connection, BRANCHES + plan.branch, plan.old, new, plan.operation, plan.message)
+            at = entries[-1].created_at if entries else None  # the branch is there from then on
+            name = BRANCHES + plan.branch
+            self._reflog.add(connection, name, plan.old, new, plan.operation, plan.message, at=at)
             if plan.event:
                 data = {"branch": plan.branch, "old": plan.old, "new": new, **plan.event}
                 self._events.append(connection, plan.operation, "user", data)
@@ -188,12 +204,16 @@ class Writer:
         with self._lock:
             self._known = None
 
-    def _appended(self, draft: Draft, check: Callable[[Totals], None]) -> Entry:
-        # within a transaction of somebody else's, a lost race could not be run again
-        here, entry = None if self._database.in_transaction else self._known, None
-        if (
-            draft.operation != APPEND
-        ):  # looks at the history, which is never done within a transaction of one's own
+    def _appended(self, draft: Draft, check: Callable[[Totals], None], *, is_optimistic: bool) -> Entry:
+        """Place a draft on the tip, and write it; an optimist looks first, and then may have lost a race.
+
+        Placing may take long, as it looks at the history and the budget may call somebody: that is nothing for a
+        transaction of one's own. Only a plain append that lost a race is placed in one, and cannot lose another.
+        """
+        here, entry = None, None
+        if is_optimistic:
+            # within a transaction of somebody else's, a lost race could not be run again
+            here = None if self._database.in_transaction else self._known
             here = here or self._position()
             entry = self._placed_alone(here, draft, check)
         with self._database.write() as connection:
@@ -211,6 +231,8 @@ class Writer:
     def _buffered(self, buffer: Buffer, draft: Draft, check: Callable[[Totals], None]) -> Entry:
         here = self._known = self._known or self._position()
         entry = self._placed_alone(here, draft, check)
+        if self._known is not here:  # the budget called somebody who wrote something
+            return self._buffered(buffer, draft, check)
         buffer.add(here, entry)
         self._take_note(here, entry)
         return entry
@@ -240,7 +262,8 @@ class Writer:
         else:
             with self._timelines.lock:
                 totals = self._timelines.at(here.commit_hash).effect(draft)
-        check(totals)
+        if totals.tokens > here.context_tokens:
+            check(totals)
         return _placed_on(here, draft, totals, self._commits.tract_id)
 
     def _placed(

@@ -31,19 +31,38 @@ class Branches(Parts):
         return self._refs.position.branch is None
 
     def branch(self, name: str, *, source: str | None = None, switch: bool = True) -> str | None:
-        """Make a branch at `source` (HEAD by default), switch to it, and return its commit."""
+        """Make a branch at `source` (HEAD by default), switch to it, and return its commit.
+
+        Raises:
+            InvalidBranchNameError: git would refuse the name.
+            BranchExistsError: there is such a branch.
+            CommitNotFoundError: `source` names nothing.
+        """
         return self._refs.branch(name, source=source, switch=switch)
 
     def switch(self, name: str) -> str | None:
-        """Make a branch the current one and return its commit; `-` is the one before."""
+        """Make a branch the current one and return its commit; `-` is the one before.
+
+        Raises:
+            BranchNotFoundError: there is no such branch.
+        """
         return self._refs.switch(name)
 
     def checkout(self, name: str) -> str | None:
-        """Switch to a branch, or detach HEAD at a commit; `-` goes back to where HEAD was. Returns the commit."""
+        """Switch to a branch, or detach HEAD at a commit; `-` goes back to where HEAD was. Returns the commit.
+
+        Raises:
+            CommitNotFoundError: `name` is neither a branch nor a commit.
+        """
         return self._refs.checkout(name)
 
     def reset(self, target: str) -> str:
-        """Move the current branch to another commit; `undo` moves it back, `ORIG_HEAD` names where it was."""
+        """Move the current branch to another commit; `undo` moves it back, `ORIG_HEAD` names where it was.
+
+        Raises:
+            CommitNotFoundError: `target` names nothing.
+            DetachedHeadError: there is no current branch.
+        """
         return self._refs.reset(target)
 
     def list_branches(self) -> list[BranchInfo]:
@@ -51,14 +70,21 @@ class Branches(Parts):
         return self._refs.list_branches()
 
     def delete_branch(self, name: str, *, force: bool = False) -> None:
-        """Delete a branch; `force` even if no other branch holds its commits."""
+        """Delete a branch; `force` even if no other branch holds its commits.
+
+        Raises:
+            BranchNotFoundError: there is no such branch.
+            BranchError: it is the current one.
+            UnmergedBranchError: it has commits of its own, and `force` is not given.
+        """
         self._refs.delete(name, force=force)
 
     def undo(self) -> Step:
         """Take back the last operation on the current branch: a commit, merge, compression, reset, ...
 
         Raises:
-            HistoryError: there is nothing to undo.
+            HistoryError: there is nothing to undo, or `gc` removed what it would go back to.
+            DetachedHeadError: there is no current branch.
         """
         return self._undo.run()
 
@@ -67,6 +93,7 @@ class Branches(Parts):
 
         Raises:
             HistoryError: nothing was undone since the last commit.
+            DetachedHeadError: there is no current branch.
         """
         return self._undo.run(redo=True)
 

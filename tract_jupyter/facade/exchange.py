@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
 from tract_jupyter.engine.drafts import first_line
+from tract_jupyter.exceptions import ContentError
 from tract_jupyter.facade.reading import Reading
 from tract_jupyter.facade.writing import Writing
+from tract_jupyter.models.checks import check_choice
 from tract_jupyter.models.priority import Priority
 from tract_jupyter.models.rendering import text_of
+from tract_jupyter.models.text import brief_repr
 from tract_jupyter.storage.entry import APPEND, Entry
 
 if TYPE_CHECKING:
@@ -48,7 +52,13 @@ class Exchange(Writing, Reading):
     def export_messages(
         self, *, shape: Literal["openai", "anthropic"] = "openai", at_commit: str | None = None
     ) -> Any:
-        """The context as JSON data: OpenAI's list of messages, or Anthropic's `system` and `messages`."""
+        """The context as JSON data: OpenAI's list of messages, or Anthropic's `system` and `messages`.
+
+        Raises:
+            ContentError: there is no such shape.
+            CommitNotFoundError: `at_commit` names nothing.
+        """
+        check_choice(shape, ("openai", "anthropic"), "shape")
         context = self.compile(at_commit=at_commit)
         return context.to_anthropic() if shape == "anthropic" else context.to_openai()
 
@@ -62,17 +72,25 @@ class Exchange(Writing, Reading):
             output_limit: how many characters of a cell's outputs are kept.
 
         Raises:
-            ContentError: it is no valid notebook.
+            ContentError: it is no valid notebook, or the limit no whole number.
         """
         from tract_jupyter.interchange.notebook import read_notebook
 
+        if type(output_limit) is not int:
+            raise ContentError(f"output_limit is a number of characters, not {brief_repr(output_limit)}")
         return self._commit_all(read_notebook(source, output_limit=output_limit))
 
     def to_notebook(self, path: str | Path | None = None, *, at_commit: str | None = None) -> NotebookNode:
         """The context as a notebook that a person can read; with `path`, written there too.
 
         Reading it back gives the same messages.
+
+        Raises:
+            ContentError: the path is none.
+            CommitNotFoundError: `at_commit` names nothing.
         """
+        if not (path is None or isinstance(path, str | PathLike)):
+            raise ContentError(f"path is a path, as text or as Path, not {brief_repr(path)}")
         import nbformat
 
         from tract_jupyter.interchange.notebook import write_notebook

@@ -55,7 +55,9 @@ class Merging(Parts):
         Raises:
             MergeConflictError: something needs a decision; its `conflicts` list what. Nothing was written.
             NothingToMergeError: everything is here already.
-            HistoryError: one of the two has no commits, or they share none.
+            HistoryError: one of the two has no commits, they share none, or one has a summary of what the other still
+                has.
+            ContentError: the message is no text that every database can keep.
             BranchNotFoundError: there is no such branch.
             DetachedHeadError: there is no current branch.
             BranchMovedError: another process moved the branch meanwhile; nothing was written.

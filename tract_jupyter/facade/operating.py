@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from tract_jupyter.facade.parts import Parts
 from tract_jupyter.hooks.bus import check_operation
+from tract_jupyter.models.checks import check_choice, check_limit, check_text
 from tract_jupyter.toolkit.bridge import ToolBridge
 from tract_jupyter.toolkit.context_tools import context_tools
 from tract_jupyter.toolkit.executor import ToolExecutor
@@ -100,13 +101,24 @@ class Operating(Parts):
         return list(self._bus.log)
 
     def events(self, event_type: str | None = None, *, limit: int = 100) -> list[Event]:
-        """What happened, newest first; `"custom:*"` gives all types that begin so."""
+        """What happened, newest first; `"custom:*"` gives all types that begin so.
+
+        Raises:
+            ContentError: the type is no text, or the limit no whole number.
+        """
+        limit = check_limit(limit)
+        if event_type is not None:
+            check_text(event_type, "event_type")
         with self._database.read() as connection:
             return self._events.newest(connection, event_type, limit)
 
     def inbox(self, limit: int = 100) -> list[Any]:
-        """The stored pendings that await a decision, oldest first, whichever process asked."""
-        return self.reviewer.ledger.waiting(limit)
+        """The stored pendings that await a decision, oldest first, whichever process asked.
+
+        Raises:
+            ContentError: the limit is no whole number.
+        """
+        return self.reviewer.ledger.waiting(check_limit(limit))
 
     @cached_property
     def executor(self) -> ToolExecutor:
@@ -120,6 +132,11 @@ class Operating(Parts):
         return ToolsModule(ToolBridge(self.executor))
 
     def as_tools(self, *, format: Literal["openai", "anthropic"] = "openai") -> list[dict[str, Any]]:  # noqa: A002
-        """Every tool's schema, for a model."""
+        """Every tool's schema, for a model.
+
+        Raises:
+            ContentError: there is no such format.
+        """
+        check_choice(format, ("openai", "anthropic"), "format")
         tools = self.executor.tools().values()
         return [tool.to_openai() if format == "openai" else tool.to_anthropic() for tool in tools]

@@ -17,6 +17,7 @@ from tract_jupyter.engine.undo import Undo
 from tract_jupyter.engine.writer import Writer
 from tract_jupyter.hooks.bus import HookBus
 from tract_jupyter.hooks.operations import Operations
+from tract_jupyter.models.checks import check_budget
 from tract_jupyter.models.content import ContentTypes
 from tract_jupyter.review.dispatch import Dispatcher
 from tract_jupyter.review.ledger import Ledger
@@ -59,6 +60,7 @@ class Parts:
         budget: TokenBudget | None = None,
         head_name: str = HEAD,
     ) -> None:
+        check_budget(budget)
         self._database = database
         self.tract_id = find_or_make_tract(database, tract_id)
         self._rows = CommitRows(self.tract_id)

@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
+from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from tract_jupyter.engine.config_query import check_condition, fits
 from tract_jupyter.engine.verify import Damage, verify
-from tract_jupyter.exceptions import CommitNotFoundError
+from tract_jupyter.exceptions import CommitNotFoundError, ContentError
 from tract_jupyter.facade.parts import Parts
 from tract_jupyter.history.diff import diff_contexts
-from tract_jupyter.models.commit import StatusInfo
+from tract_jupyter.models.checks import check_limit, check_text, several
+from tract_jupyter.models.commit import CommitInfo, StatusInfo
 from tract_jupyter.models.context import CompiledContext
 from tract_jupyter.models.plain_views import commit_text
 from tract_jupyter.models.priority import Priority
 from tract_jupyter.models.rendering import text_of
+from tract_jupyter.models.text import brief_repr
 from tract_jupyter.storage.entry import APPEND, EDIT
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
-    from datetime import datetime
+    from collections.abc import Collection, Sequence
 
     from tract_jupyter.engine.compile import ReorderWarning
     from tract_jupyter.engine.tags import TagInfo
-    from tract_jupyter.models.commit import CommitInfo
     from tract_jupyter.models.diff import DiffResult
     from tract_jupyter.storage.compiles import CompileRecord
     from tract_jupyter.storage.refs import Position
@@ -76,16 +78,19 @@ class Reading(Parts):
             check_safety: look for such things.
 
         Raises:
-            CommitNotFoundError: `at_commit` or `order` names nothing.
-            ContentError: `at_commit` and `at_time` are both given.
+            CommitNotFoundError: `at_commit` or a name of `order` names nothing.
+            ContentError: `at_commit` and `at_time` are both given, the time is none, or `order` is no list.
         """
+        if not (at_time is None or isinstance(at_time, datetime)):
+            raise ContentError(f"at_time is a datetime, such as datetime.now(UTC), not {brief_repr(at_time)}")
+        names = None if order is None else _names(order)
         context = self._compiler.compile(
             at_commit=at_commit,
             at_time=at_time,
             include_reasoning=include_reasoning,
             include_edit_annotations=include_edit_annotations,
         )
-        return context if order is None else self._compiler.reorder(context, order, check_safety=check_safety)
+        return context if names is None else self._compiler.reorder(context, names, check_safety=check_safety)
 
     def log(
         self,
@@ -104,6 +109,9 @@ class Reading(Parts):
             tags: only those with these tags.
             tag_match: with any of them, or all.
             all_branches: of every branch; otherwise of the current one, by first parents.
+
+        Raises:
+            ContentError: there is no such operation, or another argument is not valid.
         """
         return self._history.log(
             limit, operation=op_filter, tags=tags, match=tag_match, all_branches=all_branches
@@ -142,22 +150,39 @@ class Reading(Parts):
             return self._rows.was_counted_otherwise(connection, self._commits.counter.name)
 
     def get_commit(self, name: str) -> CommitInfo:
-        """One commit, by hash, prefix or branch."""
+        """One commit, by hash, prefix or branch.
+
+        Raises:
+            CommitNotFoundError: `name` names nothing.
+        """
         return self._commits.get(name)
 
     def show(self, name: str) -> str:
-        """One commit as text, as `git show` does it; `print` it."""
+        """One commit as text, as `git show` does it; `print` it.
+
+        Raises:
+            CommitNotFoundError: `name` names nothing.
+        """
         info = self.get_commit(name)
         text = text_of(self.get_content(name)) if info.operation in {APPEND, EDIT} else ""
         return commit_text(info, text, self.get_tags(name))
 
     def get_content(self, name: str) -> dict[str, Any]:
-        """What was committed, as its dict."""
+        """What was committed, as its dict.
+
+        Raises:
+            CommitNotFoundError: `name` names nothing.
+        """
         return self._commits.entry(name).content
 
     def get_contents(self, infos: Iterable[CommitInfo]) -> dict[str, dict[str, Any]]:
-        """What several commits hold, by their hashes, in a few statements."""
-        given = list(infos)
+        """What several commits hold, by their hashes, in a few statements.
+
+        Raises:
+            ContentError: these are no commits.
+            StoreCorruptError: what one of them holds is not in the store.
+        """
+        given = _infos(infos)
         with self._database.read() as connection:
             payloads = self._rows.blobs(connection, (info.content_hash for info in given))
         return {info.commit_hash: json.loads(payloads[info.content_hash]) for info in given}
@@ -185,23 +210,44 @@ class Reading(Parts):
         return diff_contexts(old, new)
 
     def get_metadata(self, name: str) -> dict[str, Any]:
-        """The metadata of a commit."""
+        """The metadata of a commit.
+
+        Raises:
+            CommitNotFoundError: `name` names nothing.
+        """
         return self._commits.entry(name).metadata
 
     def resolve_commit(self, name: str) -> str:
-        """The full hash that a hash, prefix, branch, `HEAD` or `ORIG_HEAD` stands for."""
+        """The full hash that a hash, prefix, branch, `HEAD` or `ORIG_HEAD` stands for.
+
+        Raises:
+            CommitNotFoundError: `name` names nothing.
+            AmbiguousPrefixError: several commits begin so.
+        """
         return self._refs.resolve(name)
 
     def edit_history(self, name: str) -> list[CommitInfo]:
-        """A message and its edits on the current branch, oldest first."""
+        """A message and its edits on the current branch, oldest first.
+
+        Raises:
+            CommitNotFoundError: `name` names nothing.
+        """
         return self._history.versions(name)
 
     def pinned(self, limit: int = 100) -> list[CommitInfo]:
-        """The newest pinned commits of the current branch."""
+        """The newest pinned commits of the current branch.
+
+        Raises:
+            ContentError: the limit is no whole number.
+        """
         return self._history.with_priority(Priority.PINNED, limit)
 
     def skipped(self, limit: int = 100) -> list[CommitInfo]:
-        """The newest skipped commits of the current branch."""
+        """The newest skipped commits of the current branch.
+
+        Raises:
+            ContentError: the limit is no whole number.
+        """
         return self._history.with_priority(Priority.SKIP, limit)
 
     def annotation_counts(self) -> dict[str, int]:
@@ -211,11 +257,19 @@ class Reading(Parts):
     def query_by_tags(
         self, tags: Collection[str], *, match: Literal["any", "all"] = "any", limit: int = 100
     ) -> list[CommitInfo]:
-        """The newest commits of the current branch with any, or all, of these tags."""
+        """The newest commits of the current branch with any, or all, of these tags.
+
+        Raises:
+            ContentError: the tags are no texts, or another argument is not valid.
+        """
         return self._history.with_tags(tags, match, limit)
 
     def query_by_text(self, text: str, *, limit: int = 100) -> list[CommitInfo]:
-        """The newest messages of the current branch that contain a text, in any case."""
+        """The newest messages of the current branch that contain a text, in any case.
+
+        Raises:
+            ContentError: the text is none, or the limit no whole number.
+        """
         return self._history.with_text(text, limit)
 
     def query_by_config(
@@ -237,8 +291,13 @@ class Reading(Parts):
             limit: how many.
 
         Raises:
-            ContentError: an operator is unknown, or its value is of the wrong form.
+            ContentError: a condition is none, its operator is unknown, or its value is of the wrong form; or the limit
+                is no whole number.
         """
+        if not isinstance(conditions, list | tuple):
+            raise ContentError(
+                f"conditions is a list of (field, operator, value), not {brief_repr(conditions)}"
+            )
         wanted = list(conditions) or [(field, op, value)]
         for condition in wanted:
             check_condition(condition)
@@ -247,11 +306,19 @@ class Reading(Parts):
         )
 
     def get_annotations(self, name: str) -> list[CommitInfo]:
-        """The annotations of a commit on the current branch, oldest first; the last one counts."""
+        """The annotations of a commit on the current branch, oldest first; the last one counts.
+
+        Raises:
+            CommitNotFoundError: `name` names nothing.
+        """
         return self._history.annotations(name)
 
     def get_tags(self, name: str) -> tuple[str, ...]:
-        """All tags of a commit, sorted."""
+        """All tags of a commit, sorted.
+
+        Raises:
+            CommitNotFoundError: `name` names nothing.
+        """
         return self._tags.of(self._commits, name)
 
     def list_tags(self) -> list[TagInfo]:
@@ -274,7 +341,13 @@ class Reading(Parts):
             context: what was sent.
             include_reasoning: whether it was compiled so.
             include_edit_annotations: whether it was compiled so.
+
+        Raises:
+            ContentError: it is no context.
+            CommitNotFoundError: it is of another store, or its commits were removed.
         """
+        if not isinstance(context, CompiledContext):
+            raise ContentError(f"a context is what compile() returns, not {brief_repr(context)}")
         params: dict[str, Any] = {"include_reasoning": True} if include_reasoning else {}
         if include_edit_annotations:
             params["include_edit_annotations"] = True
@@ -287,7 +360,12 @@ class Reading(Parts):
             )
 
     def compile_records(self, limit: int = 100) -> list[CompileRecord]:
-        """The contexts that were sent, newest first."""
+        """The contexts that were sent, newest first.
+
+        Raises:
+            ContentError: the limit is no whole number.
+        """
+        limit = check_limit(limit)
         with self._database.read() as connection:
             return self._compiles.newest(connection, limit)
 
@@ -295,8 +373,10 @@ class Reading(Parts):
         """The commits whose messages a recorded context had, in order.
 
         Raises:
+            ContentError: the id is no text.
             CommitNotFoundError: there is no such record.
         """
+        check_text(record_id, "record_id")
         with self._database.read() as connection:
             record = self._compiles.get(connection, record_id)
         if record is None:
@@ -313,3 +393,20 @@ class Reading(Parts):
         Returns what is damaged: an empty list if all is well. Tags that were added, the reflog and events have no hash.
         """
         return verify(self._database, self._rows, self._ref_rows)
+
+
+def _names(order: object) -> list[str]:
+    names = several(order, "order")
+    for name in names:
+        if not isinstance(name, str):
+            hint = "; give its commit_hash" if isinstance(name, CommitInfo) else ""
+            raise CommitNotFoundError(f"no commit is called {brief_repr(name)}: order takes names{hint}")
+    return names
+
+
+def _infos(given: object) -> list[CommitInfo]:
+    infos: list[Any] = list(given) if isinstance(given, Iterable) else [given]
+    for info in infos:
+        if not isinstance(info, CommitInfo):
+            raise ContentError(f"get_contents takes commits, as log() gives them, not {brief_repr(info)}")
+    return infos

@@ -52,7 +52,7 @@ class Surgery(Parts):
         important message is important itself, and must keep the same.
 
         Args:
-            commits: what to compress, each by hash, prefix or branch; they need not be next to each other.
+            commits: what to compress, each by hash, prefix, branch or its `CommitInfo`; not necessarily neighbours.
             from_commit: instead, the first of a range; the beginning if left out.
             to_commit: the last of it; HEAD if left out.
             content: the summary, or a list with one for each run of messages.
@@ -114,7 +114,9 @@ class Surgery(Parts):
         They come as they were then, with their edits, priorities and tags; edits of the summary are dropped with it.
 
         Raises:
-            CompressionError: it is no summary of this branch, or `gc` removed its originals.
+            CompressionError: it is no summary of this branch, or its originals are in another tract, or gone by `gc`.
+            DetachedHeadError: there is no current branch.
+            BranchMovedError: somebody else moved the branch meanwhile; nothing was changed.
         """
         return self._expander.expand(summary_commit)
 
@@ -187,6 +189,8 @@ class Surgery(Parts):
 
         Raises:
             CompressionError: there is no such answer, or a text is missing, empty or lacks what must be kept.
+            DetachedHeadError: there is no current branch.
+            BranchMovedError: somebody else moved the branch meanwhile. In each case nothing was changed.
         """
         source = Source(content, summarizer, target_tokens, instructions)
         return self._tool_compactor.compact(commits, name, source)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from tract_jupyter.exceptions import EditTargetError
+from tract_jupyter.exceptions import ContentError, EditTargetError, nearest
 from tract_jupyter.facade.parts import Parts
+from tract_jupyter.models.checks import check_budget, check_dict
 from tract_jupyter.models.commit import CommitOperation
 from tract_jupyter.models.priority import Priority
 from tract_jupyter.models.retention import Retention
-from tract_jupyter.models.toolcall import ToolCall
+from tract_jupyter.models.text import brief_repr
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.models.commit import CommitInfo
     from tract_jupyter.models.config import TokenBudget
+    from tract_jupyter.models.toolcall import ToolCall
 
 
 class Writing(Parts):
@@ -57,8 +59,9 @@ class Writing(Parts):
             tags: labels, part of the commit for good.
 
         Raises:
-            ContentError: the content is not valid.
+            ContentError: the content, or an option, is not valid.
             EditTargetError: there is nothing to edit.
+            CommitNotFoundError: `edit_target` names nothing.
             DetachedHeadError: there is no current branch.
             BudgetExceededError: the budget refuses it.
         """
@@ -78,13 +81,23 @@ class Writing(Parts):
         )
 
     def system(self, text: str, *, edit: str | None = None, **options: Any) -> CommitInfo:
-        """Commit an instruction; `edit` names one to replace. Options as for `commit`."""
+        """Commit an instruction; `edit` names one to replace. Options as for `commit`.
+
+        Raises:
+            TractError: as `commit` does.
+            TypeError: there is no such option.
+        """
         return self._say({"content_type": "instruction", "text": text}, edit, options)
 
     def user(
         self, text: str, *, name: str | None = None, edit: str | None = None, **options: Any
     ) -> CommitInfo:
-        """Commit what the user says; `edit` names a commit to replace. Options as for `commit`."""
+        """Commit what the user says; `edit` names a commit to replace. Options as for `commit`.
+
+        Raises:
+            TractError: as `commit` does.
+            TypeError: there is no such option.
+        """
         return self._say(
             {"content_type": "dialogue", "role": "user", "text": text, "name": name}, edit, options
         )
@@ -106,13 +119,13 @@ class Writing(Parts):
             tool_calls: the tools it calls, in OpenAI's or Anthropic's shape.
             edit: a commit to replace.
             **options: as for `commit`.
+
+        Raises:
+            TractError: as `commit` does; `ContentError` also if a tool call is none.
+            TypeError: there is no such option.
         """
         if tool_calls:
-            calls = [c if isinstance(c, ToolCall) else ToolCall.from_dict(c) for c in tool_calls]
-            options["metadata"] = {
-                **(options.get("metadata") or {}),
-                "tool_calls": [c.to_dict() for c in calls],
-            }
+            options["metadata"] = {**_metadata(options), "tool_calls": tool_calls}
         content = {"content_type": "dialogue", "role": "assistant", "text": text, "name": name}
         return self._say(content, edit, options)
 
@@ -124,7 +137,12 @@ class Writing(Parts):
         edit: str | None = None,
         **options: Any,
     ) -> CommitInfo:
-        """Commit a model's reasoning, which is left out of the context unless `compile(include_reasoning=True)`."""
+        """Commit a model's reasoning, which is left out of the context unless `compile(include_reasoning=True)`.
+
+        Raises:
+            TractError: as `commit` does.
+            TypeError: there is no such option.
+        """
         return self._say({"content_type": "reasoning", "text": text, "format": format}, edit, options)
 
     def tool_result(
@@ -146,9 +164,13 @@ class Writing(Parts):
             is_error: whether the call failed.
             edit: an earlier answer to replace.
             **options: as for `commit`.
+
+        Raises:
+            TractError: as `commit` does.
+            TypeError: there is no such option.
         """
         linked = {"tool_call_id": tool_call_id, "name": name, **({"is_error": True} if is_error else {})}
-        options["metadata"] = {**(options.get("metadata") or {}), **linked}
+        options["metadata"] = {**_metadata(options), **linked}
         payload = {"content": content} if isinstance(content, str) else content
         status = "error" if is_error else None
         return self._say(
@@ -168,7 +190,7 @@ class Writing(Parts):
         target: str,
         priority: Priority | str,
         *,
-        reason: str = "",
+        reason: str | None = "",
         retain: str | None = None,
         retain_match: Sequence[str] = (),
         retain_match_mode: Literal["substring", "regex"] = "substring",
@@ -184,16 +206,26 @@ class Writing(Parts):
             retain: what a compression must keep of it, in words.
             retain_match: texts that a summary must contain.
             retain_match_mode: whether those are substrings or regular expressions.
+
+        Raises:
+            ContentError: there is no such priority, or an option is not valid.
+            CommitNotFoundError: `target` names nothing.
+            EditTargetError: it has no priority, or is not in the history of the current branch.
+            DetachedHeadError: there is no current branch.
         """
         retention = Retention.of(retain, retain_match, retain_match_mode)
-        return self._commits.annotate(target, Priority(priority), reason, retention)
+        return self._commits.annotate(target, Priority(priority), "" if reason is None else reason, retention)
 
     def batch(self) -> AbstractContextManager[None]:
         """Write all commits of a `with` block in one transaction: fast, and all of them or none."""
         return self._writer.batch()
 
     def set_tools(self, tools: list[dict[str, Any]] | None) -> None:
-        """Link tools, in OpenAI's shape, to each commit from now on; None stops that."""
+        """Link tools, in OpenAI's shape, to each commit from now on; None stops that.
+
+        Raises:
+            ContentError: these are no tools.
+        """
         self._toolsets.offer(tools)
 
     def get_tools(self) -> list[dict[str, Any]]:
@@ -201,22 +233,39 @@ class Writing(Parts):
         return list(self._toolsets.offered)
 
     def get_commit_tools(self, name: str) -> list[dict[str, Any]]:
-        """The tools that a commit is linked to."""
+        """The tools that a commit is linked to.
+
+        Raises:
+            CommitNotFoundError: `name` names nothing.
+        """
         return list(self._toolsets.get(self._commits.entry(name).tools_hash))
 
     def register_content_type(self, name: str, model: type[BaseModel]) -> None:
         """Accept contents of a type of your own: a pydantic model, committed as itself or as its dict.
 
         Reading them back needs no registration.
+
+        Raises:
+            ContentError: the name is taken, too long or no identifier, or this is no pydantic model.
         """
         self._types.register(name, model)
 
     def restore(self, name: str, version: int = 0, *, message: str | None = None) -> CommitInfo:
-        """Edit a message back to one of its versions; 0 is the original, see `edit_history`.
+        """Edit a message back to one of its versions, see `edit_history`.
+
+        Args:
+            name: hash, prefix or branch of the message, or of an edit of it.
+            version: 0 is the original, 1 its first edit; negative ones count from the newest, which is -1.
+            message: one line for the log.
 
         Raises:
-            EditTargetError: it has no such version.
+            ContentError: the version is no whole number.
+            CommitNotFoundError: `name` names nothing.
+            EditTargetError: it has no such version, or is not in the history of the current branch.
+            DetachedHeadError: there is no current branch.
         """
+        if type(version) is not int:
+            raise ContentError(f"version is a whole number, and 0 the original; not {brief_repr(version)}")
         versions = self._history.versions(name)
         if not -len(versions) <= version < len(versions):
             raise EditTargetError(
@@ -239,22 +288,61 @@ class Writing(Parts):
 
     @budget.setter
     def budget(self, budget: TokenBudget | None) -> None:
-        """Set it, or None for no limit."""
+        """Set it, or None for no limit.
+
+        Raises:
+            ContentError: it is no `TokenBudget`.
+        """
+        check_budget(budget)
         self._commits.budget = budget
 
     def tag(self, name: str, tag: str) -> None:
-        """Add a tag to a commit. Unlike those it was made with, it can be removed."""
+        """Add a tag to a commit. Unlike those it was made with, it can be removed.
+
+        Raises:
+            ContentError: this can be no tag.
+            CommitNotFoundError: `name` names nothing.
+        """
         self._tags.add(self._commits, name, tag)
 
     def untag(self, name: str, tag: str) -> bool:
-        """Remove an added tag. False if it was not added, or is part of the commit."""
+        """Remove an added tag. False if it was not added, or is part of the commit.
+
+        Raises:
+            ContentError: the tag is no text.
+            CommitNotFoundError: `name` names nothing.
+        """
         return self._tags.remove(self._commits, name, tag)
 
     def register_tag(self, tag: str, description: str = "") -> None:
-        """Say what a tag is for."""
+        """Say what a tag is for.
+
+        Raises:
+            ContentError: this can be no tag, or the description is no text.
+        """
         self._tags.register(tag, description)
 
     def _say(self, content: dict[str, Any], edit: str | None, options: dict[str, Any]) -> CommitInfo:
         if edit is not None:
             options = {**options, "operation": CommitOperation.EDIT, "edit_target": edit}
+        if not _OPTIONS.issuperset(options):
+            _refuse_options(options)
         return self._commits.commit(content, **options)
+
+
+_OPTIONS: Final = frozenset(Writing.commit.__kwdefaults__ or ())
+
+
+def _refuse_options(options: dict[str, Any]) -> None:
+    """Raise the error that Python raises for its own."""
+    unknown = next(name for name in options if name not in _OPTIONS)
+    known = ", ".join(Writing.commit.__kwdefaults__ or ())
+    raise TypeError(f"commit() has no option {unknown!r}.{nearest(unknown, _OPTIONS)} It takes {known}")
+
+
+def _metadata(options: dict[str, Any]) -> dict[str, Any]:
+    given: dict[str, Any] | None = options.get("metadata")
+    if given is None:
+        return {}
+    check_dict(given, "metadata")
+    return given

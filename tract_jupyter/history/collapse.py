@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.exceptions import SessionError
+from tract_jupyter.models.text import brief_repr
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.history.spawn import Family
     from tract_jupyter.models.context import CompiledContext
+    from tract_jupyter.protocols import Summarizer
 
 _TRACT, _HEAD, _BRANCH = "collapse_source_tract_id", "collapse_source_head", "collapse_source_branch"
 
@@ -25,18 +27,29 @@ class Source(NamedTuple):
 
 
 def outcome(
-    content: str | dict[str, Any] | BaseModel | None, summarize: Callable[[], str] | None
+    content: str | dict[str, Any] | BaseModel | None,
+    summarizer: Summarizer | None,
+    summarize: Callable[[Summarizer], str],
 ) -> dict[str, Any] | BaseModel:
     """The content of a child's outcome; a text becomes an output.
 
+    Args:
+        content: the outcome.
+        summarizer: writes it instead.
+        summarize: has it done.
+
     Raises:
-        SessionError: there is none, or both are given.
+        SessionError: there is none, both are given, or the summarizer is no function.
     """
-    if (content is None) == (summarize is None):
+    if (content is None) == (summarizer is None):
         raise SessionError(
             "a collapse needs what the child found out: give content, or a summarizer, not both"
         )
-    given = summarize() if summarize is not None else content
+    if not (summarizer is None or callable(summarizer)):
+        raise SessionError(
+            f"a summarizer is a function that writes the outcome, not {brief_repr(summarizer)}"
+        )
+    given = content if summarizer is None else summarize(summarizer)
     if isinstance(given, str) and given.strip():
         return {"content_type": "output", "text": given}
     if given is None or isinstance(given, str):

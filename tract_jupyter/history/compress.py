@@ -13,7 +13,7 @@ from tract_jupyter.history.past import Past
 from tract_jupyter.history.price import Rates, price
 from tract_jupyter.history.summaries import Source, inherited
 from tract_jupyter.models.commit import APPROXIMATE
-from tract_jupyter.models.compression import CompressPlan, CompressResult
+from tract_jupyter.models.compression import COMPRESSED_FROM, CompressPlan, CompressResult
 from tract_jupyter.models.context import Message
 from tract_jupyter.models.priority import Priority
 
@@ -30,11 +30,8 @@ if TYPE_CHECKING:
     from tract_jupyter.storage.database import Database
     from tract_jupyter.storage.entry import Draft
 
-COMPRESSED_FROM: Final = "compressed_from"
-"""The metadata of a summary that names the history and the commits that it stands for."""
-_GUESSED_SHARE: Final = (
-    0.2  # a summary that nobody gave a length is expected to take a fifth of what it stands for
-)
+# a summary that nobody gave a length is expected to take a fifth of what it stands for
+_GUESSED_SHARE: Final = 0.2
 
 
 class Compressor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from tract_jupyter.exceptions import CompressionError, HistoryError
+from tract_jupyter.history.past import name_of, names_of
 from tract_jupyter.models.compression import CompressGroup
 from tract_jupyter.models.priority import Priority
 from tract_jupyter.storage.entry import APPEND
@@ -13,16 +14,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
     from tract_jupyter.history.past import Past
+    from tract_jupyter.models.commit import CommitInfo
     from tract_jupyter.storage.entry import Entry
 
 
 class Range(NamedTuple):
-    """What was asked for: some commits, or all from one to another, each by hash, prefix or branch."""
+    """What was asked for: some commits, or all from one to another, each by hash, prefix, branch or `CommitInfo`.
 
-    commits: Iterable[str] | None = None
-    from_commit: str | None = None
-    to_commit: str | None = None
-    preserve: Iterable[str] = ()
+    An edit or annotation stands for the message that it changes; as an end of a range, for its own place.
+    """
+
+    commits: Iterable[str | CommitInfo] | None = None
+    from_commit: str | CommitInfo | None = None
+    to_commit: str | CommitInfo | None = None
+    preserve: Iterable[str | CommitInfo] = ()
 
 
 class Selection(NamedTuple):
@@ -45,12 +50,12 @@ def select(past: Past, wanted: Range, resolve: Callable[[str], str]) -> Selectio
     it shows nowhere, and goes with the run that it lies in.
 
     Raises:
-        CompressionError: nothing is left to compress, or a commit is not in this history.
+        CompressionError: nothing is left to compress, or a commit is not in this history, or something is no commit.
         CommitNotFoundError: there is no such commit.
     """
     try:
         chosen = _chosen(past, wanted, resolve)
-        kept = {_entry(past, name, resolve).commit_hash for name in _names(wanted.preserve, "preserve")}
+        kept = {_entry(past, name, resolve).commit_hash for name in names_of(wanted.preserve, "preserve")}
     except HistoryError as error:
         raise CompressionError(str(error)) from None
     preserved = tuple(
@@ -71,7 +76,7 @@ def _chosen(past: Past, wanted: Range, resolve: Callable[[str], str]) -> set[str
     if wanted.commits is not None:
         if wanted.from_commit is not None or wanted.to_commit is not None:
             raise CompressionError("give commits, or from_commit and to_commit, not both")
-        found = [_entry(past, name, resolve) for name in _names(wanted.commits, "commits")]
+        found = [_entry(past, name, resolve) for name in names_of(wanted.commits, "commits")]
         merge = next((entry for entry in found if entry.operation != APPEND), None)
         if merge is not None:
             raise CompressionError(
@@ -80,25 +85,22 @@ def _chosen(past: Past, wanted: Range, resolve: Callable[[str], str]) -> set[str
         return {entry.commit_hash for entry in found}
     first, last = 0, len(past.entries) - 1
     if wanted.from_commit is not None:
-        first = past.place[_entry(past, wanted.from_commit, resolve).commit_hash]
+        first = past.index(_hash(past, name_of(wanted.from_commit, "from_commit"), resolve))
     if wanted.to_commit is not None:
-        last = past.place[_entry(past, wanted.to_commit, resolve).commit_hash]
+        last = past.index(_hash(past, name_of(wanted.to_commit, "to_commit"), resolve))
     if first > last:
-        raise CompressionError(
-            f"the range is empty: {wanted.from_commit!r} comes after {wanted.to_commit or 'HEAD'!r}; swap them"
-        )
+        ends = [past.entries[place].commit_hash[:8] for place in (first, last)]
+        raise CompressionError(f"the range is empty: {ends[0]} comes after {ends[1]}; swap them")
     return {e.commit_hash for e in past.entries[first : last + 1] if e.operation == APPEND}
 
 
 def _entry(past: Past, name: str, resolve: Callable[[str], str]) -> Entry:
+    return past.entry(_hash(past, name, resolve))
+
+
+def _hash(past: Past, name: str, resolve: Callable[[str], str]) -> str:
     # full hashes by the thousand cost no query
-    return past.entry(name if name in past.place else resolve(name))
-
-
-def _names(given: Iterable[str], what: str) -> list[str]:
-    if isinstance(given, str):
-        raise CompressionError(f"{what} is a list of commits, not one text; use {what}=[{given!r}]")
-    return list(given)
+    return name if name in past.place else resolve(name)
 
 
 def _runs(past: Past, chosen: Collection[str], kept: Collection[str]) -> list[list[Entry]]:

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tract_jupyter.engine.drafts import annotation, draft
 from tract_jupyter.exceptions import SessionError
-from tract_jupyter.history.compress import COMPRESSED_FROM
 from tract_jupyter.history.summaries import Source, inherited
-from tract_jupyter.models.compression import CompressGroup
+from tract_jupyter.models.compression import COMPRESSED_FROM, CompressGroup
 from tract_jupyter.models.priority import Priority
 from tract_jupyter.storage.entry import APPEND, MERGE, Draft, Entry
 

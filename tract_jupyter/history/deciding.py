@@ -155,9 +155,14 @@ class Settling:
             side = _chosen(finding, resolution) or _editor(finding)
             wanted, given = side.priority, side.given
         if wanted is not finding.in_order.priority:
-            retention = self._entry(given).retention if wanted is not Priority.SKIP else None
+            retention = self._retention(finding, given) if wanted is not Priority.SKIP else None
             reason = resolution.reason if resolution else ""
             yield annotation(finding.target.commit_hash, wanted, reason, retention)
+
+    def _retention(self, finding: Finding, given: Step) -> dict[str, Any] | None:
+        """What goes with a priority. An edit that says nothing about it leaves what the message's author said."""
+        found = self._entry(given).retention
+        return self._entry(finding.target).retention if found is None and given.operation == EDIT else found
 
     def _copied(self, finding: Finding, winner: Step, resolution: Resolution | None) -> Draft:
         return Draft.of(
@@ -187,8 +192,18 @@ class Settling:
     def _entry(self, step: Step) -> Entry:
         with self._database.read() as connection:
             found = self._rows.get(connection, step.commit_hash)
-        assert found is not None  # noqa: S101 # for the type checker: its history was just read
+        if found is None:
+            raise HistoryError(removed(step.commit_hash))
         return found
+
+
+def removed(commit_hash: str) -> str:
+    """What an error says if a commit of one side was removed while it was decided about."""
+    return (
+        f"{commit_hash[:8]} was there when this began, and is gone: its branch was deleted or moved, and gc removed it "
+        "while conflicts were decided; nothing was written. If it is still needed, take it from a backup of the store; "
+        "delete branches and run gc only afterwards"
+    )
 
 
 def with_text(content: dict[str, Any], text: str) -> dict[str, Any]:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sqlalchemy import select
+
 from tract_jupyter.exceptions import CompressionError, HistoryError
-from tract_jupyter.history.compress import COMPRESSED_FROM
 from tract_jupyter.history.past import Past
 from tract_jupyter.history.splice import restored
-from tract_jupyter.models.compression import ExpandResult
+from tract_jupyter.models.compression import COMPRESSED_FROM, ExpandResult
 from tract_jupyter.storage.entry import APPEND, Entry
+from tract_jupyter.storage.schema import commits as commit_table
 
 if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
     from tract_jupyter.engine.refs import Refs
     from tract_jupyter.engine.timelines import Timelines
     from tract_jupyter.history.splice import Splicer
@@ -36,7 +40,7 @@ class Expander:
         """Put the originals, as they were when they were compressed, in the place of their summary.
 
         Raises:
-            CompressionError: it is no summary of this branch, or `gc` removed the originals.
+            CompressionError: it is no summary of this branch, or the originals are in another tract or gone.
         """
         here = self._refs.on_branch("expand")
         past = Past.read(here, self._database, self._rows, self._timelines)
@@ -70,9 +74,7 @@ class Expander:
         head, commits = _reference(summary)
         with self._database.read() as connection:
             if self._rows.get(connection, head) is None:
-                raise CompressionError(
-                    f"the originals of {summary.commit_hash[:8]} are gone: gc with archive_retention_days removed them"
-                )
+                raise CompressionError(_not_here(connection, summary, head))
             entries = self._rows.lineage(connection, head, Entry).rows
         drafts = [
             restored(entry, entry.edit_target)
@@ -96,6 +98,21 @@ def reference(metadata: dict[str, Any]) -> tuple[str, frozenset[str]] | None:
     if not isinstance(head, str) or not isinstance(commits, list) or not commits:
         return None
     return head, frozenset(commit for commit in commits if isinstance(commit, str))
+
+
+def _not_here(connection: Connection, summary: Entry, head: str) -> str:
+    """Why a summary's originals cannot be expanded: a copy of it may be in another tract than they are."""
+    query = select(commit_table.c.tract_id).where(commit_table.c.commit_hash == head)
+    tract_id = connection.scalars(query.limit(1)).first()
+    if tract_id is None:
+        return (
+            f"the originals of {summary.commit_hash[:8]} are gone: gc removed them, or the summary was copied from "
+            "another store, where they can be expanded"
+        )
+    return (
+        f"the originals of {summary.commit_hash[:8]} are in another tract, {tract_id!r}, which this summary was copied "
+        "from; open that tract, and expand its own summary of them there"
+    )
 
 
 def _reference(summary: Entry) -> tuple[str, frozenset[str]]:

@@ -12,9 +12,9 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from tract_jupyter.exceptions import HistoryError
-from tract_jupyter.history.compress import COMPRESSED_FROM
 from tract_jupyter.history.expand import reference
 from tract_jupyter.models.cleanup import GCResult
+from tract_jupyter.models.compression import COMPRESSED_FROM
 from tract_jupyter.storage.clock import to_text
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tract_jupyter.engine.timeline import Timeline
 from tract_jupyter.exceptions import CommitNotFoundError, SessionError
+from tract_jupyter.history.past import retained
 from tract_jupyter.models.commit import CommitInfo
 from tract_jupyter.models.priority import Priority
 from tract_jupyter.storage.entry import APPEND, MERGE
@@ -37,8 +38,7 @@ class Heritage:
         self.timeline = Timeline([row.step() for row in self.rows], lineage.merged)
         self.added = added
         self._by_hash = {row.commit_hash: row for row in self.rows}
-        given = (row for row in self.rows if row.retention_json)
-        self._retention = {row.edit_target or row.commit_hash: row.retention for row in given}
+        self._retention = retained(self.rows)
 
     @property
     def head(self) -> Entry:

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 
 from tract_jupyter.engine.writer import Plan
 from tract_jupyter.exceptions import DetachedHeadError, HistoryError
+from tract_jupyter.history.past import names_of
 from tract_jupyter.history.replay import copied
+from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.models.merge import ImportIssue, ImportResult
-from tract_jupyter.storage.entry import ANNOTATE, APPEND, EDIT, MERGE, Draft, json_text
+from tract_jupyter.storage.entry import ANNOTATE, APPEND, EDIT, MERGE, Draft
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,8 +62,9 @@ class Imports:
 
     def run(self, names: Sequence[str], resolver: ImportResolver | None = None) -> ImportResult:
         """Import commits; the arguments are those of `Tract.import_commits`."""
+        wanted = names_of(names, "import_commits")
         selection = self._selection(resolver)
-        entries = [self._commits.entry(name) for name in names]
+        entries = [self._commits.entry(name) for name in wanted]
         _check(entries, selection)
         for entry in entries:
             draft = self._draft(entry, selection)
@@ -156,7 +159,7 @@ def _as_message(entry: Entry, target: Entry) -> Draft:
         operation=APPEND,
         edit_target=None,
         priority=entry.priority or target.priority,
-        metadata_json=json_text({**target.metadata, **entry.metadata}),
+        metadata_json=canonical_json({**target.metadata, **entry.metadata}),
     )
     return copy._replace(retention_json=entry.retention_json or target.retention_json)
 

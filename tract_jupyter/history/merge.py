@@ -10,10 +10,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tract_jupyter.engine.drafts import merge_draft
+from tract_jupyter.engine.drafts import check_words, merge_draft
 from tract_jupyter.engine.writer import Plan
-from tract_jupyter.exceptions import HistoryError, NothingToMergeError
-from tract_jupyter.history.deciding import decide
+from tract_jupyter.exceptions import CommitNotFoundError, HistoryError, NothingToMergeError
+from tract_jupyter.history.deciding import decide, removed
+from tract_jupyter.models.checks import check_text
 from tract_jupyter.models.merge import MergeResult, MergeType
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ class Merge:
         message: str | None = None,
     ) -> MergeResult:
         """Merge; the arguments are those of `Tract.merge`."""
+        if message is not None:
+            check_words(check_text(message, "message"))
         sides = self._look(source, strategy)
         found = _found(sides, no_ff=no_ff)
         told = message or f"merge {source} into {found.target}"
@@ -58,6 +61,7 @@ class Merge:
             done = self._write(sides, found, (), told)
         else:
             decided = decide(found.conflicts, resolver, f"merging {source!r} into {found.target!r}")
+            self._check_there(sides)
             found = replace(found, resolutions=decided)
             # written out, so that a merge the other way round later sees what was chosen
             drafts = self._settling.drafts(sides.compared.findings, decided, explicit=True)
@@ -77,6 +81,13 @@ class Merge:
         if sides.is_ahead:
             raise NothingToMergeError(f"{sides.here.branch!r} has everything of {source!r} already")
         return sides
+
+    def _check_there(self, sides: Sides) -> None:
+        """Check that what is merged is still there: deciding takes its time, and may run any code."""
+        try:
+            self._refs.resolve(sides.tips[1])
+        except CommitNotFoundError:
+            raise HistoryError(removed(sides.tips[1])) from None
 
     def _write(
         self, sides: Sides, found: MergeResult, drafts: tuple[Draft, ...], message: str

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import HistoryError
 from tract_jupyter.models.priority import Priority
-from tract_jupyter.storage.entry import APPEND, Entry
+from tract_jupyter.models.text import brief_repr
+from tract_jupyter.storage.entry import ANNOTATE, APPEND, EDIT, Entry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +35,9 @@ class Past:
     place: dict[str, int]
     """Where each commit stands in `entries`."""
     retention: dict[str, dict[str, Any]]
-    """What is to be kept of an append, as its author, an edit or an annotation said last."""
+    """What is to be kept of an append, see `retained`."""
+    winners: dict[str, Entry]
+    """The edit that counts, of each edited append."""
 
     @classmethod
     def read(cls, here: Position, database: Database, rows: CommitRows, timelines: Timelines) -> Past:
@@ -47,12 +51,9 @@ class Past:
             appended = (step for step in timeline.steps if step.operation == APPEND)
             messages = {step.commit_hash: timeline.message(step) for step in appended}
         place = {entry.commit_hash: index for index, entry in enumerate(lineage.rows)}
-        retention = {
-            entry.edit_target or entry.commit_hash: entry.retention
-            for entry in lineage.rows
-            if entry.retention is not None
-        }
-        return cls(here, lineage.rows, lineage.merged, context, messages, place, retention)
+        winners = {e.edit_target: e for e in lineage.rows if e.operation == EDIT and e.edit_target}
+        retention = retained(lineage.rows)
+        return cls(here, lineage.rows, lineage.merged, context, messages, place, retention, winners)
 
     @property
     def head(self) -> str:
@@ -83,10 +84,64 @@ class Past:
         Raises:
             HistoryError: it is not in this history.
         """
+        entry = self.entries[self.index(commit_hash)]
+        return self.entry(entry.edit_target) if entry.edit_target else entry
+
+    def index(self, commit_hash: str) -> int:
+        """Where the commit of a full hash stands in `entries`; an edit or annotation has a place of its own.
+
+        Raises:
+            HistoryError: it is not in this history.
+        """
         place = self.place.get(commit_hash)
         if place is None:
             raise HistoryError(
                 f"{commit_hash[:8]} is not in the history of branch {self.branch!r}; 'log' lists what is"
             )
-        entry = self.entries[place]
-        return self.entry(entry.edit_target) if entry.edit_target else entry
+        return place
+
+
+def retained(entries: Iterable[Entry]) -> dict[str, dict[str, Any]]:
+    """What is to be kept of each append, as its author, an edit or an annotation said last.
+
+    The last annotation counts, so one that says nothing about it ends what was said before; an edit does not.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for entry in entries:
+        target = entry.edit_target or entry.commit_hash
+        if entry.retention is not None:
+            found[target] = entry.retention
+        elif entry.operation == ANNOTATE:
+            found.pop(target, None)
+    return found
+
+
+def name_of(given: object, what: str) -> str:
+    """The name of a commit that is given as a text, or as something with a `commit_hash`.
+
+    Raises:
+        HistoryError: it is neither.
+    """
+    name = given if isinstance(given, str) else getattr(given, "commit_hash", None)
+    if not isinstance(name, str):
+        raise HistoryError(
+            f"{what} takes a commit by its hash, the hash's first digits, its branch or its CommitInfo, not "
+            f"{brief_repr(given)}; 'log' lists the commits"
+        )
+    return name
+
+
+def names_of(given: object, what: str) -> list[str]:
+    """The names of commits that are given as a list.
+
+    Raises:
+        HistoryError: it is no list, or something in it is no commit.
+    """
+    if isinstance(given, str) or hasattr(given, "commit_hash"):
+        kind = "text" if isinstance(given, str) else "commit"
+        raise HistoryError(f"{what} is a list of commits, not one {kind}; use [{name_of(given, what)!r}]")
+    if not isinstance(given, Iterable):
+        raise HistoryError(
+            f"{what} is a list of commits, not {brief_repr(given)}; give their hashes, such as those that 'log' lists"
+        )
+    return [name_of(one, what) for one in given]

@@ -9,6 +9,7 @@ Anthropic's models (https://www.anthropic.com/pricing).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import TYPE_CHECKING, Final
 
 from tract_jupyter.exceptions import CompressionError
@@ -36,16 +37,20 @@ class Rates:
     output_price: float = OUTPUT_PRICE
 
     def __post_init__(self) -> None:
-        if not 0 < self.cached_read <= 1:
+        if not _is_number(self.cached_read) or not 0 < self.cached_read <= 1:
             raise CompressionError(
                 "cached_read is the price of a cached token as a part of that of an input token, above 0 and at "
                 f"most 1, such as {CACHED_READ}; got {self.cached_read!r}"
             )
-        if not 0 <= self.output_price < float("inf"):
+        if not _is_number(self.output_price) or not 0 <= self.output_price < float("inf"):
             raise CompressionError(
-                f"output_price is a multiple of the price of an input token, such as {OUTPUT_PRICE}; "
+                f"output_price is a multiple of the price of an input token, at least 0, such as {OUTPUT_PRICE}; "
                 f"got {self.output_price!r}"
             )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def price(

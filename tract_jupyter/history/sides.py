@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from itertools import permutations
 from typing import TYPE_CHECKING
 
 from tract_jupyter.exceptions import HistoryError
 from tract_jupyter.history.ancestry import merge_bases
 from tract_jupyter.history.comparison import Comparison
+from tract_jupyter.models.compression import COMPRESSED_FROM
 
 if TYPE_CHECKING:
     from tract_jupyter.engine.refs import Refs
+    from tract_jupyter.engine.timeline import Timeline
     from tract_jupyter.engine.timelines import Timelines
     from tract_jupyter.storage.commits import CommitRows
     from tract_jupyter.storage.database import Database
+    from tract_jupyter.storage.entry import Step
     from tract_jupyter.storage.refs import Position
 
 
@@ -62,7 +67,7 @@ class SideBySide:
         Raises:
             DetachedHeadError: there is no current branch.
             BranchNotFoundError: there is no such branch.
-            HistoryError: one of them has no commits, or they share none.
+            HistoryError: one of them has no commits, they share none, or one has a summary of what the other still has.
         """
         here = self._here(name, doing)
         there = self._refs.at(name)
@@ -71,6 +76,7 @@ class SideBySide:
         with self._timelines.lock:
             ours, theirs = self._timelines.at(here.commit_hash), self._timelines.at(there.commit_hash)
             compared = Comparison(ours, theirs, ours_last=ours_last, strict=strict)
+            _check_summaries((here.branch or "", ours), (name, theirs))
             common = [step for step in ours.steps if step.commit_hash in compared.common]
         if not common:
             raise HistoryError(
@@ -89,3 +95,24 @@ class SideBySide:
                 "makes it the same"
             )
         return self._refs.on_branch(doing)
+
+
+def _check_summaries(*sides: tuple[str, Timeline]) -> None:
+    """Refuse what would show a summary beside the messages that it stands for."""
+    for (name, one), (other_name, other) in permutations(sides):
+        for step in one.steps:
+            if COMPRESSED_FROM not in step.metadata_json or step.commit_hash in other.place:
+                continue
+            if any(commit in other.place and commit not in one.place for commit in _stands_for(step)):
+                raise HistoryError(
+                    f"{name!r} has a summary, {step.commit_hash[:8]}, of messages that {other_name!r} still has: "
+                    "joined, both would show. Bring over single commits with import_commits(), or take a whole branch "
+                    "with reset()"
+                )
+
+
+def _stands_for(step: Step) -> list[str]:
+    """The commits that a summary names; anybody may write metadata, so it may name none."""
+    origin = json.loads(step.metadata_json).get(COMPRESSED_FROM)
+    named = origin.get("commits") if isinstance(origin, dict) else None
+    return [name for name in named if isinstance(name, str)] if isinstance(named, list) else []

@@ -15,6 +15,7 @@ from tract_jupyter.exceptions import BranchExistsError, SessionError
 from tract_jupyter.history.curation import curated
 from tract_jupyter.history.heritage import Heritage
 from tract_jupyter.history.snapshot import snapshot
+from tract_jupyter.models.checks import listed
 from tract_jupyter.models.spawn import Inheritance, agent_id
 from tract_jupyter.storage.entry import Draft, Entry
 from tract_jupyter.storage.events import EventRows
@@ -110,6 +111,8 @@ class Family:
             SessionError: there is nothing to give, or an option does not go with the inheritance.
         """
         _check_options(inheritance, select, max_tokens)
+        if select is not None and not callable(select):
+            select = listed(select, "select", error=SessionError)
         heritage = self.heritage("inherit")
         if inheritance is Inheritance.HEAD_SNAPSHOT:
             drafts = [self._snapshot(heritage, max_tokens)]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import CompressionError
 from tract_jupyter.models.priority import Priority
@@ -15,6 +18,9 @@ if TYPE_CHECKING:
 
     from tract_jupyter.models.compression import CompressGroup
     from tract_jupyter.protocols import Summarizer
+
+
+_SUMMARIZER: Final = "a summarizer is a function (messages, criteria, instructions, target_tokens) -> str"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +39,13 @@ class Source:
     def __post_init__(self) -> None:
         if self.content is not None and self.summarizer is not None:
             raise CompressionError("give content, or a summarizer that writes it, not both")
-        if self.summarizer is not None and not callable(self.summarizer):
+        if self.content is not None and not _is_content(self.content):
             raise CompressionError(
-                "a summarizer is a function (messages, criteria, instructions, target_tokens) -> str, "
-                f"not {type(self.summarizer).__name__}"
+                "content is the summary as a text, or a list of texts with one for each run of messages, "
+                f"not {type(self.content).__name__}"
             )
+        if self.summarizer is not None and not callable(self.summarizer):
+            raise CompressionError(f"{_SUMMARIZER}, not {type(self.summarizer).__name__}")
         target = self.target_tokens
         if target is not None and (isinstance(target, bool) or not isinstance(target, int) or target < 1):
             raise CompressionError(f"target_tokens is a number of tokens for each summary, got {target!r}")
@@ -63,7 +71,7 @@ class Source:
         """The summaries, checked; the summarizer is called for each group.
 
         Raises:
-            CompressionError: there are none, or they are not good.
+            CompressionError: there are none, or they are not good, or the summarizer takes other arguments.
         """
         given = self.given(groups)
         if given is not None:
@@ -72,10 +80,36 @@ class Source:
             raise CompressionError(
                 "nothing to put in the place of the messages; give content, or a summarizer"
             )
-        return [
-            _checked(self.summarizer(g.messages, g.criteria, self.instructions, self.target_tokens), g)
-            for g in groups
-        ]
+        return [_checked(self._written(self.summarizer, group), group) for group in groups]
+
+    def _written(self, summarizer: Callable[..., str], group: CompressGroup) -> str:
+        arguments = (group.messages, group.criteria, self.instructions, self.target_tokens)
+        try:
+            return summarizer(*arguments)
+        except TypeError as error:
+            inside = error.__traceback__ and error.__traceback__.tb_next
+            if inside or _takes(summarizer, arguments):
+                raise
+            raise CompressionError(
+                f"{_SUMMARIZER}, and is called with these four arguments; this one does not take them ({error}); "
+                "nothing was changed. Give it these parameters, or *args"
+            ) from error
+
+
+def _is_content(given: object) -> bool:
+    """Whether it is a text, or texts in an order."""
+    return isinstance(given, Iterable) and not isinstance(given, Mapping | AbstractSet | bytes | bytearray)
+
+
+def _takes(function: Callable[..., object], arguments: Sequence[object]) -> bool:
+    """Whether a function can be called so; True if it does not tell."""
+    try:
+        inspect.signature(function).bind(*arguments)
+    except TypeError:
+        return False
+    except ValueError:
+        pass
+    return True
 
 
 def inherited(group: CompressGroup) -> tuple[Priority | None, dict[str, Any] | None]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tract_jupyter.engine.drafts import draft
 from tract_jupyter.engine.writer import Plan
 from tract_jupyter.exceptions import CompressionError, HistoryError
-from tract_jupyter.history.past import Past
+from tract_jupyter.history.past import Past, names_of
 from tract_jupyter.history.tool_turns import answers
 from tract_jupyter.models.compression import CompressGroup
 from tract_jupyter.models.priority import Priority
@@ -68,10 +68,8 @@ class ToolCompactor:
         return ToolCompactResult(tuple(changed), tuple(edit.commit_hash for edit in edits), saved)
 
     def _chosen(self, past: Past, names: Iterable[str] | None, tool: str | None) -> list[Entry]:
-        if isinstance(names, str):
-            raise CompressionError(f"commits is a list of commits, not one text; use commits=[{names!r}]")
         found = {entry.commit_hash: entry for entry in answers(past, tool)}
-        wanted = list(found) if names is None else [self._named(past, name, found) for name in names]
+        wanted = list(found) if names is None else self._named(past, names, found)
         fixed = {Priority.PINNED, Priority.SKIP}
         chosen = [found[name] for name in dict.fromkeys(wanted) if past.priority(found[name]) not in fixed]
         if not chosen:
@@ -81,26 +79,37 @@ class ToolCompactor:
             )
         return chosen
 
-    def _named(self, past: Past, name: str, found: dict[str, Entry]) -> str:
+    def _named(self, past: Past, given: Iterable[str], found: dict[str, Entry]) -> list[str]:
         try:
-            entry = past.entry(self._refs.resolve(name))
+            names = names_of(given, "commits")
+            entries = [past.entry(self._refs.resolve(name)) for name in names]
         except HistoryError as error:
             raise CompressionError(str(error)) from None
-        if entry.commit_hash not in found:
-            raise CompressionError(
-                f"{name!r} is no answer of a tool that is asked for; find_tool_results() lists them"
-            )
-        return entry.commit_hash
+        for name, entry in zip(names, entries, strict=True):
+            if entry.commit_hash not in found:
+                raise CompressionError(
+                    f"{name!r} is no answer of a tool that is asked for; find_tool_results() lists them"
+                )
+        return [entry.commit_hash for entry in entries]
 
     def _draft(self, past: Past, entry: Entry, text: str) -> Draft:
+        message = past.messages[entry.commit_hash]
         content = {
             "content_type": "tool_io",
-            "tool_name": past.messages[entry.commit_hash].name or "",
+            "tool_name": message.name or "",
             "direction": "result",
             "payload": {"content": text},
-            "status": "error" if past.messages[entry.commit_hash].is_error else None,
+            "status": "error" if message.is_error else None,
         }
-        return draft(content, self._counter, operation=EDIT, edit_target=entry.commit_hash)
+        before = past.winners.get(entry.commit_hash)  # it counts no more; the original's metadata still do
+        return draft(
+            content,
+            self._counter,
+            operation=EDIT,
+            edit_target=entry.commit_hash,
+            metadata=before.metadata if before else None,
+            generation_config=before.generation_config if before else None,
+        )
 
 
 def _kept(past: Past, entry: Entry) -> tuple[dict[str, object], ...]:

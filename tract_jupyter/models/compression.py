@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.models.commit import show_tokens
 
 if TYPE_CHECKING:
     from tract_jupyter.models.context import CompiledContext, Message
     from tract_jupyter.models.diff import DiffResult
+
+
+COMPRESSED_FROM: Final = "compressed_from"
+"""The metadata of a summary that names the history and the commits that it stands for."""
 
 
 @dataclass(frozen=True, slots=True)

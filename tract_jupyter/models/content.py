@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from tract_jupyter.exceptions import ContentError
+from tract_jupyter.models.text import brief_repr
 
 Role = Literal["system", "user", "assistant", "tool"]
 
@@ -100,6 +101,7 @@ AnyContent = Annotated[
 _VALIDATE = TypeAdapter(AnyContent).validator.validate_python
 _BUILT_IN = frozenset(model.model_fields["content_type"].default for model in Content.__subclasses__())
 _INTERNAL = frozenset({"annotation", "merge"})
+_NAME_LENGTH = 64  # the column's width
 
 
 class ContentTypes:
@@ -114,10 +116,13 @@ class ContentTypes:
         Its message is the model's: the field `text` if there is one, else all fields as JSON.
 
         Raises:
-            ContentError: the name is taken or no identifier, or this is no pydantic model.
+            ContentError: the name is taken, too long or no identifier, or this is no pydantic model.
         """
-        if not (isinstance(name, str) and name.isidentifier()):
-            raise ContentError(f"{name!r} is no name for a content type; use an identifier such as 'ticket'")
+        if not (isinstance(name, str) and name.isidentifier() and len(name) <= _NAME_LENGTH):
+            raise ContentError(
+                f"{brief_repr(name)} is no name for a content type; use an identifier of at most {_NAME_LENGTH} "
+                "characters such as 'ticket'"
+            )
         if name in _BUILT_IN or name in _INTERNAL:
             raise ContentError(f"the content type {name!r} is built in; choose another name")
         if not (isinstance(model, type) and issubclass(model, BaseModel)):
@@ -137,8 +142,10 @@ class ContentTypes:
             raise ContentError(
                 f"{type(content).__name__} is no registered content type; call register_content_type first"
             )
-        if isinstance(content, dict) and content.get("content_type") in self._custom:
-            return self._custom_dict(content)
+        if self._custom and isinstance(content, dict):
+            given = content.get("content_type")
+            if isinstance(given, str) and given in self._custom:
+                return self._custom_dict(content)
         return dict(
             validate_content(content).__dict__
         )  # the fields; iterating a model takes ten times as long

@@ -3,31 +3,38 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import ContentError
+from tract_jupyter.models.checks import check_choice, check_text, listed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+_MODES: Final = ("substring", "regex")
 
 
 class Retention:
     """Reads and checks retention criteria: `{"instructions", "match_patterns", "match_mode"}`."""
 
     @staticmethod
-    def of(instructions: str | None, patterns: Sequence[str], mode: str) -> dict[str, Any] | None:
+    def of(instructions: str | None, patterns: Sequence[str] | None, mode: str) -> dict[str, Any] | None:
         """The criteria as they are stored; None if there are none.
 
         Raises:
-            ContentError: a pattern is no text or no regular expression, or the mode is unknown.
+            ContentError: instructions or a pattern are no text, a pattern is no regular expression, or the mode is
+                unknown.
         """
-        if mode not in {"substring", "regex"}:
-            raise ContentError(f"retain_match_mode is 'substring' or 'regex', got {mode!r}")
-        given = [patterns] if isinstance(patterns, str) else list(patterns)
+        if instructions is None and type(patterns) is tuple and not patterns and mode in _MODES:
+            return None  # as for most commits
+        check_choice(mode, _MODES, "retain_match_mode")
+        given = [] if patterns is None else listed(patterns, "retain_match")
         for pattern in given:
             _check(pattern, mode)
         if instructions is None and not given:
             return None
+        if instructions is not None:
+            check_text(instructions, "retain")
         return {"instructions": instructions or "", "match_patterns": given, "match_mode": mode}
 
     @staticmethod
@@ -41,9 +48,7 @@ class Retention:
         ]
 
 
-def _check(pattern: object, mode: str) -> None:
-    if not isinstance(pattern, str):
-        raise ContentError(f"retain_match takes texts, got {pattern!r}")
+def _check(pattern: str, mode: str) -> None:
     try:
         if mode == "regex":
             re.compile(pattern)

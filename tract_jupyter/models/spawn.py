@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import SessionError
+from tract_jupyter.models.checks import check_text, listed
+from tract_jupyter.models.text import brief_repr
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
 
     from tract_jupyter.models.commit import CommitInfo
@@ -107,6 +110,9 @@ class Curation:
         compact_before: put one summary in the place of all messages before this one, but for the pinned.
         summary: the summary's text, or what writes it.
         reorder: messages to put first, in this order; the others follow as they were.
+
+    Raises:
+        SessionError: a part is of the wrong type, or a summary has nothing to take the place of.
     """
 
     keep_tags: Sequence[str] = ()
@@ -119,8 +125,16 @@ class Curation:
         """Check the parts."""
         for name in ("keep_tags", "drop", "reorder"):
             given = getattr(self, name)
-            if isinstance(given, str) or not all(isinstance(one, str) for one in given):
-                raise SessionError(f"{name} of a curation is a list of texts, not {given!r}")
+            if isinstance(given, str):
+                raise SessionError(f"{name} of a curation is a list of texts, not {brief_repr(given)}")
+            texts = listed(given, f"{name} of a curation", error=SessionError)
+            object.__setattr__(self, name, tuple(texts))  # what was given may change, or be read only once
+        if self.compact_before is not None:
+            check_text(self.compact_before, "compact_before of a curation", error=SessionError)
+        if not (self.summary is None or isinstance(self.summary, str) or callable(self.summary)):
+            raise SessionError(
+                f"summary of a curation is a text, or a function that writes it, not {brief_repr(self.summary)}"
+            )
         if (self.compact_before is None) != (self.summary is None):
             raise SessionError("compact_before and summary go together: say what is replaced, and by what")
 
@@ -129,10 +143,14 @@ class Curation:
         """A curation, from its dict if need be.
 
         Raises:
-            SessionError: it has parts that there are not.
+            SessionError: it is none, has parts that there are not, or a part is of the wrong type.
         """
         if given is None or isinstance(given, Curation):
             return given or Curation()
+        if not isinstance(given, Mapping):
+            raise SessionError(
+                f'a curation is a dict such as {{"keep_tags": ["fact"]}}, or a Curation, not {brief_repr(given)}'
+            )
         known = [field.name for field in fields(Curation)]
         unknown = [str(name) for name in given if name not in known]
         if unknown:

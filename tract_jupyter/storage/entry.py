@@ -219,8 +219,3 @@ def commit_hash(
 
 def _name(commit: str | None) -> str:
     return f'"{commit}"' if commit else "null"
-
-
-def json_text(value: Any) -> str:
-    """Canonical JSON, without work for nothing."""
-    return canonical_json(value) if value else EMPTY

@@ -5,7 +5,13 @@ from __future__ import annotations
 import sqlite3
 from typing import Final
 
-from tract_jupyter.exceptions import StoreCorruptError, StoreError, StoreLockedError, StoreReadOnlyError
+from tract_jupyter.exceptions import (
+    StoreCorruptError,
+    StoreError,
+    StoreLockedError,
+    StoreReadOnlyError,
+    StoreReferenceError,
+)
 
 # SQLite's primary result codes, https://www.sqlite.org/rescode.html, and PostgreSQL's SQLSTATEs,
 # https://www.postgresql.org/docs/current/errcodes-appendix.html
@@ -14,6 +20,7 @@ _READ_ONLY: Final = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, "25006", "425
 _CORRUPT: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _DAMAGED: Final = {"XX001", "XX002"}
 _FULL: Final = {sqlite3.SQLITE_FULL, "53100"}
+_FOREIGN_KEY: Final = {sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY, "23503"}
 _LOST: Final = {"57P01", "57P02", "57P05", "25P03"}
 _PRIMARY: Final = 0xFF  # an extended code keeps the primary one in its low byte
 
@@ -58,6 +65,11 @@ def _other(code: int | str | None, cause: BaseException, location: str, *, commi
     if code == sqlite3.SQLITE_IOERR:
         return StoreError(
             f"the disk of {location} failed ({cause}); nothing was written. Check its space and its health."
+        )
+    if {getattr(cause, "sqlite_errorcode", None), code} & _FOREIGN_KEY:
+        return StoreReferenceError(
+            f"what this refers to was removed from {location} meanwhile, as by gc in another process; nothing was "
+            "written. Look at the log, and try again."
         )
     if _is_lost(code, cause):
         return _lost(cause, location, committing=committing)

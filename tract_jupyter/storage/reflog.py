@@ -46,8 +46,9 @@ class ReflogRows:
         operation: str,
         message: str = "",
         undoes: int | None = None,
+        at: str | None = None,
     ) -> None:
-        """Record a move."""
+        """Record a move, as of now or of a time that is given."""
         values = {
             "tract_id": self.tract_id,
             "ref_name": ref_name,
@@ -56,7 +57,7 @@ class ReflogRows:
             "operation": operation,
             "message": message,
             "undoes": undoes,
-            "created_at": now_text(),
+            "created_at": at or now_text(),
         }
         connection.execute(reflog.insert().values(**values))
 

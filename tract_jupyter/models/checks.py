@@ -1,0 +1,93 @@
+"""Checks of what callers give. Each refuses what it does not know before anything is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from tract_jupyter.exceptions import ContentError, TractError
+from tract_jupyter.models.config import TokenBudget
+from tract_jupyter.models.text import brief_repr
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+
+def check_limit(limit: object, *, error: type[TractError] = ContentError) -> int:
+    """How many at most; a negative limit is none at all.
+
+    Raises:
+        TractError: it is no whole number; of the type `error`.
+    """
+    if type(limit) is not int:
+        raise error(f"limit is a whole number, such as 20, not {brief_repr(limit)}")
+    return max(limit, 0)
+
+
+def check_text(text: object, what: str, *, error: type[TractError] = ContentError) -> str:
+    """A text, which `what` is.
+
+    Raises:
+        TractError: it is none; of the type `error`.
+    """
+    if not isinstance(text, str):
+        raise error(f"{what} is a text, not {brief_repr(text)}")
+    return text
+
+
+def check_dict(value: object, what: str) -> None:
+    """Check that something is a dict, as all that is kept by name.
+
+    Raises:
+        ContentError: it is none.
+    """
+    if not isinstance(value, dict):
+        raise ContentError(f'{what} is a dict such as {{"key": "value"}}, not {brief_repr(value)}')
+
+
+def check_budget(budget: object) -> None:
+    """Check that something can be the budget of a tract; None is no limit.
+
+    Raises:
+        ContentError: it is none.
+    """
+    if not (budget is None or isinstance(budget, TokenBudget)):
+        raise ContentError(
+            f"a budget is made with TokenBudget(max_tokens), or None for no limit; not {brief_repr(budget)}"
+        )
+
+
+def check_choice(given: object, choices: Collection[str], what: str) -> None:
+    """Check that something is one of a few words.
+
+    Raises:
+        ContentError: it is none of them.
+    """
+    if not isinstance(given, str) or given not in choices:
+        raise ContentError(f"{what} is {' or '.join(map(repr, choices))}, not {brief_repr(given)}")
+
+
+def several(given: object, what: str, *, error: type[TractError] = ContentError) -> list[Any]:
+    """What should be several texts as a list; a single one stands for a list of it.
+
+    Raises:
+        TractError: it is no list; of the type `error`.
+    """
+    if isinstance(given, str):
+        return [given]
+    if not isinstance(given, Iterable):
+        raise error(f"{what} is a list of texts, not {brief_repr(given)}")
+    return list(given)
+
+
+def listed(given: object, what: str, *, error: type[TractError] = ContentError) -> list[str]:
+    """Several texts as a list; a single one stands for a list of it.
+
+    Raises:
+        TractError: it is no list, or something in it is no text; of the type `error`.
+    """
+    texts = several(given, what, error=error)
+    for text in texts:
+        if not isinstance(text, str):
+            raise error(f"{what} is a list of texts, and {brief_repr(text)} is none")
+    return texts
