@@ -14,7 +14,12 @@ from sqlalchemy import inspect
 
 from tests.storage import v1_stores
 from tract_jupyter import Tract
-from tract_jupyter.exceptions import StoreCorruptError, StoreError, StoreLockedError, StoreReadOnlyError
+from tract_jupyter.exceptions import (
+    StoreCorruptError,
+    StoreLockedError,
+    StoreReadOnlyError,
+    StoreReferenceError,
+)
 from tract_jupyter.storage.database import Database
 from tract_jupyter.storage.schema import SCHEMA_VERSION
 
@@ -135,7 +140,7 @@ def test_the_tables_are_those_of_a_new_store(old_url, store_url):
 
 def test_references_are_checked_again_afterwards(old_file):
     database = Database(old_file)
-    with pytest.raises(StoreError, match="FOREIGN KEY"), database.write() as connection:
+    with pytest.raises(StoreReferenceError, match="was removed"), database.write() as connection:
         connection.exec_driver_sql("UPDATE refs SET commit_hash = 'nothing' WHERE name = 'refs/heads/main'")
     database.close()
 

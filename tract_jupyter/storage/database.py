@@ -6,11 +6,12 @@ for want of it.
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from sqlalchemy import inspect, select
 
-from tract_jupyter.exceptions import StoreCorruptError, StoreVersionError
+from tract_jupyter.exceptions import StoreCorruptError, StoreLockedError, StoreVersionError
 from tract_jupyter.storage.connections import Connections
 from tract_jupyter.storage.engines import MEMORY, SQLITE, backend, sqlite_file
 from tract_jupyter.storage.schema import SCHEMA_VERSION, meta, metadata
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
+_PAUSE = 0.01  # seconds
 _SHORTEST_FILE = 512  # bytes: https://www.sqlite.org/fileformat.html
 
 
@@ -46,7 +48,7 @@ class Database:
         self.location = self._backend.location
         self._connections = Connections(self._backend)
         try:
-            self._prepare()
+            self._prepare(time.monotonic() + lock_timeout)
         except BaseException:
             self.close()
             raise
@@ -99,10 +101,10 @@ class Database:
         """Release all connections. A second call does nothing."""
         self._connections.close()
 
-    def _prepare(self) -> None:
+    def _prepare(self, deadline: float) -> None:
         version = self._version()
         if version is None:
-            self._make()
+            self._make(deadline)
         elif version > SCHEMA_VERSION:
             raise StoreVersionError(
                 f"{self.location} was written by a newer tract_jupyter (store version {version}, this one knows "
@@ -113,7 +115,19 @@ class Database:
 
             upgrade(self._backend, self._connections)
 
-    def _make(self) -> None:
+    def _make(self, deadline: float) -> None:
+        while True:
+            try:
+                self._make_tables()
+            except StoreLockedError:
+                # where several processes give one new file its journal mode, SQLite does not wait, but refuses at once
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(_PAUSE)
+            else:
+                return
+
+    def _make_tables(self) -> None:
         # readers and a writer do not block each other; the setting stays in the file
         before = "PRAGMA journal_mode=WAL" if self.dialect == SQLITE else None
         with Transaction(self._backend, self._connections, is_writing=True, before=before) as connection:
