@@ -21,8 +21,7 @@ from tract_jupyter.exceptions import (
 )
 from tract_jupyter.history.collapse import metadata_of, outcome, source_of
 from tract_jupyter.models.checks import check_budget, check_limit, check_text
-from tract_jupyter.models.priority import Priority
-from tract_jupyter.models.rendering import default_priority, text_of
+from tract_jupyter.models.rendering import text_of
 from tract_jupyter.models.spawn import AGENT_MARK, CollapseResult, Curation, Inheritance, agent_id
 from tract_jupyter.storage.database import Database
 from tract_jupyter.storage.engines import MEMORY
@@ -356,7 +355,7 @@ class Session:
                 if len(found) >= limit:
                     break
                 if needle in entry.message.casefold() or needle in text_of(entry.content).casefold():
-                    found.append(_told(entry))
+                    found.append(entry.info(entry.starting_priority()))
         return found
 
     def compile_at(
@@ -459,8 +458,3 @@ def _checked_purpose(purpose: str) -> str:
     if not isinstance(purpose, str) or not purpose.strip() or "\0" in purpose:
         raise SessionError(f"purpose says in words what the child is for, not {purpose!r}")
     return purpose
-
-
-def _told(entry: Entry) -> CommitInfo:
-    given = entry.priority
-    return entry.info(Priority(given) if given else default_priority(entry.content_type))

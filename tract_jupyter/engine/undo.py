@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class UndoStep:
     """What an undo or redo would do, or did."""
 
     branch: str
@@ -52,7 +52,7 @@ class Undo:
         self._reflog = reflog
         self._commits = commits
 
-    def preview(self, *, redo: bool = False) -> Step:
+    def preview(self, *, redo: bool = False) -> UndoStep:
         """What `undo`, or `redo`, would do now. Changes nothing.
 
         Raises:
@@ -61,7 +61,7 @@ class Undo:
         with self._database.read() as connection:
             return self._next(connection, redo=redo)[1]
 
-    def run(self, *, redo: bool = False) -> Step:
+    def run(self, *, redo: bool = False) -> UndoStep:
         """Undo, or redo, one operation on the current branch; the other gets it back."""
         with self._database.write() as connection:
             here, step = self._next(connection, redo=redo)
@@ -74,7 +74,7 @@ class Undo:
         self._refs.on_move()
         return step
 
-    def _next(self, connection: Connection, *, redo: bool) -> tuple[Position, Step]:
+    def _next(self, connection: Connection, *, redo: bool) -> tuple[Position, UndoStep]:
         here = self._ref_rows.position(connection)
         if here.branch is None:
             raise DetachedHeadError("HEAD is detached: undo and redo move a branch; switch to one first")
@@ -104,25 +104,25 @@ class Undo:
                 undone.pop()
         return undone
 
-    def _redo(self, here: Position, undone: list[Move]) -> Step:
+    def _redo(self, here: Position, undone: list[Move]) -> UndoStep:
         if not undone:
             raise HistoryError(
                 f"nothing to redo on {here.branch!r}: nothing was undone since its last commit or move"
             )
         last = undone[-1]
-        return Step(here.branch or "", last.message, here.commit_hash, last.old, undoes=last.undoes)
+        return UndoStep(here.branch or "", last.message, here.commit_hash, last.old, undoes=last.undoes)
 
-    def _undo(self, connection: Connection, here: Position) -> Step:
+    def _undo(self, connection: Connection, here: Position) -> UndoStep:
         branch = here.branch or ""
         last = self._in_effect(connection, branch)
         if last is not None and last.new == here.commit_hash:
-            return Step(branch, last.operation, here.commit_hash, last.old, last.message, last.id)
+            return UndoStep(branch, last.operation, here.commit_hash, last.old, last.message, last.id)
         if here.commit_hash is None:
             raise HistoryError(f"nothing to undo on {branch!r}: it has no commits")
         entry = self._commits.get(connection, here.commit_hash)
         parent = entry.parent_hash if entry else None
         operation = entry.operation if entry and entry.operation != "append" else "commit"
-        return Step(branch, operation, here.commit_hash, parent, entry.message if entry else "")
+        return UndoStep(branch, operation, here.commit_hash, parent, entry.message if entry else "")
 
     def _in_effect(self, connection: Connection, branch: str) -> Move | None:
         """The last move of a branch that is not undone; None if there is none since the branch was made."""

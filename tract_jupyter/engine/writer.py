@@ -244,7 +244,7 @@ class Writer:
         self.on_rollback()
 
     def _take_note(self, here: Position, entry: Entry) -> None:
-        self._known = _position(here.branch, entry, here.tools_hash)
+        self._known = Position.of(here.branch, entry, here.tools_hash)
         self._timelines.advance(here.commit_hash, entry)
 
     def _position(self) -> Position:
@@ -288,20 +288,8 @@ class Writer:
                 if draft.merge_parents:
                     parents[entry.commit_hash] = draft.merge_parents
                 entries.append(entry)
-                here = _position(base.branch, entry, None)
+                here = Position.of(base.branch, entry)
         return entries, parents
-
-
-def _position(branch: str | None, entry: Entry, tools_hash: str | None) -> Position:
-    return Position(
-        branch,
-        entry.commit_hash,
-        entry.generation,
-        entry.context_tokens,
-        entry.context_messages,
-        entry.token_counter,
-        entry.tools_hash or tools_hash,
-    )
 
 
 def _placed_on(here: Position, draft: Draft, totals: Totals, tract_id: str) -> Entry:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tract_jupyter.facade.parts import Parts
 
 if TYPE_CHECKING:
-    from tract_jupyter.engine.undo import Step
+    from tract_jupyter.engine.undo import UndoStep
     from tract_jupyter.models.commit import BranchInfo
     from tract_jupyter.storage.reflog import Move
 
@@ -79,7 +79,7 @@ class Branches(Parts):
         """
         self._refs.delete(name, force=force)
 
-    def undo(self) -> Step:
+    def undo(self) -> UndoStep:
         """Take back the last operation on the current branch: a commit, merge, compression, reset, ...
 
         Raises:
@@ -88,7 +88,7 @@ class Branches(Parts):
         """
         return self._undo.run()
 
-    def redo(self) -> Step:
+    def redo(self) -> UndoStep:
         """Do again what was undone last.
 
         Raises:
@@ -97,7 +97,7 @@ class Branches(Parts):
         """
         return self._undo.run(redo=True)
 
-    def preview_undo(self, *, redo: bool = False) -> Step:
+    def preview_undo(self, *, redo: bool = False) -> UndoStep:
         """What `undo`, or `redo`, would move. Changes nothing."""
         return self._undo.preview(redo=redo)
 

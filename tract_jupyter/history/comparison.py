@@ -130,10 +130,10 @@ class Comparison:
     def _wanted_content(self, view: _View) -> Step | None:
         """The content that one side changed; None if both did, or if it cannot be told."""
         ours, theirs = view.ours.winner, view.theirs.winner
-        if _same(ours, theirs):
+        if same_content(ours, theirs):
             return ours if self._ours_last else theirs
         ours_edits, theirs_edits = self._edits(view)
-        if ours_edits == theirs_edits or not _same(view.ours_base.winner, view.theirs_base.winner):
+        if ours_edits == theirs_edits or not same_content(view.ours_base.winner, view.theirs_base.winner):
             return None
         return ours if ours_edits else theirs
 
@@ -173,8 +173,8 @@ class Comparison:
         """Whether each side gave the message another content."""
         ours, theirs = view.ours.winner, view.theirs.winner
         return (
-            self._is_new(ours) and not _same(ours, view.ours_base.winner),
-            self._is_new(theirs) and not _same(theirs, view.theirs_base.winner),
+            self._is_new(ours) and not same_content(ours, view.ours_base.winner),
+            self._is_new(theirs) and not same_content(theirs, view.theirs_base.winner),
         )
 
     def _is_new(self, step: Step) -> bool:
@@ -194,13 +194,13 @@ def _states(
     return states
 
 
-def _same(one: Step, other: Step) -> bool:
+def same_content(one: Step, other: Step) -> bool:
     """Whether two contents compile to the same; metadata may hold tool calls."""
     return (one.content_hash, one.metadata_json) == (other.content_hash, other.metadata_json)
 
 
 def _agree(one: State, other: State) -> bool:
-    return _same(one.winner, other.winner) and one.priority is other.priority
+    return same_content(one.winner, other.winner) and one.priority is other.priority
 
 
 def _content(step: Step) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.engine.drafts import annotation
 from tract_jupyter.exceptions import HistoryError, MergeConflictError
+from tract_jupyter.history.comparison import same_content
 from tract_jupyter.models.merge import Action, ConflictKind, Resolution
 from tract_jupyter.models.priority import Priority
 from tract_jupyter.storage.entry import EDIT, NO_TAGS, Draft
@@ -144,7 +145,7 @@ class Settling:
         if chosen is not None and not chosen.is_skipped:
             wanted = chosen.winner
         is_choice = chosen is not None and _is(finding, ConflictKind.BOTH_EDIT)
-        if (explicit and is_choice) or not _same_content(wanted, finding.in_order.winner):
+        if (explicit and is_choice) or not same_content(wanted, finding.in_order.winner):
             yield self._copied(finding, wanted, resolution)
 
     def _priority(self, finding: Finding, resolution: Resolution | None) -> Iterator[Draft]:
@@ -235,10 +236,6 @@ def _is(finding: Finding, kind: ConflictKind) -> bool:
 
 def _editor(finding: Finding) -> State:
     return finding.theirs if finding.ours.is_skipped else finding.ours
-
-
-def _same_content(one: Step, other: Step) -> bool:
-    return (one.content_hash, one.metadata_json) == (other.content_hash, other.metadata_json)
 
 
 def _message(finding: Finding, resolution: Resolution | None) -> str:

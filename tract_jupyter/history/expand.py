@@ -77,7 +77,7 @@ class Expander:
                 raise CompressionError(_not_here(connection, summary, head))
             entries = self._rows.lineage(connection, head, Entry).rows
         drafts = [
-            restored(entry, entry.edit_target)
+            restored(entry)
             for entry in entries
             if entry.commit_hash in commits or entry.edit_target in commits
         ]

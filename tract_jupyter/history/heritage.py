@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tract_jupyter.storage.commits import Lineage
     from tract_jupyter.storage.entry import Draft, Entry
 
-Selection: TypeAlias = Callable[[CommitInfo], object] | Collection[str]
+Selector: TypeAlias = Callable[[CommitInfo], object] | Collection[str]
 """The messages that are asked for: a function that says so of each, or names of tags and commits."""
 
 
@@ -89,7 +89,7 @@ class Heritage:
         """All commits that count for the context. Merges are left out: what they brought stands in its place."""
         return [row for row in self.rows if row.operation != MERGE]
 
-    def selected(self, select: Selection, resolve: Callable[[str], str]) -> list[Entry]:
+    def selected(self, select: Selector, resolve: Callable[[str], str]) -> list[Entry]:
         """The messages that are asked for, with their edits and annotations.
 
         Args:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.engine.refs import Refs
     from tract_jupyter.engine.writer import Writer
-    from tract_jupyter.history.heritage import Selection
+    from tract_jupyter.history.heritage import Selector
     from tract_jupyter.models.spawn import Curation, SpawnInfo
     from tract_jupyter.protocols import TokenCounter
     from tract_jupyter.storage.commits import CommitRows
@@ -103,7 +103,7 @@ class Family:
             return Heritage(lineage, self._added_tags(connection))
 
     def bequest(
-        self, inheritance: Inheritance, select: Selection | None = None, max_tokens: int | None = None
+        self, inheritance: Inheritance, select: Selector | None = None, max_tokens: int | None = None
     ) -> Bequest:
         """What a child is given. Writes nothing.
 
@@ -175,7 +175,7 @@ class Family:
         if not drafts:
             return
         here = self._refs.on_branch("curate")
-        start = Position(here.branch, None) if base is None else _position(here.branch, base)
+        start = Position(here.branch, None) if base is None else Position.of(here.branch, base)
         plan = Plan(
             here.branch or "", here.commit_hash, start, drafts, "curate", "", {"commits": len(drafts)}
         )
@@ -212,7 +212,7 @@ class Family:
         return found
 
 
-def _check_options(inheritance: Inheritance, select: Selection | None, max_tokens: int | None) -> None:
+def _check_options(inheritance: Inheritance, select: Selector | None, max_tokens: int | None) -> None:
     if inheritance is Inheritance.BRANCH:
         raise SessionError("a spawned child has a tract of its own; deploy makes an agent on a branch")
     if (select is not None) != (inheritance is Inheritance.SELECTIVE):
@@ -223,15 +223,3 @@ def _check_options(inheritance: Inheritance, select: Selection | None, max_token
         raise SessionError("max_tokens goes with inheritance='head_snapshot', which is one text")
     if max_tokens is not None and (type(max_tokens) is not int or max_tokens < 1):
         raise SessionError(f"max_tokens is a positive number of tokens, not {max_tokens!r}")
-
-
-def _position(branch: str | None, entry: Entry) -> Position:
-    return Position(
-        branch,
-        entry.commit_hash,
-        entry.generation,
-        entry.context_tokens,
-        entry.context_messages,
-        entry.token_counter,
-        entry.tools_hash,
-    )

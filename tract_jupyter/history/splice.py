@@ -65,7 +65,7 @@ class Splicer:
         """
         start = _start(past, dropped)
         pieces = _pieces(past.entries[start:], dropped, put)
-        base = _position(past, past.entries[start - 1]) if start else Position(past.branch, None)
+        base = Position.of(past.branch, past.entries[start - 1]) if start else Position(past.branch, None)
         result: list[Spliced] = []
 
         def also(connection: Connection, entries: list[Entry]) -> None:
@@ -90,14 +90,14 @@ class _Piece(NamedTuple):
     is_new: bool
 
 
-def restored(entry: Entry, target: str | None = None) -> Draft:
-    """A copy of a commit that was left out of the history; for an edit or annotation, of the restored `target`.
+def restored(entry: Entry) -> Draft:
+    """A copy of a commit that was left out of the history; an edit or annotation changes the restored message.
 
     The original may be in the history as well, by a merge; the mark keeps apart what changes the one and the other.
     """
-    if target is None:
+    if entry.edit_target is None:
         return Draft.of(entry, source=_MARK + entry.commit_hash)
-    return Draft.of(entry, source=_MARK + entry.commit_hash, edit_target=_MARK + target)
+    return Draft.of(entry, source=_MARK + entry.commit_hash, edit_target=_MARK + entry.edit_target)
 
 
 def _start(past: Past, dropped: Collection[str]) -> int:
@@ -130,18 +130,6 @@ def _pieces(
         last = pieces[-1]
         pieces[-1] = last._replace(draft=last.draft._replace(tools_hash=tools))
     return pieces
-
-
-def _position(past: Past, entry: Entry) -> Position:
-    return Position(
-        past.branch,
-        entry.commit_hash,
-        entry.generation,
-        entry.context_tokens,
-        entry.context_messages,
-        entry.token_counter,
-        entry.tools_hash,
-    )
 
 
 def _spliced(pieces: Sequence[_Piece], entries: Sequence[Entry]) -> Spliced:

@@ -52,15 +52,15 @@ class Price:
     """Its commit."""
     read_anew: int
     """What the next call reads at the full price: the first summary and all behind it."""
-    summarizer_input: int = 0
+    summarizer_input: int
     """What a summarizer reads; 0 if the summaries are given."""
-    summarizer_output: int = 0
+    summarizer_output: int
     """What a summarizer writes; an estimate."""
-    cached_read: float = 0.1
+    cached_read: float
     """The price of a cached token, as a part of that of an input token."""
-    output_price: float = 5.0
+    output_price: float
     """The price of a token that the summarizer writes, as a multiple of that of an input token."""
-    token_source: str = ""
+    token_source: str
 
     @property
     def once(self) -> float:

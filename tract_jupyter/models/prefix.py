@@ -13,16 +13,16 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Prefix(Sequence[T_co]):
-    """The first `length` items of a list to which others may append, but which nobody changes otherwise.
+    """The present items of a list to which others may append, but which nobody changes otherwise.
 
     Made in no time whatever the length, so that a context of 100,000 messages costs nothing to hand out.
     """
 
     __slots__ = ("_items", "_length")
 
-    def __init__(self, items: list[T_co], length: int | None = None) -> None:
+    def __init__(self, items: list[T_co]) -> None:
         self._items = items
-        self._length = len(items) if length is None else length
+        self._length = len(items)
 
     @overload
     def __getitem__(self, index: int) -> T_co: ...

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+_BRIEF = 60
+
 
 def safe_repr(value: Any) -> str:
     """The repr of anything: of an integer of a million digits or an object whose repr raises, what it is."""
@@ -13,8 +15,8 @@ def safe_repr(value: Any) -> str:
         return f"<{type(value).__name__} that cannot be shown>"
 
 
-def brief_repr(value: Any, limit: int = 60) -> str:
-    """The repr, cut after `limit` characters."""
+def brief_repr(value: Any) -> str:
+    """The repr, cut after 60 characters."""
     # a slice first: the repr of something huge is as huge
-    text = safe_repr(value[: limit + 1] if isinstance(value, str | bytes | list) else value)
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+    text = safe_repr(value[: _BRIEF + 1] if isinstance(value, str | bytes | list) else value)
+    return text if len(text) <= _BRIEF else text[: _BRIEF - 1] + "…"

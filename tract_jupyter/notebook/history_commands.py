@@ -17,7 +17,7 @@ from tract_jupyter.notebook.graph import Graph, graph
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tract_jupyter.engine.undo import Step
+    from tract_jupyter.engine.undo import UndoStep
     from tract_jupyter.models.diff import DiffResult
     from tract_jupyter.notebook.session import Session
     from tract_jupyter.storage.events import Event
@@ -169,7 +169,7 @@ def _move(session: Session, words: list[str], *, redo: bool) -> Any:
     return Several((View(f"What {name} would do", told), Shown(diff_view(_difference(tract, step)))))
 
 
-def _difference(tract: Tract, step: Step) -> DiffResult:
+def _difference(tract: Tract, step: UndoStep) -> DiffResult:
     now = tract.compile()
     then = tract.compile(at_commit=step.new) if step.new else CompiledContext.empty(now.token_source)
     return diff_contexts(now, then)

@@ -84,8 +84,8 @@ class CommitRows:
         """The bytes kept under each hash."""
         wanted = list(dict.fromkeys(hashes))
         found: dict[str, bytes] = {}
-        for start in range(0, len(wanted), _AT_ONCE):
-            query = select(blobs).where(blobs.c.content_hash.in_(wanted[start : start + _AT_ONCE]))
+        for hash_group in _groups(wanted):
+            query = select(blobs).where(blobs.c.content_hash.in_(hash_group))
             found.update(
                 (row.content_hash, checked(row.content_hash, row.payload))
                 for row in connection.execute(query)

@@ -13,6 +13,8 @@ from tract_jupyter.storage.schema import commits, refs
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection
 
+    from tract_jupyter.storage.entry import Entry
+
 HEAD = "HEAD"
 AGENT_HEAD = "HEAD@"  # and a branch: the HEAD of the agent that was deployed on it
 BRANCHES = "refs/heads/"
@@ -76,6 +78,19 @@ class Position(NamedTuple):
     token_counter: str = ""
     tools_hash: str | None = None
 
+    @classmethod
+    def of(cls, branch: str | None, entry: Entry, tools_hash: str | None = None) -> Position:
+        """Where a branch is after a commit; `tools_hash` is that of the tools before it."""
+        return cls(
+            branch,
+            entry.commit_hash,
+            entry.generation,
+            entry.context_tokens,
+            entry.context_messages,
+            entry.token_counter,
+            entry.tools_hash or tools_hash,
+        )
+
 
 class RefRows:
     """The refs of one tract.
@@ -129,13 +144,6 @@ class RefRows:
         where = (refs.c.tract_id == self.tract_id, refs.c.name.startswith(BRANCHES, autoescape=True))
         rows = connection.execute(select(refs.c.name, refs.c.commit_hash).where(*where).order_by(refs.c.name))
         return {row.name.removeprefix(BRANCHES): row.commit_hash for row in rows}
-
-    def heads(self, connection: Connection) -> set[str]:
-        """Every commit that some ref of the tract points at."""
-        query = select(refs.c.commit_hash).where(
-            refs.c.tract_id == self.tract_id, refs.c.commit_hash.is_not(None)
-        )
-        return set(connection.scalars(query))
 
     def create(self, connection: Connection, branch: str, commit_hash: str | None) -> None:
         """Add a branch."""
