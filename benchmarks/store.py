@@ -52,18 +52,22 @@ def rows(sizes: tuple[int, ...] = SIZES) -> Iterator[Row]:
 def _speeds() -> Iterator[Row]:
     budget = TokenBudget(10**9, "reject")
     for name, given in (("", None), (", with a budget", budget)):
-        with tract_on_disk() as tract:
-            tract.budget = given
-            rate = max(_rate(tract, _ONE_BY_ONE) for _ in range(SAMPLES))
-            yield Row(f"commits one by one{name}", rate, "/s", _COMMITS_PER_SECOND)
-            rate = max(_batched(tract) for _ in range(SAMPLES))
-            yield Row(f"commits in batch(){name}", rate, "/s", _BATCHED_PER_SECOND)
+        rate = max(_of_new_store(_one_by_one, given) for _ in range(SAMPLES))
+        yield Row(f"commits one by one{name}", rate, "/s", _COMMITS_PER_SECOND)
+        rate = max(_of_new_store(_batched, given) for _ in range(SAMPLES))
+        yield Row(f"commits in batch(){name}", rate, "/s", _BATCHED_PER_SECOND)
 
 
-def _rate(tract: Tract, count: int) -> float:
+def _of_new_store(measure: Callable[[Tract], float], budget: TokenBudget | None) -> float:
+    with tract_on_disk() as tract:
+        tract.budget = budget
+        return measure(tract)
+
+
+def _one_by_one(tract: Tract) -> float:
     started = perf_counter()
-    _say(tract, count)
-    return count / (perf_counter() - started)
+    _say(tract, _ONE_BY_ONE)
+    return _ONE_BY_ONE / (perf_counter() - started)
 
 
 def _batched(tract: Tract) -> float:

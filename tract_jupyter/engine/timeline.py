@@ -39,11 +39,11 @@ def totals_of(tokens: int, messages: int) -> Totals:
     return Totals(tokens + PER_MESSAGE * messages + PER_CONTEXT if messages else 0, messages)
 
 
-def totals_after(before: tuple[int, int], tokens: int, messages: int) -> Totals:
-    """The size after messages with texts of that many tokens came or went."""
-    all_tokens, count = before
-    bare = all_tokens - PER_MESSAGE * count - PER_CONTEXT if count else 0
-    return totals_of(bare + tokens, count + messages)
+def totals_after(tokens: int, messages: int, append: Draft) -> Totals:
+    """The size of a context of that size after an append."""
+    if not _shows(append, append):
+        return Totals(tokens, messages)
+    return Totals((tokens if messages else PER_CONTEXT) + append.token_count + PER_MESSAGE, messages + 1)
 
 
 class Timeline:
@@ -164,7 +164,7 @@ class Timeline:
     def _difference(self, step: Step | Draft) -> tuple[int, int]:
         """How many tokens of text, and how many messages, one more commit adds."""
         if step.operation == APPEND:
-            return added_by(step)
+            return (step.token_count, 1) if _shows(step, step) else (0, 0)
         target = self._target(step)
         if target is None:
             return 0, 0
@@ -200,11 +200,6 @@ class Timeline:
         """The commit whose content counts, and the one whose priority counts."""
         name = target.commit_hash
         return self.winners.get(name, target), self._priorities.get(name, target)
-
-
-def added_by(step: Step | Draft) -> tuple[int, int]:
-    """How many tokens of text, and how many messages, an append adds."""
-    return (step.token_count, 1) if _shows(step, step) else (0, 0)
 
 
 def _shows(step: Step | Draft, given: Step | Draft) -> bool:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.engine.timeline import added_by, totals_after
+from tract_jupyter.engine.timeline import totals_after
 from tract_jupyter.exceptions import (
     BranchMovedError,
     DetachedHeadError,
@@ -257,8 +257,7 @@ class Writer:
                 "HEAD is detached: nothing can be committed here. Make a branch (branch NAME), or switch to one"
             )
         if draft.operation == APPEND:  # needs no look at the history
-            before = here.context_tokens, here.context_messages
-            totals = totals_after(before, *added_by(draft))
+            totals = totals_after(here.context_tokens, here.context_messages, draft)
         else:
             with self._timelines.lock:
                 totals = self._timelines.at(here.commit_hash).effect(draft)
