@@ -178,7 +178,7 @@ def test_types_that_are_imported_exist(path):
 
 @in_every_file
 def test_only_the_notebook_knows_jupyter(path):
-    used = {module.partition(".")[0] for module, runtime in imports(parsed(path)) if runtime}
+    used = {module.partition(".")[0] for module, _ in imports(parsed(path))}
     if part_of_file(path) != "notebook":
         assert not used & NOTEBOOK_ONLY
 

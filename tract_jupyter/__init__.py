@@ -6,10 +6,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from IPython.core.interactiveshell import InteractiveShell
+from typing import Any
 
 __version__ = "0.1.0"
 
@@ -43,15 +40,15 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-def load_ipython_extension(shell: InteractiveShell) -> None:
-    """What `%load_ext tract_jupyter` calls."""
+def load_ipython_extension(shell: Any) -> None:
+    """What `%load_ext tract_jupyter` calls with the `InteractiveShell`."""
     from tract_jupyter.notebook.extension import load
 
     load(shell)
 
 
-def unload_ipython_extension(shell: InteractiveShell) -> None:
-    """What `%unload_ext tract_jupyter` calls."""
+def unload_ipython_extension(shell: Any) -> None:
+    """What `%unload_ext tract_jupyter` calls with the `InteractiveShell`."""
     from tract_jupyter.notebook.extension import unload
 
     unload(shell)

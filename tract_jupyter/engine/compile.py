@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 
 from tract_jupyter.engine.timeline import PER_CONTEXT, Timeline
 from tract_jupyter.exceptions import CommitNotFoundError, ContentError
+from tract_jupyter.models.checks import several
+from tract_jupyter.models.commit import CommitInfo
 from tract_jupyter.models.priority import Priority
+from tract_jupyter.models.text import brief_repr
 from tract_jupyter.storage.clock import to_text
 from tract_jupyter.storage.entry import APPEND
 
@@ -55,8 +58,10 @@ class Compiler:
 
         Raises:
             CommitNotFoundError: `at_commit` names nothing.
-            ContentError: both are given.
+            ContentError: both are given, or the time is none.
         """
+        if not (at_time is None or isinstance(at_time, datetime)):
+            raise ContentError(f"at_time is a datetime, such as datetime.now(UTC), not {brief_repr(at_time)}")
         if at_commit is not None and at_time is not None:
             raise ContentError("give at_commit or at_time, not both")
         last = None if at_time is None else _text_of(at_time)
@@ -83,14 +88,19 @@ class Compiler:
 
         Raises:
             CommitNotFoundError: a name is no message of the context.
+            ContentError: `order` is no list.
         """
+        names = several(order, "order")
         by_hash = {message.commit_hash: message for message in context.messages}
-        first = {message.commit_hash: message for message in (self._named(name, by_hash) for name in order)}
+        first = {message.commit_hash: message for message in (self._named(name, by_hash) for name in names)}
         rest = [message for message in context.messages if message.commit_hash not in first]
         ordered = replace(context, messages=(*first.values(), *rest)) if first else context
         return ordered, (_warnings(ordered.messages) if check_safety else [])
 
-    def _named(self, name: str, by_hash: dict[str, Message]) -> Message:
+    def _named(self, name: object, by_hash: dict[str, Message]) -> Message:
+        if not isinstance(name, str):
+            hint = "; give its commit_hash" if isinstance(name, CommitInfo) else ""
+            raise CommitNotFoundError(f"no commit is called {brief_repr(name)}: order takes names{hint}")
         message = by_hash.get(name) or by_hash.get(self._refs.resolve(name))
         if message is None:
             raise CommitNotFoundError(

@@ -35,12 +35,20 @@ _OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
 }
 
 
-def check_condition(condition: object) -> None:
-    """Check that a condition can be evaluated.
+def checked_conditions(conditions: object) -> list[Condition]:
+    """The conditions, each of which can be evaluated.
 
     Raises:
-        ContentError: it is no condition, the operator is unknown, or its value is of the wrong form.
+        ContentError: one of them is none, its operator is unknown, or its value is of the wrong form.
     """
+    if not isinstance(conditions, list | tuple):
+        raise ContentError(f"conditions is a list of (field, operator, value), not {brief_repr(conditions)}")
+    for condition in conditions:
+        _check(condition)
+    return list(conditions)
+
+
+def _check(condition: object) -> None:
     if not (isinstance(condition, list | tuple) and len(condition) == 3 and isinstance(condition[0], str)):  # noqa: PLR2004 # its parts
         raise ContentError(
             f"a condition is (field, operator, value), such as ('model', '=', 'm1'), not {brief_repr(condition)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, Literal
 
 from tract_jupyter.models.checks import check_choice, check_limit, check_text, listed
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from tract_jupyter.storage.commits import CommitRows
     from tract_jupyter.storage.database import Database
     from tract_jupyter.storage.entry import Entry
+    from tract_jupyter.storage.refs import Position
 
     Match = Literal["any", "all"]
 
@@ -45,6 +47,19 @@ class History:
         self._commits = commits
         self._tags = tags
         self._timelines = timelines
+
+    def token_source(self, here: Position) -> str:
+        """How the tokens at HEAD were counted; its history is looked at only if there was another counter, ever."""
+        name = self._commits.counter.name
+        if here.token_counter in {name, ""} and not self._was_counted_otherwise:
+            return name
+        with self._timelines.lock:
+            return self._timelines.at(here.commit_hash).token_source
+
+    @cached_property
+    def _was_counted_otherwise(self) -> bool:
+        with self._database.read() as connection:
+            return self._rows.was_counted_otherwise(connection, self._commits.counter.name)
 
     def log(
         self,

@@ -59,7 +59,7 @@ class Exchange(Writing, Reading):
             CommitNotFoundError: `at_commit` names nothing.
         """
         check_choice(shape, ("openai", "anthropic"), "shape")
-        context = self.compile(at_commit=at_commit)
+        context = self._compiler.compile(at_commit=at_commit)
         return context.to_anthropic() if shape == "anthropic" else context.to_openai()
 
     def import_notebook(

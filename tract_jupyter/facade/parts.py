@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tract_jupyter.engine.commits import Commits
 from tract_jupyter.engine.compile import Compiler
+from tract_jupyter.engine.compile_records import CompileRecords
 from tract_jupyter.engine.history import History
 from tract_jupyter.engine.identity import find_or_make_tract
 from tract_jupyter.engine.refs import Refs
@@ -67,7 +68,6 @@ class Parts:
         self._ref_rows = RefRows(self.tract_id, head_name)
         self._reflog = ReflogRows(self.tract_id)
         self._events = EventRows(self.tract_id)
-        self._compiles = CompileRows(self.tract_id)
         self._timelines = Timelines(database, self._rows)
         self._writer = Writer(
             database, self._rows, self._ref_rows, self._reflog, self._events, self._timelines
@@ -86,6 +86,7 @@ class Parts:
         self._commits.budget = budget
         self._history = History(database, self._rows, self._refs, self._commits, self._tags, self._timelines)
         self._compiler = Compiler(self._timelines, self._toolsets, self._refs, self._max_tokens)
+        self._compile_records = CompileRecords(database, CompileRows(self.tract_id), self._compiler)
         self._make_operations(trust or Trust())
 
     def _make_operations(self, trust: Trust) -> None:

@@ -296,32 +296,6 @@ class Writing(Parts):
         check_budget(budget)
         self._commits.budget = budget
 
-    def tag(self, name: str, tag: str) -> None:
-        """Add a tag to a commit. Unlike those it was made with, it can be removed.
-
-        Raises:
-            ContentError: this can be no tag.
-            CommitNotFoundError: `name` names nothing.
-        """
-        self._tags.add(self._commits, name, tag)
-
-    def untag(self, name: str, tag: str) -> bool:
-        """Remove an added tag. False if it was not added, or is part of the commit.
-
-        Raises:
-            ContentError: the tag is no text.
-            CommitNotFoundError: `name` names nothing.
-        """
-        return self._tags.remove(self._commits, name, tag)
-
-    def register_tag(self, tag: str, description: str = "") -> None:
-        """Say what a tag is for.
-
-        Raises:
-            ContentError: this can be no tag, or the description is no text.
-        """
-        self._tags.register(tag, description)
-
     def _say(self, content: dict[str, Any], edit: str | None, options: dict[str, Any]) -> CommitInfo:
         if edit is not None:
             options = {**options, "operation": CommitOperation.EDIT, "edit_target": edit}
