@@ -2,55 +2,35 @@
 
 from __future__ import annotations
 
-import re
-import threading
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Self
 from uuid import uuid4
 
-from tract_jupyter.engine.drafts import first_line
 from tract_jupyter.engine.identity import DEFAULT_NAME, make_tract
 from tract_jupyter.engine.tokens import default_counter
-from tract_jupyter.exceptions import (
-    AmbiguousPrefixError,
-    CommitNotFoundError,
-    SessionError,
-    StoreClosedError,
-    TractExistsError,
-    UnknownTractError,
-    nearest,
-)
-from tract_jupyter.history.collapse import metadata_of, outcome, source_of
+from tract_jupyter.exceptions import SessionError, TractExistsError
+from tract_jupyter.facade.agents import Agents, checked_name
+from tract_jupyter.facade.open_tracts import OpenTracts
 from tract_jupyter.models.checks import check_budget, check_limit, check_text
 from tract_jupyter.models.rendering import text_of
-from tract_jupyter.models.spawn import AGENT_MARK, CollapseResult, Curation, Inheritance, agent_id
 from tract_jupyter.storage.database import Database
 from tract_jupyter.storage.engines import MEMORY
-from tract_jupyter.storage.lent import Lent
-from tract_jupyter.storage.refs import AGENT_HEAD, HEAD, RefRows
+from tract_jupyter.storage.refs import RefRows
 from tract_jupyter.storage.tracts import TractRows
 from tract_jupyter.tract import Tract
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
     from datetime import datetime
     from pathlib import Path
-
-    from pydantic import BaseModel
-    from sqlalchemy import Connection
 
     from tract_jupyter.models.commit import CommitInfo
     from tract_jupyter.models.config import TokenBudget
     from tract_jupyter.models.context import CompiledContext
     from tract_jupyter.models.spawn import TimelineEntry, TractInfo
-    from tract_jupyter.protocols import Summarizer, TokenCounter
+    from tract_jupyter.protocols import TokenCounter
     from tract_jupyter.review.trust import Trust
-    from tract_jupyter.storage.entry import Entry
-
-_NAME_LENGTH = 255  # the column's width
-_PREFIX = re.compile("[0-9a-f]{4,}")  # shorter ones are too often ambiguous
 
 
-class Session:
+class Session(Agents):
     """The tracts of one store. Open one with `Session.open`; threads may share it, and processes may share the store.
 
     Its tracts use one database. Closing one of them leaves the others open; closing the session closes them all.
@@ -65,12 +45,8 @@ class Session:
         self, database: Database, *, tokenizer: TokenCounter | None = None, trust: Trust | None = None
     ) -> None:
         self._database = database
-        self._tokenizer = tokenizer or default_counter()
-        self._trust = trust
         self._rows = TractRows()
-        self._open: dict[str, tuple[Tract, Lent]] = {}
-        self._lock = threading.Lock()
-        self._is_closed = False
+        self._tracts = OpenTracts(Tract, database, tokenizer or default_counter(), trust)
 
     @classmethod
     def open(
@@ -120,16 +96,17 @@ class Session:
             SessionError: no tract can have that id, or that name.
             ContentError: the budget is no `TokenBudget`.
         """
-        self._check_open()
+        self._tracts.check_open()
         check_budget(budget)
         wanted = uuid4().hex if tract_id is None else tract_id
         with self._database.write() as connection:
             if isinstance(wanted, str) and RefRows(wanted).was_made(connection):
                 raise TractExistsError(f"there is a tract {wanted!r} already; get_tract opens it")
-            make_tract(connection, wanted, _checked_name(display_name))
-            opened = self._opened(wanted)
-        opened[0].budget = budget
-        return self._keep(opened)
+            make_tract(connection, wanted, checked_name(display_name))
+            opened = self._tracts.open(wanted)
+            self._tracts.made(opened)
+        opened.tract.budget = budget
+        return self._tracts.keep(opened)
 
     def get_tract(self, tract_id: str) -> Tract:
         """A tract by its id, or the agent that was deployed on a branch of it by `tract:branch`.
@@ -139,14 +116,7 @@ class Session:
         Raises:
             UnknownTractError: there is none.
         """
-        self._check_open()
-        with self._lock:
-            known = self._open.get(tract_id) if isinstance(tract_id, str) else None
-        if known is not None and not known[1].is_closed:
-            return known[0]
-        with self._database.read() as connection:
-            name, branch = self._found(connection, tract_id)
-        return self._keep(self._opened(name, branch))
+        return self._tracts.get(tract_id)
 
     def release_tract(self, tract_id: str) -> None:
         """Close one tract, or agent, of this session; nothing in the store changes. A second call does nothing.
@@ -154,18 +124,11 @@ class Session:
         Raises:
             UnknownTractError: there is no such tract.
         """
-        self._check_open()
-        with self._lock:
-            known = self._open.pop(tract_id, None) if isinstance(tract_id, str) else None
-        if known is not None:
-            known[1].close()
-            return
-        with self._database.read() as connection:
-            self._found(connection, tract_id)
+        self._tracts.release(tract_id)
 
     def list_tracts(self) -> list[TractInfo]:
         """All tracts of the store and where they stand, oldest first. Agents on branches are `children()` of one."""
-        self._check_open()
+        self._tracts.check_open()
         with self._database.read() as connection:
             return self._rows.all(connection)
 
@@ -175,7 +138,7 @@ class Session:
         Raises:
             SessionError: the store has no tracts.
         """
-        self._check_open()
+        self._tracts.check_open()
         with self._database.read() as connection:
             newest = self._rows.last_worked_on(connection)
         if newest is None:
@@ -184,149 +147,13 @@ class Session:
             )
         return self.get_tract(newest)
 
-    def spawn(
-        self,
-        parent: Tract,
-        *,
-        purpose: str,
-        inheritance: Inheritance | Literal["head_snapshot", "full_clone", "selective"] = "head_snapshot",
-        select: Callable[[CommitInfo], object] | Collection[str] | None = None,
-        display_name: str | None = None,
-        max_tokens: int | None = None,
-    ) -> Tract:
-        """Make a tract for a child, which starts with what it inherits. The parent stays as it is.
-
-        A clone has every message with its edits, annotations and tags, in the order of the context: merges are
-        flattened, as what they brought stands in their place. A snapshot is one instruction. The tools in effect at the
-        parent's HEAD stay in effect.
-
-        Args:
-            parent: a tract of this session, or an agent.
-            purpose: what the child is for.
-            inheritance: `head_snapshot`, `full_clone`, or `selective`.
-            select: for `selective`, a function that is given each message's commit, or a list of tags and commits.
-                A name that is a tag stands for all messages with it.
-            display_name: what people call the child; its purpose if left out.
-            max_tokens: how long a snapshot's text may be; the oldest messages are left out, pinned ones last.
-
-        Raises:
-            SessionError: the parent is empty or not of this session, or options do not go together; nothing was made.
-            CommitNotFoundError: `select` names what is neither a tag nor a message.
-        """
-        self._check_own(parent)
-        bequest = parent.family.bequest(Inheritance(inheritance), select, max_tokens)
-        name = _checked_name(first_line(_checked_purpose(purpose)) if display_name is None else display_name)
-        child_id = uuid4().hex
-        with self._database.write() as connection:
-            make_tract(connection, child_id, name)
-            opened = self._opened(child_id)
-            opened[0].family.inherit(bequest, purpose)
-        return self._keep(opened)
-
-    def deploy(
-        self,
-        parent: Tract,
-        *,
-        purpose: str,
-        branch_name: str,
-        curate: Curation | Mapping[str, Any] | None = None,
-    ) -> Tract:
-        """Put an agent on a new branch of the parent's tract, with a HEAD of its own; both can work at the same time.
-
-        The parent gets what the agent found out with `collapse`. To take over the agent's whole context, with its
-        curation, `switch` the parent to the agent's branch, or `reset` the parent's branch to it. A `merge` of the
-        branch joins both histories: what `compact_before` and `reorder` wrote anew would stand beside its originals.
-        Deleting the branch dismisses the agent.
-
-        Args:
-            parent: a tract of this session, or an agent.
-            purpose: what the agent is for.
-            branch_name: a new branch, at the parent's HEAD.
-            curate: how the agent's context is made smaller. It happens on the agent's branch alone.
-
-        Raises:
-            BranchExistsError: there is such a branch.
-            SessionError: the parent is empty or not of this session, or the curation cannot be done; nothing was made.
-        """
-        self._check_own(parent)
-        curation = Curation.of(curate)
-        with self._database.write():
-            parent.family.branch_off(branch_name, _checked_purpose(purpose))
-            opened = self._opened(parent.tract_id, branch_name)
-            opened[0].family.curate(curation)
-        with self._lock:  # of an earlier agent, whose branch was deleted
-            self._open.pop(opened[0].family.agent_id, None)
-        return self._keep(opened)
-
-    def collapse(
-        self,
-        child: Tract,
-        into: Tract,
-        *,
-        content: str | dict[str, Any] | BaseModel | None = None,
-        summarizer: Summarizer | None = None,
-        instructions: str | None = None,
-        target_tokens: int | None = None,
-        message: str | None = None,
-    ) -> CollapseResult:
-        """Commit what a child found out to another tract, which is usually its parent. The child stays as it is.
-
-        Args:
-            child: a tract or agent with commits.
-            into: the tract or agent that gets the outcome, on its current branch.
-            content: the outcome, as a text or a content; a text becomes an `output`.
-            summarizer: writes it instead, from the child's messages.
-            instructions: what the summarizer is told.
-            target_tokens: how long its text should be.
-            message: one line for the log.
-
-        Raises:
-            SessionError: a tract into itself, an empty child, no outcome; nothing was changed.
-            ContentError: the outcome is no valid content.
-            DetachedHeadError: `into` has no current branch.
-        """
-        self._check_own(child)
-        self._check_own(into)
-        if child.family.agent_id == into.family.agent_id:
-            raise SessionError("a tract cannot collapse into itself; give its parent, or another tract")
-        context = child.compile()
-        if context.head is None:
-            raise SessionError(f"{child.family.agent_id} has no commits yet: nothing to collapse")
-
-        given = outcome(
-            content, summarizer, lambda write: write(context.messages, (), instructions, target_tokens)
-        )
-        source = metadata_of(child.family, context)
-        with into.batch():
-            commit = into.commit(given, metadata=source, message=message)
-            into.family.note("collapse", {"child": child.family.agent_id, "commit": commit.commit_hash})
-        return CollapseResult(commit, child.family.agent_id, context.head, context.token_count)
-
-    def get_child_tract(self, collapse_hash: str) -> Tract:
-        """The child whose outcome a commit is.
-
-        Args:
-            collapse_hash: the commit's hash, or its first 4 or more digits, in any tract.
-
-        Raises:
-            CommitNotFoundError: there is no such commit, or it is no outcome of a child.
-            UnknownTractError: the child is gone.
-        """
-        self._check_open()
-        source = source_of(self._commit(collapse_hash).metadata)
-        if source is None:
-            raise CommitNotFoundError(
-                f"{collapse_hash[:8]} is not the outcome of a child; collapse() makes those"
-            )
-        return self.get_tract(agent_id(*source))
-
     def timeline(self, limit: int = 100) -> list[TimelineEntry]:
         """The newest commits and events of all tracts, newest first.
 
         Raises:
             SessionError: the limit is no whole number.
         """
-        self._check_open()
+        self._tracts.check_open()
         limit = check_limit(limit, error=SessionError)
         with self._database.read() as connection:
             return self._rows.newest(connection, limit) if limit else []
@@ -343,14 +170,14 @@ class Session:
             UnknownTractError: there is no such tract.
             SessionError: the term is empty or no text, or the limit no whole number.
         """
-        self._check_open()
+        self._tracts.check_open()
         limit = check_limit(limit, error=SessionError)
         needle = check_text(term, "term", error=SessionError).casefold()
         if not needle.strip():
             raise SessionError("search needs a term, as it would find everything without one")
         found: list[CommitInfo] = []
         with self._database.read() as connection:
-            within = None if tract_id is None else self._found(connection, tract_id)[0]
+            within = None if tract_id is None else self._tracts.find(connection, tract_id)[0]
             for entry in self._rows.contents(connection, within):
                 if len(found) >= limit:
                     break
@@ -372,8 +199,7 @@ class Session:
 
     def close(self) -> None:
         """Close the store with all its tracts. A second call does nothing."""
-        self._is_closed = True
-        self._database.close()
+        self._tracts.close()
 
     def __enter__(self) -> Self:
         return self
@@ -383,78 +209,3 @@ class Session:
 
     def __repr__(self) -> str:
         return f"<Session on {self.location}>"
-
-    def _opened(self, tract_id: str, branch: str | None = None) -> tuple[Tract, Lent]:
-        lent = Lent(self._database)
-        head_name = HEAD if branch is None else AGENT_HEAD + branch
-        tract = Tract(
-            lent, tract_id=tract_id, tokenizer=self._tokenizer, trust=self._trust, head_name=head_name
-        )
-        return tract, lent
-
-    def _keep(self, opened: tuple[Tract, Lent]) -> Tract:
-        """Remember an open tract; if another thread opened it meanwhile, theirs."""
-        name = opened[0].family.agent_id
-        with self._lock:
-            known = self._open.get(name)
-            if known is None or known[1].is_closed:
-                known = self._open[name] = opened
-        return known[0]
-
-    def _found(self, connection: Connection, name: str) -> tuple[str, str | None]:
-        """The tract and branch that an id stands for."""
-        tract_id, _, branch = name.partition(AGENT_MARK) if isinstance(name, str) else ("", "", "")
-        rows = RefRows(tract_id, AGENT_HEAD + branch if branch else HEAD)
-        if not rows.was_made(connection):
-            known = self._rows.ids(connection)
-            some = (
-                f"there are {', '.join(known[-10:])}"
-                if known
-                else "the store has none; create_tract makes one"
-            )
-            raise UnknownTractError(f"no tract or agent {name!r}.{nearest(str(name), known)} {some}")
-        return tract_id, branch or None
-
-    def _commit(self, name: str) -> Entry:
-        found = []
-        if isinstance(name, str) and _PREFIX.fullmatch(name):
-            with self._database.read() as connection:
-                found = self._rows.starting_with(connection, name)
-        if len(found) > 1:
-            raise AmbiguousPrefixError(f"several commits begin with {name!r}; give more digits")
-        if not found:
-            raise CommitNotFoundError(f"no commit of any tract is called {name!r}; give a hash from log()")
-        return found[0]
-
-    def _check_open(self) -> None:
-        if self._is_closed:
-            raise StoreClosedError(
-                f"the session on {self.location} was closed; open it again with Session.open"
-            )
-
-    def _check_own(self, tract: Tract) -> None:
-        self._check_open()
-        if not isinstance(tract, Tract):
-            raise SessionError(
-                f"this needs a tract of the session, not {type(tract).__name__}; get_tract gives one"
-            )
-        with self._lock:
-            known = self._open.get(tract.family.agent_id)
-        if known is None or known[0] is not tract:
-            raise SessionError(
-                f"{tract!r} is not open in this session; use what get_tract, create_tract or spawn returned"
-            )
-        if known[1].is_closed:
-            raise StoreClosedError(f"{tract!r} was closed; get_tract opens it again")
-
-
-def _checked_name(name: str) -> str:
-    if not isinstance(name, str) or not name.strip() or len(name) > _NAME_LENGTH or "\0" in name:
-        raise SessionError(f"{str(name)[:40]!r} is no name; use a text of 1 to {_NAME_LENGTH} characters")
-    return name
-
-
-def _checked_purpose(purpose: str) -> str:
-    if not isinstance(purpose, str) or not purpose.strip() or "\0" in purpose:
-        raise SessionError(f"purpose says in words what the child is for, not {purpose!r}")
-    return purpose

@@ -14,6 +14,9 @@ from tract_jupyter.exceptions import (
     CompressionError,
     InvalidBranchNameError,
     SessionError,
+    StoreClosedError,
+    StoreError,
+    UnknownTractError,
 )
 from tract_jupyter.models.spawn import Curation, Inheritance
 
@@ -270,6 +273,86 @@ def test_a_failure_in_the_middle_of_a_spawn_leaves_nothing(session, parent, monk
         with pytest.raises(RuntimeError, match="in the middle"):
             make()
     assert (session.list_tracts(), session.timeline(), state(parent), parent.list_branches()) == before
+
+
+# a batch that is rolled back
+
+MAKE = {
+    "create": lambda session, parent: session.create_tract(tract_id="new"),
+    "spawn": lambda session, parent: session.spawn(parent, purpose="try"),
+    "deploy": lambda session, parent: session.deploy(parent, purpose="work", branch_name="topic"),
+    "got again": lambda session, parent: got_again(session, session.spawn(parent, purpose="try")),
+}
+
+
+def got_again(session, child):
+    session.release_tract(child.tract_id)
+    return session.get_tract(child.tract_id)
+
+
+@pytest.mark.parametrize("place", ["memory", "file"])
+@pytest.mark.parametrize("make", MAKE.values(), ids=MAKE)
+def test_what_was_made_in_a_batch_that_is_rolled_back_is_closed(tmp_path, place, make):
+    with Session.open(
+        ":memory:" if place == "memory" else tmp_path / "s.db", tokenizer=ApproximateCounter()
+    ) as session:
+        parent, other = session.create_tract(tract_id="parent"), session.create_tract(tract_id="other")
+        parent.user("x")
+        other.user("y")
+        session.create_tract(tract_id="late")
+        session.release_tract("late")
+        before = (session.list_tracts(), session.timeline(), state(parent), parent.list_branches())
+        with pytest.raises(RuntimeError, match="rolled back"), parent.batch():  # noqa: PT012
+            late = session.get_tract("late")  # it was there before, though it was not open
+            child = make(session, parent)
+            child.user("in vain")
+            assert session.get_tract(child.family.agent_id) is child
+            raise RuntimeError("rolled back")
+
+        assert (session.list_tracts(), session.timeline(), state(parent), parent.list_branches()) == before
+        for use in (child.compile, child.status, child.log, lambda: child.user("z")):
+            with pytest.raises(StoreClosedError, match="was closed"):
+                use()
+        for use in (
+            lambda: session.spawn(child, purpose="x"),
+            lambda: session.collapse(child, parent, content="x"),
+        ):
+            with pytest.raises(SessionError, match="not open in this session"):
+                use()
+        with pytest.raises(UnknownTractError):
+            session.get_tract(child.family.agent_id)
+        for tract in (parent, other, late):
+            assert session.get_tract(tract.tract_id) is tract
+            tract.user("goes on")
+            assert texts(tract)[-1] == "goes on"
+            assert tract.verify() == []
+        again = make(session, parent)
+        again.user("not in vain")
+        assert (again is child, texts(again)[-1]) == (False, "not in vain")
+
+
+def test_an_error_that_was_caught_within_a_batch_closes_what_it_made(session, parent):
+    with pytest.raises(StoreError, match="a part of this transaction"), parent.batch():  # noqa: PT012
+        child = session.spawn(parent, purpose="try")
+        with pytest.raises(BranchExistsError):
+            session.deploy(parent, purpose="work", branch_name="main")
+    with pytest.raises(StoreClosedError):
+        child.compile()
+    assert texts(parent) == ["be brief", "FIRST", "answer", "last"]
+
+
+def test_a_batch_that_is_rolled_back_closes_nothing_that_an_earlier_one_made(session, parent):
+    with parent.batch():
+        child = session.spawn(parent, purpose="try")
+        agent = session.deploy(parent, purpose="work", branch_name="topic")
+    with pytest.raises(RuntimeError), parent.batch():  # noqa: PT012
+        child.user("in vain")
+        assert session.get_tract("parent:topic") is agent
+        raise RuntimeError
+    for tract in (child, agent):
+        assert "in vain" not in texts(tract)
+        tract.user("goes on")
+        assert texts(tract)[-1] == "goes on"
 
 
 # agents on branches
