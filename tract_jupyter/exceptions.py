@@ -34,8 +34,13 @@ TractError
 │   └── ParameterError        fields or arguments do not fit; lists every problem
 ├── PendingError
 │   ├── PendingStateError     it was decided already, or is not decided yet
+│   │   └── DecidedFirstError somebody else was faster
 │   ├── FingerprintError      what was approved is not what would run
-│   └── NobodyToAskError      a decision is needed and no person can be reached
+│   ├── RejectedError         what was asked for was turned down; tells by whom and why
+│   ├── UndecidedError        nobody has decided yet; it waits in the inbox
+│   │   ├── NobodyToAskError  no person can be reached
+│   │   └── DecisionTimeoutError  none did in time
+│   └── GrantError            no standing approval can be given or revoked like this
 ├── ToolExecutionError        a tool call failed: tool, arguments, cause
 │   └── ToolDeniedError       ... because it was not allowed
 └── TrustError                the user's signing secret cannot be read or made
@@ -227,12 +232,40 @@ class PendingStateError(PendingError, RuntimeError):
     """The pending is not in a state that allows this; the first decision counts."""
 
 
+class DecidedFirstError(PendingStateError):
+    """Somebody else decided it first, or carries it out; the pending shows how."""
+
+
 class FingerprintError(PendingError):
     """What would run is no longer what was approved, so it does not run."""
 
 
-class NobodyToAskError(PendingError):
+class RejectedError(PendingError):
+    """What was asked for was turned down. `pending` has the reason, and what was asked."""
+
+    def __init__(self, message: str, pending: Any = None) -> None:
+        super().__init__(message)
+        self.pending = pending
+
+
+class UndecidedError(PendingError):
+    """A decision is needed, and there is none yet. `pending` waits in the inbox."""
+
+    def __init__(self, message: str, pending: Any = None) -> None:
+        super().__init__(message)
+        self.pending = pending
+
+
+class NobodyToAskError(UndecidedError):
     """A decision is needed, and neither a panel nor a prompt reaches a person."""
+
+
+class DecisionTimeoutError(UndecidedError):
+    """Nobody decided in time, and the operation says to stop then (`on_timeout="stop"`)."""
+
+
+class GrantError(PendingError):
+    """A standing approval cannot be given or revoked like this; nothing was changed."""
 
 
 class ToolExecutionError(TractError):

@@ -166,11 +166,14 @@ def test_a_spawn_keeps_where_it_began(tract, orphan):
     assert now(tract).commits == ()
 
 
-@pytest.mark.parametrize("status", ["pending", "failed", "rejected"])
-def test_a_pending_that_waits_or_can_be_tried_again_keeps_what_it_names(tract, orphan, status):
+@pytest.mark.parametrize(
+    ("status", "settled_at"), [("pending", None), ("failed", None), ("rejected", "2026")]
+)
+def test_a_pending_that_waits_or_can_be_tried_again_keeps_what_it_names(tract, orphan, status, settled_at):
     row = {
-        "pending_id": "p", "tract_id": tract.tract_id, "operation": "x", "title": "", "fingerprint": "", "actor": "user",
-        "fields_json": f'{{"which":["{orphan}"]}}', "status": status, "resumable": False, "created_at": "",
+        "pending_id": "p", "tract_id": tract.tract_id, "operation": "x", "title": "", "fingerprint": "", "identity": "",
+        "actor": "user", "fields_json": f'{{"which":["{orphan}"]}}', "status": status, "settled_at": settled_at,
+        "resumable": False, "on_timeout": "wait", "created_at": "",
     }  # fmt: skip
     with tract._database.write() as connection:
         connection.execute(pendings.insert().values(**row))

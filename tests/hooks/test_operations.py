@@ -156,7 +156,7 @@ def test_fire_field_type_validation(tract, spec, fields, words):
         tract.fire("citation_check", fields, execute_fn=lambda p: pytest.fail("it ran"))
     assert isinstance(caught.value, ValueError)
     assert words in str(caught.value)
-    assert tract.hook_log == []
+    assert tract.hook_log() == []
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def test_the_same_decision_four_ways(fire):
         ({"action": "reject", "args": {"reason": 3}}, ParameterError, "'reason' should be a valid string"),
         ({"action": "reject", "args": ["x"]}, ParameterError, "dict of values"),
         ({"action": "verify", "args": {"strict": 1}}, ParameterError, "'strict'"),
-        ({"action": "approve", "args": {"x": 1}}, ParameterError, "takes none"),
+        ({"action": "approve", "args": {"x": 1}}, ParameterError, "'x' is unknown. It takes edits"),
     ],
 )
 def test_a_decision_that_is_none_is_refused_and_leaves_it_open(fire, decision, error, words):

@@ -34,6 +34,7 @@ class FakeChannel:
         self.shown: list[tuple[ReviewRequest, str]] = []
         self.forgotten: list[str] = []
         self.due: list[Callable[[], None]] = []
+        self.looks: list[Callable[[], bool]] = []
 
     def can_reach(self) -> bool:
         return self.reachable
@@ -55,6 +56,14 @@ class FakeChannel:
 
     def later(self, ticket: Ticket, run: Callable[[], None]) -> None:
         self.due.append(run)
+
+    def watch(self, look: Callable[[], bool]) -> bool:
+        self.looks.append(look)
+        return True
+
+    def look(self) -> None:
+        """What an idle kernel does now and then."""
+        self.looks = [look for look in self.looks if look()]
 
     async def until_shown(self) -> None:
         """Let the event loop go on until a request is on display."""

@@ -29,7 +29,10 @@ def test_a_fired_operation_shows_code_findings_and_values(tract, spec):
         "citation_check", {"urls": ["u"]}, review=True, triggered_by="a model"
     ).review_request("note")
     assert (request.title, request.note, request.why) == ("citation_check", "note", "asked by a model")
-    (block,) = request.code
+    block, asking = request.code
+    line = asking.code.splitlines()[asking.marked - asking.first_line]
+    assert asking.title.startswith("Asked by test_request.py, line ")
+    assert "citation_check" in line or "tract.fire" in line
     assert block.code.startswith("import subprocess\n")
     assert block.header == "def verify(pending, strict: bool = None):"
     assert block.findings

@@ -539,9 +539,9 @@ def test_a_decision_of_another_process_is_noticed(two, out):
 
     first.reviewer.channel.steps.append(elsewhere)
     decision = first.reviewer.decide_now(pending)
-    assert (decision.action, decision.channel) == ("approved", "store")
+    assert (decision.action, decision.channel) == ("write", "fake")
     assert pending.status is PendingStatus.APPROVED
-    assert first.reviewer.channel.notes[-1] == "Decided in another process."
+    assert "(fake) chose 'write'" in first.reviewer.channel.notes[-1]
     assert out.read_text() == "x"
     assert first.inbox() == second.inbox() == []
 
@@ -555,7 +555,7 @@ def test_whoever_is_second_runs_nothing_however_often_they_click(two, out):
     click(mine, "write")
     second.reviewer.channel.run_due()
     first.reviewer.channel.run_due()
-    assert first.reviewer.channel.notes[-1] == "Somebody else decided this first."
+    assert first.reviewer.channel.notes[-1].startswith("somebody else decided this first: ")
     click(mine, "write")
     first.reviewer.channel.run_due()
     assert out.read_text() == "x"
@@ -607,13 +607,61 @@ def test_a_proposal_can_be_approved_in_another_process(two, spec):
     assert "fresh" in second.operations.registry.operation_names
 
 
-def test_what_lives_in_the_other_process_is_not_rebuilt(two):
-    from tract_jupyter.exceptions import PendingError
+def in_the_inbox_of(t):
+    """The panel that `%tract inbox` shows."""
+    return t.reviewer.show_again(t.operations.rebuild(t.inbox()[0]))
 
+
+def test_what_lives_in_the_other_process_is_decided_here_and_carried_out_there(two):
     first, second = two
-    first.reviewer.show(first.fire("citation_check", review=True, execute_fn=lambda p: None))
-    with pytest.raises(PendingError, match="kernel that asked"):
-        second.operations.rebuild(second.inbox()[0])
+    ran = []
+    pending = first.fire("citation_check", review=True, execute_fn=lambda p: ran.append(p.fields["n"]))
+    ticket = first.reviewer.show(pending)
+    other = in_the_inbox_of(second)
+    assert [action.name for action in other.request.actions] == ["write", "approve", "reject"]
+    click(other, "approve", edits={"n": 5})
+    second.reviewer.channel.run_due()
+    assert (other.status, ran) == ("approved", [])
+    assert "Handed to" in second.reviewer.channel.notes[-1]
+    first.reviewer.channel.look()
+    assert (pending.status, ran, ticket.settled.is_set()) == ("approved", [5], True)
+    assert "chose 'approve'" in first.reviewer.channel.notes[-1]
+    assert first.inbox() == []
+    first.reviewer.channel.look()
+    assert ran == [5]
+
+
+def test_who_waits_carries_out_what_is_decided_elsewhere(two, out):
+    first, second = two
+    pending = first.fire("citation_check", {"n": 1}, review=True)
+
+    def elsewhere(ticket):
+        first.reviewer.ledger.wait(pending.pending_id, 60)  # as it does once it waits
+        click(in_the_inbox_of(second), "write")
+        second.reviewer.channel.run_due()
+        assert not out.exists()
+
+    first.reviewer.channel.steps.append(elsewhere)
+    assert first.reviewer.decide_now(pending).action == "write"
+    assert (out.read_text(), pending.status) == ("x", "approved")
+    assert first.inbox() == []
+
+
+def test_a_rejection_elsewhere_reaches_who_waits_with_its_reason(two):
+    first, second = two
+    pending = first.fire("citation_check", review=True, execute_fn=lambda p: None)
+
+    def elsewhere(ticket):
+        click(in_the_inbox_of(second), "reject", reason="not today")
+        second.reviewer.channel.run_due()
+
+    first.reviewer.channel.steps.append(elsewhere)
+    decision = first.reviewer.decide_now(pending)
+    assert (pending.status, pending.rejection_reason, decision.reason) == (
+        "rejected",
+        "not today",
+        "not today",
+    )
 
 
 def test_it_survives_the_process_that_asked(tmp_path, spec, out):

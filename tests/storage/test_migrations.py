@@ -291,7 +291,8 @@ def test_a_read_only_store_says_how(old_file):
     sql(old_file, "PRAGMA wal_checkpoint(TRUNCATE)")
     before = old_file.read_bytes()
     with pytest.raises(
-        StoreReadOnlyError, match="must be upgraded to store version 2, but it cannot be written.*copy"
+        StoreReadOnlyError,
+        match=f"must be upgraded to store version {SCHEMA_VERSION}, but it cannot be written.*copy",
     ):
         Database(url=f"sqlite:///file:{old_file}?mode=ro&uri=true")
     assert old_file.read_bytes() == before

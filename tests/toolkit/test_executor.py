@@ -209,7 +209,7 @@ def test_an_operation_is_gated_for_a_model(tract, spec):
     tract.register_operation(spec())
     result = tract.executor.execute("fire_citation_check", {"urls": []}, actor="agent:1")
     assert result.denied
-    assert tract.hook_log == []
+    assert tract.hook_log() == []
 
 
 # --- schemas

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tract_jupyter.hooks.builtin.activation import PendingActivation
-    from tract_jupyter.hooks.bus import HookEvent
     from tract_jupyter.hooks.dynamic.spec import OperationSpec
-    from tract_jupyter.hooks.pending import Pending
+    from tract_jupyter.hooks.log import HookEvent
+    from tract_jupyter.hooks.pending import OnTimeout, Pending
     from tract_jupyter.storage.events import Event
     from tract_jupyter.tract import Tract
 
@@ -62,6 +62,8 @@ class Operating(Parts):
         execute_fn: Callable[[Any], Any] | None = None,
         review: bool = False,
         triggered_by: str | None = None,
+        timeout: float | None = None,
+        on_timeout: OnTimeout = "wait",
     ) -> Any:
         """Fire an operation.
 
@@ -74,6 +76,9 @@ class Operating(Parts):
             execute_fn: what approval runs; its run is recorded as an event `custom:<operation>`.
             review: skip the handlers and return the pending, to decide it by hand.
             triggered_by: what set it off, for the log.
+            timeout: seconds that a decision may take, None for any time.
+            on_timeout: what it means if that time is over: `wait` on, `deny` (it expires), or `stop` waiting with an
+                error, while it stays in the inbox.
 
         Returns:
             The result of `execute_fn` if that ran, else the pending.
@@ -83,22 +88,61 @@ class Operating(Parts):
             ParameterError: the fields do not fit.
         """
         return self.operations.fire(
-            operation, fields, execute_fn=execute_fn, review=review, triggered_by=triggered_by
-        )
+            operation, fields, execute_fn=execute_fn, review=review, triggered_by=triggered_by, timeout=timeout,
+            on_timeout=on_timeout,
+        )  # fmt: skip
 
-    def on(self, operation: str, handler: Callable[[Any], object], *, name: str | None = None) -> str:
-        """Have a handler decide about an operation, or see all of them (`"*"`); returns the handler's name."""
+    def on(
+        self,
+        operation: str,
+        handler: Callable[[Any], object],
+        *,
+        name: str | None = None,
+        before: str | bool | None = None,
+        after: str | None = None,
+        at: int | None = None,
+    ) -> str:
+        """Have a handler decide about an operation, or see all of them (`"*"`); returns the handler's name.
+
+        Args:
+            operation: the operation's name, or `"*"`.
+            handler: called with the pending; may decide it, pass it through, or leave it open.
+            name: what it goes by; made from the function's name if left out.
+            before: the name of the handler to go before, or True for the first place. At the end if no place is given.
+            after: the name of the handler to go after.
+            at: the place, counted from 0.
+
+        Raises:
+            OperationError: there is no such operation or place, the name is taken, or it cannot be called.
+        """
         check_operation(operation, self.operations.hookable)
-        return self._bus.on(operation, handler, name=name)
+        return self._bus.on(operation, handler, name=name, before=before, after=after, at=at)
 
     def off(self, operation: str, handler: Callable[[Any], object] | str | None = None) -> None:
         """Remove a handler by function or name, or all of an operation."""
         self._bus.off(operation, handler)
 
-    @property
-    def hook_log(self) -> list[HookEvent]:
-        """What handlers did, oldest first."""
-        return list(self._bus.log)
+    def list_hooks(self) -> dict[str, list[str]]:
+        """The names of all handlers in their order, by operation."""
+        return self._bus.handlers()
+
+    def hook_log(
+        self,
+        operation: str | None = None,
+        *,
+        handler: str | None = None,
+        outcome: str | None = None,
+        pending_id: str | None = None,
+        limit: int = 1_000,
+    ) -> list[HookEvent]:
+        """What handlers did: the newest entries that fit, oldest first. The store keeps the last 10,000 of a tract."""
+        return self._bus.log.newest(
+            operation=operation,
+            handler=handler,
+            outcome=outcome,
+            pending_id=pending_id,
+            limit=check_limit(limit),
+        )
 
     def events(self, event_type: str | None = None, *, limit: int = 100) -> list[Event]:
         """What happened, newest first; `"custom:*"` gives all types that begin so.

@@ -17,16 +17,22 @@ from tract_jupyter.engine.toolsets import Toolsets
 from tract_jupyter.engine.undo import Undo
 from tract_jupyter.engine.writer import Writer
 from tract_jupyter.hooks.bus import HookBus
+from tract_jupyter.hooks.firing import Firing
+from tract_jupyter.hooks.log import HookLog
 from tract_jupyter.hooks.operations import Operations
 from tract_jupyter.models.checks import check_budget
 from tract_jupyter.models.content import ContentTypes
-from tract_jupyter.review.dispatch import Dispatcher
+from tract_jupyter.review.gate import Gate
+from tract_jupyter.review.grants import Grants
 from tract_jupyter.review.ledger import Ledger
 from tract_jupyter.review.reviewer import Reviewer
 from tract_jupyter.review.trust import Trust
 from tract_jupyter.storage.commits import CommitRows
 from tract_jupyter.storage.compiles import CompileRows
+from tract_jupyter.storage.decisions import DecisionRows
 from tract_jupyter.storage.events import EventRows
+from tract_jupyter.storage.grants import GrantRows
+from tract_jupyter.storage.hook_log import HookLogRows
 from tract_jupyter.storage.pendings import PendingRows
 from tract_jupyter.storage.reflog import ReflogRows
 from tract_jupyter.storage.refs import HEAD, RefRows
@@ -90,13 +96,14 @@ class Parts:
         self._make_operations(trust or Trust())
 
     def _make_operations(self, trust: Trust) -> None:
-        self._bus = HookBus()
-        ledger = Ledger(self._database, PendingRows(self.tract_id), self._events)
-        dispatcher = Dispatcher(ledger, lambda p: self.operations.check_current(p))  # noqa: PLW0108 # made below
-        self.reviewer = Reviewer(ledger, dispatcher)
-        self.operations = Operations(
-            self, self._database, SpecRows(self.tract_id), self._events, self._bus, self.reviewer, trust
-        )
+        database, tract_id = self._database, self.tract_id
+        self._bus = HookBus(HookLog(database, HookLogRows(tract_id)))
+        self.grants = Grants(database, GrantRows(tract_id), trust)
+        ledger = Ledger(database, PendingRows(tract_id), DecisionRows(tract_id), self._events, trust)
+        self.gate = Gate(ledger, self.grants)
+        self.reviewer = Reviewer(ledger, self.gate, self.grants)
+        firing = Firing(self._bus, self.reviewer)
+        self.operations = Operations(self, database, SpecRows(tract_id), self._events, firing, trust)
         self.operations.load()
 
     def _max_tokens(self) -> int | None:

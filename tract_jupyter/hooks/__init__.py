@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from tract_jupyter.hooks.bus import HookBus, HookEvent
+from tract_jupyter.hooks.bus import HookBus
 from tract_jupyter.hooks.dynamic.spec import ActionDef, OperationSpec
+from tract_jupyter.hooks.log import HookEvent
 from tract_jupyter.hooks.pending import Pending
 from tract_jupyter.hooks.registry import OperationRegistry
 from tract_jupyter.models.pending import PendingStatus

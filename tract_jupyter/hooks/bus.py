@@ -1,73 +1,71 @@
 """Routing a pending through its handlers.
 
-Handlers of the operation run in the order of their registration until one decides. Then every `*` handler is called,
-decided or not: an audit sees everything, and a catch-all may decide what nobody did. A handler that is already running
-further up the stack is not called again for the same operation; the others are, so nested firing bypasses no veto.
+Handlers of the operation run in their order until one decides. Then every `*` handler is called, decided or not: an
+audit sees everything, and a catch-all may decide what nobody did. A handler that is already running further up the
+stack is not called again for the same operation; the others are, so nested firing bypasses no veto.
 """
 
 from __future__ import annotations
 
 import logging
-from collections import deque
 from contextvars import ContextVar
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import OperationError, PendingStateError, nearest
 from tract_jupyter.models.pending import PendingStatus
+from tract_jupyter.review.decision import deciding
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tract_jupyter.hooks.log import HookLog
     from tract_jupyter.hooks.pending import Pending
 
     Handler = Callable[[Any], object]
 
 EVERYTHING = "*"
-_LOG_LENGTH = 1_000
 _logger = logging.getLogger(__name__)
 _running: ContextVar[frozenset[tuple[int, str, str]]] = ContextVar(
     "tract_running_handlers", default=frozenset()
 )
 
 
-@dataclass(frozen=True, slots=True)
-class HookEvent:
-    """What a handler did: approved, rejected, failed, passed_through, undecided, too_late, or raised."""
-
-    operation: str
-    handler: str
-    outcome: str
-    pending_id: str
-    timestamp: datetime = field(default_factory=lambda: datetime.now(UTC))
-
-
 class HookBus:
-    """The handlers of one tract and the log of what they did (the newest 1,000 entries)."""
+    """The handlers of one tract, in order, by operation."""
 
-    def __init__(self) -> None:
+    def __init__(self, log: HookLog) -> None:
+        self.log = log
         self._handlers: dict[str, list[tuple[str, Handler]]] = {}
-        self.log: deque[HookEvent] = deque(maxlen=_LOG_LENGTH)
 
-    def on(self, operation: str, handler: Handler, *, name: str | None = None) -> str:
-        """Add a handler and return the name it goes by.
+    def on(
+        self,
+        operation: str,
+        handler: Handler,
+        *,
+        name: str | None = None,
+        before: str | bool | None = None,
+        after: str | None = None,
+        at: int | None = None,
+    ) -> str:
+        """Add a handler, as the last one if no place is given, and return the name it goes by.
 
         Raises:
-            OperationError: it cannot be called, or the name is taken for this operation.
+            OperationError: it cannot be called, the name is taken for this operation, or there is no such place.
         """
         if not callable(handler):
             raise OperationError(
                 f"a handler is a function that takes the pending, not {type(handler).__name__}"
             )
-        handlers = self._handlers.setdefault(operation, [])
-        taken = {existing for existing, _ in handlers}
+        handlers = self._handlers.get(operation, [])
+        taken = [existing for existing, _ in handlers]
         if name is not None and name in taken:
             raise OperationError(
                 f"{operation!r} has a handler {name!r} already; call off({operation!r}, {name!r}) first"
             )
+        place = _place(operation, taken, before or None, after, at)
         chosen = name or _free_name(getattr(handler, "__name__", type(handler).__name__), taken)
-        handlers.append((chosen, handler))
+        # a new list: routing that is under way goes on with the old one
+        self._handlers[operation] = [*handlers[:place], (chosen, handler), *handlers[place:]]
         return chosen
 
     def off(self, operation: str, handler: Handler | str | None = None) -> None:
@@ -86,36 +84,50 @@ class HookBus:
         """The names of an operation's handlers, in order."""
         return [name for name, _ in self._handlers.get(operation, [])]
 
+    def handlers(self) -> dict[str, list[str]]:
+        """The names of all handlers in their order, by operation."""
+        return {operation: self.names(operation) for operation in sorted(self._handlers)}
+
+    def listens(self, operation: str) -> bool:
+        """Whether any handler would see it."""
+        return operation in self._handlers or EVERYTHING in self._handlers
+
     def route(self, pending: Pending) -> bool:
         """Run the handlers. True if they took it on: one decided, or one of the operation's own left it open.
 
         A handler that passes it through counts as if it were not there. An exception of a handler is logged and raised.
         """
         left_open = False
-        for name, handler in tuple(self._handlers.get(pending.operation, ())):
+        for name, handler in self._handlers.get(pending.operation, ()):
             if pending.status is not PendingStatus.PENDING:
                 break
             left_open = self._call(pending.operation, name, handler, pending) == "undecided" or left_open
-        for name, handler in tuple(self._handlers.get(EVERYTHING, ())):
+        for name, handler in self._handlers.get(EVERYTHING, ()):
             self._call(EVERYTHING, name, handler, pending)
-        return left_open or pending.status is not PendingStatus.PENDING
+        if pending.status is not PendingStatus.PENDING:
+            return True
+        if left_open:
+            self.log.add(pending.operation, "", "unresolved", pending.pending_id)
+        return left_open
 
     def _call(self, kind: str, name: str, handler: Handler, pending: Pending) -> str:
         key = (id(self), f"{kind}:{name}", pending.operation)
-        if key in _running.get():
-            return "running"
+        running = _running.get()
+        if key in running:
+            return self._record(pending, name, "skipped")
         before = pending.status
-        token = _running.set(_running.get() | {key})
+        token = _running.set(running | {key})
         try:
-            handler(pending)
-        except PendingStateError:
-            if before is PendingStatus.PENDING:
-                self._record(pending, name, "raised")
-                raise
-            return self._record(pending, name, "too_late")  # a catch-all that decides what is decided
-        except Exception:
+            with deciding("handler", f"handler:{name}"):
+                handler(pending)
+        except PendingStateError as error:
+            if before is not PendingStatus.PENDING:  # a catch-all that decides what is decided
+                return self._record(pending, name, "too_late")
+            self._record(pending, name, "raised", error)
+            raise
+        except Exception as error:
             _logger.exception("handler %r of %r raised", name, pending.operation)
-            self._record(pending, name, "raised")
+            self._record(pending, name, "raised", error)
             raise
         finally:
             _running.reset(token)
@@ -124,8 +136,11 @@ class HookBus:
             pending.status = PendingStatus.PENDING
         return self._record(pending, name, outcome)
 
-    def _record(self, pending: Pending, handler: str, outcome: str) -> str:
-        self.log.append(HookEvent(pending.operation, handler, outcome, pending.pending_id))
+    def _record(self, pending: Pending, handler: str, outcome: str, error: Exception | None = None) -> str:
+        text = (
+            None if error is None else f"{type(error).__name__}: {error}".encode("utf-8", "replace").decode()
+        )
+        self.log.add(pending.operation, handler, outcome, pending.pending_id, text)
         return outcome
 
 
@@ -142,7 +157,38 @@ def check_operation(operation: str, known: frozenset[str] | set[str]) -> None:
         )
 
 
-def _free_name(wanted: str, taken: set[str]) -> str:
+def _place(
+    operation: str,
+    names: list[str],
+    before: str | bool | None,  # noqa: FBT001 # True is a place
+    after: str | None,
+    at: int | None,
+) -> int:
+    """Where in the list a new handler goes.
+
+    Raises:
+        OperationError: two places are given, or one that is not there.
+    """
+    if sum(given is not None for given in (before, after, at)) > 1:
+        raise OperationError("a handler has one place: give before, after or at, not several")
+    if before is True:
+        return 0
+    if at is not None:
+        if isinstance(at, bool) or not isinstance(at, int) or not 0 <= at <= len(names):
+            raise OperationError(f"{operation!r} has the places 0 to {len(names)}, not {at!r}")
+        return at
+    neighbour = before if before is not None else after
+    if neighbour is None:
+        return len(names)
+    if neighbour not in names:
+        listed = ", ".join(names) or "none"
+        raise OperationError(
+            f"{operation!r} has no handler {neighbour!r}.{nearest(str(neighbour), names)} There are: {listed}"
+        )
+    return names.index(str(neighbour)) + (after is not None)
+
+
+def _free_name(wanted: str, taken: list[str]) -> str:
     name, number = wanted, 1
     while name in taken:
         number += 1

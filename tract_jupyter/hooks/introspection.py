@@ -11,6 +11,9 @@ from tract_jupyter.review.request import ReviewAction, ValueRow, ValueTable, sho
 if TYPE_CHECKING:
     from tract_jupyter.hooks.pending import Pending
 
+PERSONAL = frozenset({"scope", "uses", "pattern"})
+"""Parameters of `approve` that only a person may give: how long the like of it is approved too."""
+
 _MAX_TEXT = 500
 _MAX_LIST = 5
 _MAX_DICT = 10
@@ -19,6 +22,12 @@ _MAX_DICT = 10
 def action_parameters(cls: type[Pending], name: str) -> Parameters:
     """The parameters of an action of a class of pendings."""
     return _parameters(cls, name)  # type: ignore[arg-type] # mypy takes the class for no Hashable
+
+
+def _for_models(cls: type[Pending], name: str) -> Parameters:
+    """Without what only a person may give, such as how long an approval stands."""
+    every = action_parameters(cls, name)
+    return every.without(PERSONAL) if name == "approve" else every
 
 
 @cache
@@ -63,7 +72,7 @@ def to_tools(pending: Pending) -> list[dict[str, Any]]:
             "function": {
                 "name": name,
                 "description": _summary(type(pending), name),
-                "parameters": action_parameters(type(pending), name).json_schema,
+                "parameters": _for_models(type(pending), name).json_schema,
             },
         }
         for name in _offered(pending)
@@ -80,7 +89,7 @@ def describe_api(pending: Pending) -> str:
     ]
     lines += ["", "## Actions", ""]
     for name in _offered(pending):
-        signature = action_parameters(type(pending), name).signature_text()
+        signature = _for_models(type(pending), name).signature_text()
         lines.append(f"- `{name}{signature}`: {_summary(type(pending), name)}")
     return "\n".join(lines)
 
@@ -129,7 +138,8 @@ def review_actions(pending: Pending) -> tuple[ReviewAction, ...]:
     ]
     for name in ("approve", "reject"):
         if pending.status.is_open:
-            parameters = action_parameters(type(pending), name)
+            # edits and scopes are no inputs of their own: a panel has forms for them
+            parameters = action_parameters(type(pending), name).without(PERSONAL | {"edits"})
             style: Any = name
             actions.append(ReviewAction(name, pending.labels[name], parameters, style=style))
     return tuple(actions)

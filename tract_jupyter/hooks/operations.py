@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.exceptions import FingerprintError, PendingError, SpecError, TractError
+from tract_jupyter.exceptions import FingerprintError, SpecError, TractError
 from tract_jupyter.hooks.builtin.activation import ACTIVATE, PendingActivation
 from tract_jupyter.hooks.dynamic.action import check_code
 from tract_jupyter.hooks.dynamic.check import BUILTIN_OPERATIONS, check_spec
 from tract_jupyter.hooks.dynamic.spec import spec_from_json, spec_to_dict, spec_to_json
 from tract_jupyter.hooks.registry import OperationRegistry
+from tract_jupyter.hooks.remote import RemotePending
 from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.storage.specs import StoredSpec
@@ -17,11 +18,10 @@ from tract_jupyter.storage.specs import StoredSpec
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tract_jupyter.hooks.bus import HookBus
     from tract_jupyter.hooks.dynamic.pending import DynamicPending
     from tract_jupyter.hooks.dynamic.spec import OperationSpec
+    from tract_jupyter.hooks.firing import Firing
     from tract_jupyter.hooks.pending import Pending
-    from tract_jupyter.review.reviewer import Reviewer
     from tract_jupyter.review.trust import Trust
     from tract_jupyter.storage.database import Database
     from tract_jupyter.storage.events import EventRows
@@ -35,9 +35,8 @@ class Operations:
     """The dynamic operations of one tract."""
 
     def __init__(
-        self, tract: Any, database: Database, specs: SpecRows, events: EventRows,
-        bus: HookBus, reviewer: Reviewer, trust: Trust,
-    ) -> None:  # fmt: skip
+        self, tract: Any, database: Database, specs: SpecRows, events: EventRows, firing: Firing, trust: Trust
+    ) -> None:
         self.registry = OperationRegistry()
         self.quarantined: dict[str, str] = {}
         """Stored operations that are not active: their name and why."""
@@ -45,8 +44,7 @@ class Operations:
         self._database = database
         self._specs = specs
         self._events = events
-        self._bus = bus
-        self._reviewer = reviewer
+        self._firing = firing
         self._trust = trust
 
     @property
@@ -106,7 +104,7 @@ class Operations:
             self._events.append(connection, "operation.removed", "user", {"name": name})
         if self.quarantined.pop(name, None) is None:
             self.registry.unregister(name)
-        self._bus.off(name)
+        self._firing.bus.off(name)
 
     # --- across restarts
 
@@ -150,13 +148,13 @@ class Operations:
     def rebuild(self, stored: StoredPending) -> Pending:
         """Make the pending again that another process asked about.
 
+        If that process waits, or what would run lives only there, it can be decided here and is carried out there.
+
         Raises:
-            PendingError: what it would run lived only in that process.
+            PendingError: what was shown cannot be read.
         """
-        if not stored.resumable:
-            raise PendingError(
-                f"{stored.title!r} can only be decided by the kernel that asked; run its cell again"
-            )
+        if not stored.resumable or stored.is_waited_for:
+            return self._resumed(RemotePending(stored, tract=self._tract), stored)
         pending: Pending
         if stored.operation == ACTIVATE:
             pending = self._activation(
@@ -165,12 +163,16 @@ class Operations:
         else:
             cls = self.registry.require_class(stored.operation)
             pending = cls(tract=self._tract, fields=stored.fields, triggered_by=stored.triggered_by)
+        return self._resumed(pending, stored)
+
+    def _resumed(self, pending: Pending, stored: StoredPending) -> Pending:
         pending.actor, pending.pending_id, pending.created_at = (
             stored.actor,
             stored.pending_id,
             stored.created_at,
         )
         pending.status, pending.error = PendingStatus(stored.status), stored.error
+        pending.executed_at, pending.on_timeout = stored.executed_at, stored.on_timeout
         return pending
 
     # --- firing
@@ -182,22 +184,15 @@ class Operations:
         *,
         execute_fn: Callable[[Any], Any] | None = None,
         review: bool = False,
-        triggered_by: str | None = None,
-        actor: str = "user",
+        **options: Any,
     ) -> Any:
         """Fire an operation: see `Tract.fire`."""
         cls = self.registry.require_class(operation)
         recorded = None if execute_fn is None else self._with_event(execute_fn)
-        pending = cls(
-            tract=self._tract, fields=fields, execute_fn=recorded, triggered_by=triggered_by, actor=actor
-        )
+        pending = cls(tract=self._tract, fields=fields, execute_fn=recorded, **options)
         if review:
             return pending
-        if not self._bus.route(pending):
-            if cls.spec.unhandled == "ask":
-                self._reviewer.show(pending)
-            else:
-                pending.approve()
+        self._firing.decide(pending, unhandled=cls.spec.unhandled)
         if execute_fn is not None and pending.status is PendingStatus.APPROVED:
             return pending.result
         return pending
@@ -217,17 +212,16 @@ class Operations:
 
         return execute
 
-    def check_current(self, pending: Pending) -> None:
+    def check_current(self, pending: DynamicPending) -> None:
         """Check that the version a pending was fired with is still the active one.
 
         Raises:
             FingerprintError: the operation was replaced or removed since.
         """
-        wanted = getattr(pending, "spec_hash", None)
-        if wanted is None:
-            return
         active = self.registry.get_spec(pending.operation)
-        if active is None or active.spec_hash != wanted:
+        if active is None or active.spec_hash != pending.spec_hash:
+            if not self.registry.was_active(pending.spec_hash):
+                return  # of a class that was compiled for a trial
             change = "removed" if active is None else "replaced by another version"
             raise FingerprintError(
                 f"operation {pending.operation!r} was {change} since this was fired; fire it again"

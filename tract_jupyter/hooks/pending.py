@@ -1,26 +1,37 @@
 """`Pending`: one thing that awaits a decision.
 
-The same pending can be decided four ways with the same effect: by Python (`p.approve()`), by a dict
-(`p.apply_decision({"action": "approve"})`), by a model that is given `p.to_tools()`, and by a click in a panel.
+The same pending can be decided four ways with the same effect and the same row in the store: by Python
+(`p.approve()`), by a dict (`p.apply_decision({"action": "approve"})`), by a model that is given `p.to_tools()`, and by
+a click in a panel.
 """
 
 from __future__ import annotations
 
 import secrets
 import traceback
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from contextlib import nullcontext
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from tract_jupyter.exceptions import PendingStateError, SpecError, nearest
 from tract_jupyter.hooks import introspection
+from tract_jupyter.hooks.actions import action, offered, reading
 from tract_jupyter.models.pending import PendingStatus
-from tract_jupyter.review.fingerprint import fingerprint
+from tract_jupyter.review.decision import deciding_by_default, how
+from tract_jupyter.review.fingerprint import Subject, fingerprint
 from tract_jupyter.review.request import ReviewRequest
+from tract_jupyter.review.source import asking_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
+    from contextlib import AbstractContextManager
 
+    from tract_jupyter.models.parameters import Parameters
+    from tract_jupyter.review.decision import Decision
     from tract_jupyter.review.request import CodeBlock, ValueTable
+    from tract_jupyter.storage.pendings import StoredPending
+
+OnTimeout = Literal["wait", "deny", "stop"]
 
 
 class Pending:
@@ -33,9 +44,14 @@ class Pending:
         execute_fn: what `approve` runs, given the pending; its result becomes `result`.
         triggered_by: what set it off, for the log.
         actor: who set it off: `user` or `agent:<id>`.
+        timeout: seconds that a decision may take, None for any time.
+        on_timeout: what it means if that time is over: `wait` on, `deny` (it expires), or `stop` waiting with an error,
+            while it stays in the inbox.
     """
 
-    _public_actions: ClassVar[frozenset[str]] = frozenset({"approve", "reject", "pass_through", "get_state"})
+    _public_actions: ClassVar[frozenset[str]]
+    runs_elsewhere: bool = False
+    """Whether a decision is only stored here, for the process that asked to carry out."""
     labels: ClassVar[Mapping[str, str]] = {"approve": "Approve", "reject": "Reject"}
     """What the buttons of the built-in decisions say."""
 
@@ -47,10 +63,20 @@ class Pending:
     fields: dict[str, Any]
     triggered_by: str | None
     actor: str
+    timeout: float | None
+    on_timeout: str
     rejection_reason: str
     error: str | None
     executed_at: datetime | None
     result: Any
+    rounds: int
+    """How many decisions on it this process knows of."""
+    deciding_thread: int | None
+    """The thread that carries a decision out at the moment."""
+    decision: Decision | None
+    """The last decision on it."""
+    note: str
+    """What the person who decided should know."""
 
     def __init__(
         self,
@@ -61,12 +87,16 @@ class Pending:
         execute_fn: Callable[[Any], Any] | None = None,
         triggered_by: str | None = None,
         actor: str = "user",
+        timeout: float | None = None,
+        on_timeout: OnTimeout = "wait",
     ) -> None:
         self.operation = operation
         self.tract = tract
         self.fields = fields
         self.triggered_by = triggered_by
         self.actor = actor
+        self.timeout = timeout
+        self.on_timeout = on_timeout
         self.pending_id = secrets.token_hex(8)
         self.created_at = datetime.now(UTC)
         self.status = PendingStatus.PENDING
@@ -74,38 +104,43 @@ class Pending:
         self.error = None
         self.executed_at = None
         self.result = None
+        self.rounds = 0
+        self.deciding_thread = None
+        self.decision = None
+        self.note = ""
         self._execute_fn = execute_fn
+        self._place = asking_place()
+
+    def __init_subclass__(cls) -> None:
+        cls._public_actions = offered(cls)
 
     # --- decisions
 
+    @action
     def approve(self) -> Any:
-        """Approve, run what there is to run, and return its result.
+        """Approve, run what there is to run, and return its result."""
+        return self.run_approved()
 
-        Raises:
-            PendingStateError: it was decided before.
-        """
-        self._require_open("approve")
-        self.status = PendingStatus.APPROVED
-        if self._execute_fn is not None:
-            try:
-                self.result = self._execute_fn(self)
-            except BaseException as error:  # interrupted half-way is failed too, and can be tried again
-                self._fail(error)
-                raise
-        self.executed_at = datetime.now(UTC)
-        self.error = None
-        return self.result
-
+    @action
     def reject(self, reason: Annotated[str, "Why; whoever asked for it is told."] = "") -> None:
         """Reject, with a reason."""
         self._require_open("reject")
         self.status = PendingStatus.REJECTED
         self.rejection_reason = reason
 
+    @reading  # for a handler; it decides nothing
     def pass_through(self) -> None:
         """Leave the decision to the next handler."""
         self._require_open("pass through")
-        self.status = PendingStatus.PASSED_THROUGH
+        if how().channel == "handler":
+            self.status = PendingStatus.PASSED_THROUGH
+        else:
+            self.through_gate("pass_through", {}, self._passed)
+
+    @reading
+    def get_state(self) -> dict[str, Any]:
+        """Everything about it, nothing cut."""
+        return introspection.state(self)
 
     def apply_decision(self, decision: Mapping[str, Any]) -> Any:
         """Carry out `{"action": name, "args": {...}}`.
@@ -113,25 +148,37 @@ class Pending:
         Raises:
             SpecError: the action is missing, or not offered.
             ParameterError: the arguments do not fit.
+            PendingStateError: it is decided already.
         """
         if "action" not in decision:
             raise SpecError(
                 'a decision is a dict such as {"action": "approve", "args": {}}; "action" is missing'
             )
-        return self.execute_tool(decision["action"], decision.get("args") or {})
+        with deciding_by_default("dict"):
+            return self.execute_tool(decision["action"], decision.get("args") or {})
 
     def execute_tool(self, name: str, arguments: Mapping[str, Any]) -> Any:
         """Carry out an offered action by name, as a model's tool call names it."""
         if not isinstance(name, str) or name not in self._public_actions:
-            offered = ", ".join(sorted(self._public_actions))
+            known = ", ".join(sorted(self._public_actions))
             raise SpecError(f"{self.operation!r} offers no action {name!r}.{nearest(str(name), self._public_actions)} "
-                            f"Offered are: {offered}")  # fmt: skip
-        method = getattr(self, name)
-        return method(**introspection.action_parameters(type(self), name).validate(arguments))
+                            f"Offered are: {known}")  # fmt: skip
+        values = introspection.action_parameters(type(self), name).validate(arguments)
+        with deciding_by_default("tool"):
+            return getattr(self, name)(**values)
 
-    def adopt(self, status: PendingStatus) -> None:
-        """Take over the status that another process gave it."""
-        self.status = status
+    def through_gate(self, name: str, arguments: dict[str, Any], run: Callable[[], Any]) -> Any:
+        """Do something about it through the gate."""
+        __tracebackhide__ = True
+        return self.tract.gate.carry_out(self, name, arguments, run)
+
+    def adopt(self, stored: StoredPending, decision: Decision | None) -> None:
+        """Take over what another process made of it."""
+        self.status = PendingStatus(stored.status)
+        self.fields, self.error, self.executed_at = stored.fields, stored.error, stored.executed_at
+        self.decision = decision or self.decision
+        if self.status is PendingStatus.REJECTED and decision is not None:
+            self.rejection_reason = decision.reason
 
     def __await__(self) -> Generator[Any, None, Pending]:
         """Ask a person, and wait. `await pending` gives the decided pending."""
@@ -143,12 +190,7 @@ class Pending:
             await self.tract.reviewer.decide(self)
         return self
 
-    # --- what a reviewer is shown
-
-    @property
-    def title(self) -> str:
-        """The heading of its panel."""
-        return f"{self.operation}"
+    # --- what a decision binds to
 
     @property
     def fingerprint(self) -> str:
@@ -156,9 +198,48 @@ class Pending:
         return fingerprint("pending", self.operation, "", self.fields)
 
     @property
+    def identity(self) -> str:
+        """The fingerprint without what the author calls volatile: what a recorded decision is found by."""
+        return self.fingerprint
+
+    @property
+    def subject(self) -> Subject | None:
+        """What a standing approval could be about; None if it is asked about each time."""
+        return None
+
+    @property
     def resumable(self) -> bool:
         """Whether another process could carry it out; not if what it runs lives in this one."""
         return False
+
+    @property
+    def expires_at(self) -> datetime | None:
+        """After that it cannot be approved any more; None for never."""
+        if self.timeout is None or self.on_timeout != "deny":
+            return None
+        return self.created_at + timedelta(seconds=self.timeout)
+
+    def is_instant(self, action: str) -> bool:
+        """Whether an action only decides, so that there is nothing to carry out."""
+        return action in {"reject", "pass_through"} or (action == "approve" and self._execute_fn is None)
+
+    def check_current(self) -> None:
+        """Check that what it would run is still what is active.
+
+        Raises:
+            FingerprintError: it was replaced or removed since.
+        """
+
+    def edited(self, arguments: Mapping[str, Any], *, keep: bool = True) -> AbstractContextManager[None]:  # noqa: ARG002
+        """Change the fields as an action's arguments say; back again if the block raises, or with `keep=False`."""
+        return nullcontext()
+
+    # --- what a reviewer is shown
+
+    @property
+    def title(self) -> str:
+        """The heading of its panel."""
+        return f"{self.operation}"
 
     def code_blocks(self) -> tuple[CodeBlock, ...]:
         """The code that would run."""
@@ -176,8 +257,17 @@ class Pending:
         """Why a person is asked."""
         return f"asked by {self.triggered_by}" if self.triggered_by else ""
 
+    def editable(self) -> Parameters | None:
+        """The fields that may be changed before approving, with the present values as defaults."""
+        return None
+
+    def asking_block(self) -> CodeBlock | None:
+        """The line of code that asked, where that says something."""
+        return None if self._place is None else self._place.block()
+
     def review_request(self, note: str = "") -> ReviewRequest:
         """Everything that is shown, as data."""
+        asking = self.asking_block()
         return ReviewRequest(
             pending_id=self.pending_id,
             title=self.title,
@@ -185,16 +275,14 @@ class Pending:
             why=self.why(),
             fingerprint=self.fingerprint,
             actions=introspection.review_actions(self),
-            code=self.code_blocks(),
+            code=(*self.code_blocks(), *(() if asking is None else (asking,))),
             tables=self.tables(),
+            fields=self.editable(),
+            subject=self.subject,
             note=note,
         )
 
     # --- introspection
-
-    def get_state(self) -> dict[str, Any]:
-        """Everything about it, nothing cut."""
-        return introspection.state(self)
 
     def to_dict(self) -> dict[str, Any]:
         """What a model needs to decide, long values cut."""
@@ -217,19 +305,39 @@ class Pending:
 
     # --- for subclasses
 
-    def _require_open(self, verb: str) -> None:
-        if not self.status.is_open:
-            raise PendingStateError(
-                f"cannot {verb} {self!r}: it is decided already; the first decision counts"
-            )
+    def run_approved(self) -> Any:
+        """What approval does."""
+        self._require_open("approve")
+        self.status = PendingStatus.APPROVED
+        if self._execute_fn is not None:
+            try:
+                self.result = self._execute_fn(self)
+            except BaseException as error:  # interrupted half-way is failed too, and can be tried again
+                self.fail(error)
+                raise
+        self.executed_at = datetime.now(UTC)
+        self.error = None
+        return self.result
 
-    def _fail(self, error: BaseException) -> None:
+    def fail(self, error: BaseException) -> None:
         """Keep the error. What had been decided and done before it stays so."""
         if self.error is None or self.status.is_open:
             text = "".join(traceback.format_exception_only(error)).strip()
             self.error = text.encode("utf-8", "backslashreplace").decode()  # a surrogate cannot be stored
         if self.executed_at is None and self.status is not PendingStatus.REJECTED:
             self.status = PendingStatus.FAILED
+
+    def _passed(self) -> None:
+        self.status = PendingStatus.PASSED_THROUGH
+
+    def _require_open(self, verb: str) -> None:
+        if not self.status.is_open:
+            raise PendingStateError(
+                f"cannot {verb} {self!r}: it is decided already; the first decision counts"
+            )
+
+
+Pending._public_actions = offered(Pending)  # noqa: SLF001 # as `__init_subclass__` does for the others
 
 
 def _detail(pending: Pending) -> str:

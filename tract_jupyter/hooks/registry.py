@@ -24,6 +24,7 @@ class OperationRegistry:
     def __init__(self) -> None:
         self._specs: dict[str, OperationSpec] = {}
         self._classes: dict[str, type[DynamicPending]] = {}
+        self._ever: set[str] = set()
         self.revision = 0
         """Grows with every change, so that what is derived from the active operations can tell when it is stale."""
 
@@ -51,12 +52,14 @@ class OperationRegistry:
         """Make a compiled class the active one of its name."""
         self._specs[cls.spec.name] = cls.spec
         self._classes[cls.spec.name] = cls
+        self._ever.add(cls.spec_hash)
         self.revision += 1
 
     def trust(self, spec: OperationSpec) -> None:
         """Activate a spec that was checked and approved before; it is compiled when it is first needed."""
         self._specs[spec.name] = spec
         self._classes.pop(spec.name, None)
+        self._ever.add(spec.spec_hash)
         self.revision += 1
 
     def unregister(self, name: str) -> None:
@@ -97,6 +100,10 @@ class OperationRegistry:
     def operation_names(self) -> set[str]:
         """The names of the active operations."""
         return set(self._specs)
+
+    def was_active(self, spec_hash: str) -> bool:
+        """Whether this version is or was active; one that never was is somebody's own trial."""
+        return spec_hash in self._ever
 
     def to_config(self) -> list[dict[str, Any]]:
         """All specs as dicts, by name."""

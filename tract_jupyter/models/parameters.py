@@ -21,7 +21,7 @@ from tract_jupyter.exceptions import ParameterError, SpecError, nearest
 from tract_jupyter.models.text import brief_repr, safe_repr
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 REQUIRED: Final = inspect.Parameter.empty
 """Default of a parameter that must be given."""
@@ -108,6 +108,10 @@ class Parameters:
     def names(self) -> tuple[str, ...]:
         """The names, in the order of the signature."""
         return tuple(self._items)
+
+    def without(self, names: Collection[str]) -> Parameters:
+        """The others."""
+        return Parameters(self.subject, [p for p in self if p.name not in names])
 
     def validate(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return a new dict of `values` with defaults filled in (fresh copies of mutable ones).

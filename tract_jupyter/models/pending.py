@@ -6,16 +6,17 @@ from enum import StrEnum
 
 
 class PendingStatus(StrEnum):
-    """pending → approved, rejected, passed_through, failed.
+    """pending → approved, rejected, passed_through, expired, failed.
 
     `approved` without an execution time means decided, not run yet. `failed` means approved, and what ran raised;
-    it keeps the error and can be tried again.
+    it keeps the error and can be tried again. `expired` means that nobody decided in time.
     """
 
     PENDING = "pending"
     APPROVED = "approved"
     REJECTED = "rejected"
     PASSED_THROUGH = "passed_through"
+    EXPIRED = "expired"
     FAILED = "failed"
 
     @property

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.error import StdinNotImplementedError
 from IPython.display import display, update_display
 
+from tract_jupyter.exceptions import StoreClosedError
 from tract_jupyter.notebook.panels.render import record_html, record_text, request_text
 from tract_jupyter.notebook.prompt import ask
 
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 PROBE_SECONDS = 3.0
 """How long a panel's front end has to say that it is there, before a prompt takes its place."""
+
+WATCH_SECONDS = 0.5
+"""How often an idle kernel looks whether others decided what it shows."""
 
 _logger = logging.getLogger(__name__)
 
@@ -94,6 +98,25 @@ class NotebookChannel:
             run()
         else:
             self._loop.call_soon_threadsafe(self._start, run, shown.context.copy())
+
+    def watch(self, look: Callable[[], bool]) -> bool:
+        """Look from the kernel's own loop, between cells."""
+        loop = self._loop
+        if loop is None or loop.is_closed():
+            return False
+        loop.call_later(WATCH_SECONDS, self._look, loop, look)
+        return True
+
+    def _look(self, loop: asyncio.AbstractEventLoop, look: Callable[[], bool]) -> None:
+        try:
+            go_on = look()
+        except StoreClosedError:
+            return
+        except Exception:  # the store may be locked for once
+            _logger.exception("the store could not be looked at")
+            go_on = True
+        if go_on:
+            loop.call_later(WATCH_SECONDS, self._look, loop, look)
 
     def _start(self, run: Callable[[], None], context: contextvars.Context) -> None:
         task = asyncio.get_running_loop().create_task(_logged(run), context=context)

@@ -9,13 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+    from contextlib import AbstractContextManager
     from datetime import datetime
 
     from tract_jupyter.models.pending import PendingStatus
-    from tract_jupyter.review.decision import Answer
+    from tract_jupyter.review.decision import Answer, Decision
+    from tract_jupyter.review.fingerprint import Subject
     from tract_jupyter.review.request import ReviewRequest
     from tract_jupyter.review.ticket import Ticket
+    from tract_jupyter.storage.pendings import StoredPending
 
 
 class Reviewable(Protocol):
@@ -30,12 +33,15 @@ class Reviewable(Protocol):
     rejection_reason: str
     created_at: datetime
     executed_at: datetime | None
+    on_timeout: str
     result: Any
-
-    @property
-    def status(self) -> PendingStatus:
-        """Where it stands."""
-        ...
+    status: PendingStatus
+    rounds: int
+    deciding_thread: int | None
+    decision: Decision | None
+    note: str
+    timeout: float | None
+    runs_elsewhere: bool
 
     @property
     def title(self) -> str:
@@ -48,8 +54,35 @@ class Reviewable(Protocol):
         ...
 
     @property
+    def expires_at(self) -> datetime | None:
+        """After that it cannot be approved any more."""
+        ...
+
+    @property
+    def identity(self) -> str:
+        """The same without what the author calls volatile: what a recorded decision is found by."""
+        ...
+
+    @property
+    def subject(self) -> Subject | None:
+        """What a standing approval could be about; None if it is asked about each time."""
+        ...
+
+    @property
     def resumable(self) -> bool:
         """Whether another process could carry it out."""
+        ...
+
+    def is_instant(self, action: str) -> bool:
+        """Whether an action only decides, so that there is nothing to carry out."""
+        ...
+
+    def check_current(self) -> None:
+        """Check that what it would run is still what is active."""
+        ...
+
+    def edited(self, arguments: Mapping[str, Any], *, keep: bool = True) -> AbstractContextManager[None]:
+        """Change the fields as an action's arguments say; back again if the block raises, or with `keep=False`."""
         ...
 
     def review_request(self, note: str = "") -> ReviewRequest:
@@ -60,8 +93,8 @@ class Reviewable(Protocol):
         """Carry out an offered action."""
         ...
 
-    def adopt(self, status: PendingStatus) -> None:
-        """Take over the status that another process gave it."""
+    def adopt(self, stored: StoredPending, decision: Decision | None) -> None:
+        """Take over what another process made of it."""
         ...
 
 
@@ -94,6 +127,14 @@ class Channel(Protocol):
         """Run what follows from a ticket's answer soon, in a fresh task of the main thread."""
         ...
 
+    def watch(self, look: Callable[[], bool]) -> bool:
+        """Call `look` now and then on the main thread, when that is idle, until it says False.
+
+        Returns:
+            Whether it will.
+        """
+        ...
+
 
 class NoChannel:
     """Nobody can be asked: a script, a worker, a test."""
@@ -121,3 +162,7 @@ class NoChannel:
     def later(self, ticket: Ticket, run: Callable[[], None]) -> None:  # noqa: ARG002
         """There is no other task: now."""
         run()
+
+    def watch(self, look: Callable[[], bool]) -> bool:  # noqa: ARG002
+        """Nothing is on display that could change."""
+        return False

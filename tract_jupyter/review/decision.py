@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import getpass
+from contextlib import nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tract_jupyter.models.canonical import canonical_json
+from tract_jupyter.storage.clock import to_text
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +26,55 @@ class Answer:
     action: str
     arguments: dict[str, Any]
     round_id: str
+
+
+class How(NamedTuple):
+    """How whoever decides now came to it.
+
+    Attributes:
+        channel: `code`, `dict`, `tool`, `panel`, `prompt`, `inbox`, `model`, `handler`, `grant`, `recorded`, `timeout`
+            or `automatic`.
+        decided_by: a login name, or `handler:<name>`, `model:<name>`, `grant:<id>`, `nobody`.
+        shown: the fingerprint of what they were shown; None for code, which looks at the pending itself.
+    """
+
+    channel: str
+    decided_by: str
+    shown: str | None = None
+
+    @property
+    def is_personal(self) -> bool:
+        """Whether a person decided, rather than a rule, a model or nobody."""
+        return self.channel in _PERSONAL
+
+
+_PERSONAL = frozenset({"code", "dict", "tool", "panel", "prompt", "inbox"})
+_now: ContextVar[How | None] = ContextVar("tract_deciding", default=None)
+
+
+class deciding:  # noqa: N801 # used like a function: `with deciding("panel"):`
+    """Have what is decided within the block recorded as decided so."""
+
+    __slots__ = ("_how", "_token")
+
+    def __init__(self, channel: str, by: str | None = None, *, shown: str | None = None) -> None:
+        self._how = How(channel, by or current_person(), shown)
+
+    def __enter__(self) -> None:
+        self._token = _now.set(self._how)
+
+    def __exit__(self, *_: object) -> None:
+        _now.reset(self._token)
+
+
+def deciding_by_default(channel: str) -> AbstractContextManager[None]:
+    """The same, unless an outer block says how already."""
+    return deciding(channel) if _now.get() is None else nullcontext()
+
+
+def how() -> How:
+    """How the code that runs now decides: by itself, if no block says otherwise."""
+    return _now.get() or How("code", current_person())
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +92,15 @@ class Decision:
     def reason(self) -> str:
         """Why, where a reason was given."""
         return str(self.arguments.get("reason", ""))
+
+    def signed_text(self, pending_id: str, round_: int) -> str:
+        """What the signature of a stored decision covers."""
+        return canonical_json(
+            [
+                pending_id, round_, self.action, self.arguments, self.channel, self.fingerprint, self.decided_by,
+                to_text(self.decided_at),
+            ]
+        )  # fmt: skip
 
 
 def current_person() -> str:

@@ -6,12 +6,28 @@ validated values with defaults filled in. One changed character gives another on
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.models.canonical import digest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+class Subject(NamedTuple):
+    """What a standing approval can be about.
+
+    Attributes:
+        kind: `operation` or `tool`.
+        name: its name.
+        definition_hash: 64 hex digits over its code and schema.
+        values: the validated values, without those that the author calls volatile.
+    """
+
+    kind: str
+    name: str
+    definition_hash: str
+    values: Mapping[str, Any]
 
 
 def fingerprint(kind: str, name: str, definition_hash: str, values: Mapping[str, Any]) -> str:

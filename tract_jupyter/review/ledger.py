@@ -1,55 +1,252 @@
-"""The rows of asking: what was asked, what was decided, what came of it. Each step is one transaction."""
+"""The rows of asking: what was asked, what was decided, who carries it out, what came of it.
+
+Each step is one transaction, so that after a crash the rows say how far it had come: decided, begun, ended.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.models.pending import PendingStatus
-from tract_jupyter.storage.clock import to_text
+from tract_jupyter.review.decision import Decision
+from tract_jupyter.review.process import this_process
+from tract_jupyter.review.request_json import request_to_dict
+from tract_jupyter.storage.clock import now_text, to_text
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from sqlalchemy import Connection
+
     from tract_jupyter.review.channel import Reviewable
-    from tract_jupyter.review.decision import Decision
-    from tract_jupyter.review.ticket import Ticket
+    from tract_jupyter.review.request import ReviewRequest
+    from tract_jupyter.review.trust import Trust
     from tract_jupyter.storage.database import Database
+    from tract_jupyter.storage.decisions import DecisionRows, StoredDecision
     from tract_jupyter.storage.events import EventRows
     from tract_jupyter.storage.pendings import PendingRows, StoredPending
 
-_FINAL = {"approve": PendingStatus.APPROVED, "reject": PendingStatus.REJECTED}
-_OPEN = tuple(status.value for status in PendingStatus if status.is_open)
+_SIGNED = "decision"
+_FINAL = {
+    "approve": PendingStatus.APPROVED,
+    "reject": PendingStatus.REJECTED,
+    "pass_through": PendingStatus.PASSED_THROUGH,
+    "expire": PendingStatus.EXPIRED,
+}
+_OPEN = frozenset(status.value for status in PendingStatus if status.is_open)
+
+
+class News(NamedTuple):
+    """What the store says of a pending, and the decisions on it that this process has not seen."""
+
+    pending: StoredPending
+    decisions: list[StoredDecision]
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can still be decided."""
+        return self.pending.status in _OPEN
 
 
 class Ledger:
     """Writes and reads the pendings and decisions of one tract."""
 
-    def __init__(self, database: Database, rows: PendingRows, events: EventRows) -> None:
+    def __init__(
+        self, database: Database, rows: PendingRows, decisions: DecisionRows, events: EventRows, trust: Trust
+    ) -> None:
         self._database = database
         self._rows = rows
+        self._decisions = decisions
         self._events = events
+        self._trust = trust
 
-    def ask(self, ticket: Ticket) -> None:
-        """Store what is asked, unless it is stored already, and number the ticket's round."""
-        pending = ticket.pending
+    # --- asking
+
+    def ask(self, pending: Reviewable, request: ReviewRequest | None = None) -> None:
+        """Store what is asked and shown, unless it is stored already, and note how far the store is with it."""
+        with self._database.write() as connection:
+            if self._rows.status(connection, pending.pending_id) is None:
+                self._insert(connection, pending, request)
+            elif request is not None:
+                self._rows.update(
+                    connection, pending.pending_id, request_json=canonical_json(request_to_dict(request))
+                )
+            pending.rounds = self._decisions.count(connection, pending.pending_id)
+
+    def wait(self, pending_id: str, seconds: float) -> None:
+        """Say that this process waits for the decision, and will say so again before the seconds are over."""
+        until = to_text(datetime.now(UTC) + timedelta(seconds=seconds))
+        with self._database.write() as connection:
+            self._rows.update(connection, pending_id, waited_until=until)
+
+    # --- deciding and carrying out
+
+    def decide(
+        self,
+        pending: Reviewable,
+        decision: Decision,
+        *,
+        ends: bool,
+        also: Callable[[Connection], None] | None = None,
+    ) -> bool:
+        """Store a decision with its event, in one transaction. False if somebody else decided it first.
+
+        Args:
+            pending: what was decided.
+            decision: the decision.
+            ends: nothing has to be run for it, so that it is carried out with this.
+            also: what else belongs into the transaction.
+        """
+        signature = self._trust.sign(_SIGNED, decision.signed_text(pending.pending_id, pending.rounds))
+        with self._database.write() as connection:
+            won = self._store(connection, pending, decision, ends=ends, signature=signature)
+            if won and also is not None:
+                also(connection)
+        pending.rounds += won
+        return won
+
+    def refuse(self, stored: StoredDecision, why: str) -> None:
+        """Put a decision aside that cannot be carried out, so that a person can decide again."""
+        with self._database.write() as connection:
+            if self._decisions.claim(
+                connection, stored.pending_id, stored.round, this_process(), instead_of=None
+            ):
+                self._decisions.finish(connection, stored.pending_id, stored.round, why)
+                reopened = {"status": PendingStatus.PENDING.value, "settled_at": None, "executed_at": None}
+                self._rows.update(connection, stored.pending_id, **reopened)
+
+    def settle(self, pending_id: str, round_: int, why: str) -> bool:
+        """Use up an approval for another pending. False if somebody else was faster."""
+        with self._database.write() as connection:
+            if not self._decisions.claim(connection, pending_id, round_, this_process(), instead_of=None):
+                return False
+            self._decisions.finish(connection, pending_id, round_, why)
+            self._rows.update(connection, pending_id, settled_at=now_text())
+        return True
+
+    def begin(self, pending_id: str, round_: int, *, instead_of: str | None = None) -> bool:
+        """Claim the execution of a decision. False if another process has it."""
+        with self._database.write() as connection:
+            return self._decisions.claim(
+                connection, pending_id, round_, this_process(), instead_of=instead_of
+            )
+
+    def finish(self, pending: Reviewable, round_: int, action: str) -> None:
+        """Store what came of carrying a decision out."""
+        is_settled = not pending.status.is_open
+        values = {
+            "status": pending.status.value,
+            "error": pending.error,
+            "executed_at": _text(pending.executed_at),
+            "settled_at": now_text() if is_settled else None,
+            "fingerprint": pending.fingerprint,
+            "identity": pending.identity,
+            "fields": pending.fields,
+        }
+        with self._database.write() as connection:
+            self._rows.update(connection, pending.pending_id, **values)
+            self._decisions.finish(connection, pending.pending_id, round_, pending.error)
+            self._record_outcome(connection, pending, action)
+
+    # --- looking
+
+    def news(self, pending: Reviewable) -> News | None:
+        """What the store says, None if it was never stored."""
+        with self._database.read() as connection:
+            stored = self._rows.get(connection, pending.pending_id)
+            if stored is None:
+                return None
+            decisions = self._decisions.of(connection, pending.pending_id)
+        return News(stored, [decision for decision in decisions if decision.round >= pending.rounds])
+
+    def verifies(self, stored: StoredDecision) -> bool:
+        """Whether this user signed a stored decision."""
+        text = decision_of(stored).signed_text(stored.pending_id, stored.round)
+        return self._trust.verify(_SIGNED, text, stored.signature)
+
+    def decisions(self, pending_id: str) -> list[StoredDecision]:
+        """The decisions on a pending, in their order."""
+        with self._database.read() as connection:
+            return self._decisions.of(connection, pending_id)
+
+    def newest_decisions(self, limit: int) -> list[StoredDecision]:
+        """The newest decisions first."""
+        with self._database.read() as connection:
+            return self._decisions.newest(connection, limit)
+
+    def get(self, pending_id: str) -> StoredPending | None:
+        """A stored pending."""
+        with self._database.read() as connection:
+            return self._rows.get(connection, pending_id)
+
+    def waiting(self, limit: int = 100, after: StoredPending | None = None) -> list[StoredPending]:
+        """What is left to decide or to run, oldest first, whichever process asked."""
+        with self._database.read() as connection:
+            return self._rows.unsettled(connection, limit, after)
+
+    def count_waiting(self) -> int:
+        """How many are left to decide or to run."""
+        with self._database.read() as connection:
+            return self._rows.count_unsettled(connection)
+
+    def approved_before(self, pending: Reviewable) -> StoredDecision | None:
+        """An approval of the very same thing that nobody has begun to carry out, and nobody waits for."""
+        with self._database.read() as connection:
+            same = self._rows.same(connection, pending.identity, PendingStatus.APPROVED.value)
+            for stored in same:
+                last = self._decisions.of(connection, stored.pending_id)[-1]
+                is_free = last.claimed_by is None and not stored.is_waited_for
+                if is_free and last.fingerprint == pending.fingerprint and self.verifies(last):
+                    return last
+        return None
+
+    def changed(self, rounds: Mapping[str, int]) -> list[str]:
+        """Those of some pendings that have more decisions by now, or are settled; `rounds` by id as last seen."""
+        with self._database.read() as connection:
+            return [
+                pending_id
+                for pending_id, known in rounds.items()
+                if self._decisions.count(connection, pending_id) != known
+                or self._rows.status(connection, pending_id) not in _OPEN
+            ]
+
+    # ---
+
+    def _insert(
+        self, connection: Connection, pending: Reviewable, request: ReviewRequest | None, **more: Any
+    ) -> None:
         values = {
             "pending_id": pending.pending_id,
             "operation": pending.operation,
-            "title": ticket.request.title,
-            "fingerprint": ticket.request.fingerprint,
+            "title": pending.title,
+            "fingerprint": pending.fingerprint,
+            "identity": pending.identity,
             "status": pending.status.value,
             "actor": pending.actor,
             "triggered_by": pending.triggered_by,
             "resumable": pending.resumable,
+            "request_json": None if request is None else canonical_json(request_to_dict(request)),
+            "origin": this_process(),
+            "expires_at": _text(pending.expires_at),
+            "on_timeout": pending.on_timeout,
+            "error": pending.error,
             "created_at": to_text(pending.created_at),
+            **more,
         }
-        with self._database.write() as connection:
-            if self._rows.status(connection, pending.pending_id) is None:
-                self._rows.insert(connection, values, pending.fields)
-            ticket.round_number = self._rows.rounds(connection, pending.pending_id)
+        self._rows.insert(connection, values, pending.fields)
 
-    def decide(self, ticket: Ticket, decision: Decision) -> bool:
-        """Store the decision of a round, with its event. False if somebody else decided it, or that round, first."""
-        pending_id = ticket.pending.pending_id
+    def _store(
+        self, connection: Connection, pending: Reviewable, decision: Decision, *, ends: bool, signature: str
+    ) -> bool:
+        pending_id, at = pending.pending_id, to_text(decision.decided_at)
+        status = self._rows.status(connection, pending_id)
+        if status is not None and status not in _OPEN:
+            return False
+        after = _after(decision, at, ends=ends)
+        if status is None:
+            self._insert(connection, pending, None, **after)
         values = {
             "action": decision.action,
             "reason": decision.reason,
@@ -57,57 +254,50 @@ class Ledger:
             "channel": decision.channel,
             "fingerprint": decision.fingerprint,
         }
-        row = {**values, "arguments_json": canonical_json(decision.arguments)}
-        data = {
-            "pending_id": pending_id,
-            "title": ticket.request.title,
-            "arguments": decision.arguments,
-            **values,
-        }
-        with self._database.write() as connection:
-            if self._rows.status(connection, pending_id) not in _OPEN:
-                return False
-            if not self._rows.decide(connection, pending_id, ticket.round_number, row):
-                return False
-            self._events.append(connection, "decision", decision.decided_by, data)
-            if decision.action in _FINAL:  # decided, not run yet: so it shows after a crash in between
-                self._rows.update(connection, pending_id, status=_FINAL[decision.action].value)
+        claim = {"claimed_by": this_process(), "started_at": at, "finished_at": at} if ends else {}
+        row = {**values, **claim, "signature": signature, "created_at": at}
+        if not self._decisions.insert(connection, pending_id, pending.rounds, decision.arguments, row):
+            return False
+        if status is not None:
+            edited = {
+                "fingerprint": decision.fingerprint,
+                "identity": pending.identity,
+                "fields": pending.fields,
+            }
+            self._rows.update(connection, pending_id, **after, **edited)
+        about = {"pending_id": pending_id, "title": pending.title, "arguments": decision.arguments}
+        self._events.append(connection, "decision", decision.decided_by, {**about, **values})
         return True
 
-    def finish(self, pending: Reviewable, action: str) -> None:
-        """Store what came of carrying an action out."""
-        values = {
-            "status": pending.status.value,
-            "error": pending.error,
-            "executed_at": to_text(pending.executed_at) if pending.executed_at else None,
-            "fields": pending.fields,
-        }
-        with self._database.write() as connection:
-            self._rows.update(connection, pending.pending_id, **values)
-            what = {"pending_id": pending.pending_id, "action": action}
-            if pending.status is PendingStatus.FAILED:
-                self._events.append(connection, "failed", pending.actor, {**what, "error": pending.error})
-            elif pending.status is PendingStatus.REJECTED and action != "reject":  # by the action's own code
-                rejected = {**what, "reason": pending.rejection_reason}
-                self._events.append(connection, "rejected", pending.actor, rejected)
+    def _record_outcome(self, connection: Connection, pending: Reviewable, action: str) -> None:
+        what = {"pending_id": pending.pending_id, "action": action}
+        if pending.status is PendingStatus.FAILED:
+            self._events.append(connection, "failed", pending.actor, {**what, "error": pending.error})
+        elif pending.status is PendingStatus.REJECTED and action != "reject":  # by the action's own code
+            rejected = {**what, "reason": pending.rejection_reason}
+            self._events.append(connection, "rejected", pending.actor, rejected)
 
-    def renumber(self, ticket: Ticket) -> None:
-        """Number the ticket's next round."""
-        with self._database.read() as connection:
-            ticket.round_number = self._rows.rounds(connection, ticket.pending.pending_id)
 
-    def status(self, pending_id: str) -> PendingStatus | None:
-        """The status as the store has it."""
-        with self._database.read() as connection:
-            status = self._rows.status(connection, pending_id)
-        return None if status is None else PendingStatus(status)
+def decision_of(stored: StoredDecision) -> Decision:
+    """A stored decision as a value."""
+    return Decision(
+        stored.action,
+        stored.arguments,
+        stored.channel,
+        stored.fingerprint,
+        stored.decided_by,
+        stored.decided_at,
+    )
 
-    def waiting(self, limit: int = 100) -> list[StoredPending]:
-        """What awaits a decision, oldest first, whichever process asked."""
-        with self._database.read() as connection:
-            return self._rows.with_status(connection, *_OPEN, limit=limit)
 
-    def count_waiting(self) -> int:
-        """How many await a decision."""
-        with self._database.read() as connection:
-            return self._rows.count(connection, *_OPEN)
+def _after(decision: Decision, at: str, *, ends: bool) -> dict[str, Any]:
+    """Where a pending stands once a decision on it is stored. Without an execution time: decided, not run yet."""
+    final = _FINAL.get(decision.action)
+    if final is None:
+        return {}
+    executed = at if ends and final is PendingStatus.APPROVED else None
+    return {"status": final.value, "executed_at": executed, "settled_at": at if ends else None}
+
+
+def _text(moment: datetime | None) -> str | None:
+    return None if moment is None else to_text(moment)

@@ -10,11 +10,16 @@ from tract_jupyter.models.text import safe_repr
 if TYPE_CHECKING:
     from tract_jupyter.analysis.findings import Finding
     from tract_jupyter.models.parameters import Parameters
+    from tract_jupyter.review.fingerprint import Subject
 
 
 @dataclass(frozen=True, slots=True)
 class CodeBlock:
-    """Code with what the analysis says about its lines. `header` is the line before line 1, if any."""
+    """Code with what the analysis says about its lines.
+
+    `header` is the line before the first, if any. Lines count from `first_line`. `marked` is the line that asked, if
+    that is what the block is about.
+    """
 
     title: str
     code: str
@@ -22,6 +27,8 @@ class CodeBlock:
     header: str = ""
     description: str = ""
     language: Literal["python", "diff"] = "python"
+    first_line: int = 1
+    marked: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +64,12 @@ class ReviewAction:
 class ReviewRequest:
     """One showing of a pending.
 
-    `fingerprint` is that of what would run if it were approved now, and `why` says why a person is asked.
+    Attributes:
+        fingerprint: of what would run if it were approved now.
+        why: why a person is asked.
+        fields: the values that may be changed before approving, with the present ones as defaults; None if none may.
+        subject: what a standing approval could be about; None if it is asked about each time.
+        note: what came of the last answer, where the pending is still open.
     """
 
     pending_id: str
@@ -68,6 +80,8 @@ class ReviewRequest:
     actions: tuple[ReviewAction, ...]
     code: tuple[CodeBlock, ...] = ()
     tables: tuple[ValueTable, ...] = ()
+    fields: Parameters | None = None
+    subject: Subject | None = None
     note: str = ""
 
     def action(self, name: str) -> ReviewAction | None:

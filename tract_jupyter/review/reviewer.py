@@ -1,7 +1,8 @@
 """Asking a person: the one implementation of it.
 
 `show` puts a request up and returns; the answer is carried out when it comes (*click later*). `decide` awaits it, and
-`decide_now` blocks for it. All three share the ticket, whose first answer of a round counts, and the dispatcher.
+`decide_now` blocks for it. All three share the ticket, whose first answer of a round counts. What another process
+decides in its inbox is seen too, and carried out here.
 """
 
 from __future__ import annotations
@@ -12,19 +13,23 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from tract_jupyter.exceptions import NobodyToAskError, PendingStateError
+from tract_jupyter.exceptions import DecisionTimeoutError, NobodyToAskError, PendingStateError
 from tract_jupyter.review.channel import Channel, NoChannel, Reviewable
-from tract_jupyter.review.decision import Decision
+from tract_jupyter.review.decision import Decision, deciding
+from tract_jupyter.review.dispatch import capturing, dispatch
+from tract_jupyter.review.gate import BUSY
 from tract_jupyter.review.ticket import Ticket
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tract_jupyter.review.dispatch import Dispatcher
+    from tract_jupyter.review.gate import Gate
+    from tract_jupyter.review.grants import Grants
     from tract_jupyter.review.ledger import Ledger
 
 _HEARTBEAT_SECONDS = 0.02  # a bare await cannot be interrupted in a kernel, so waiting is many short sleeps
 _STORE_POLL_SECONDS = 0.5
+_LEASE_SECONDS = 6.0  # for how long others take it that this process waits, unless it says so again
 
 
 class Reviewer:
@@ -35,12 +40,38 @@ class Reviewer:
         ledger: what was asked and decided.
     """
 
-    def __init__(self, ledger: Ledger, dispatcher: Dispatcher) -> None:
+    def __init__(self, ledger: Ledger, gate: Gate, grants: Grants) -> None:
         self.channel: Channel = NoChannel()
         self.ledger = ledger
-        self._dispatcher = dispatcher
+        self._gate = gate
+        self._grants = grants
         self._tickets: dict[str, Ticket] = {}
         self._lock = threading.RLock()
+        self._is_watching = False
+
+    # --- without asking
+
+    def granted(self, pending: Reviewable) -> bool:
+        """Approve it, if a person has done so before: by a grant, or for a cell whose kernel ended before it ran."""
+        grant = self._grants.use(pending)
+        if grant is not None:
+            with deciding("grant", f"grant:{grant.grant_id}"):
+                pending.execute_tool("approve", {})
+            return True
+        before = None if pending.resumable else self.ledger.approved_before(pending)
+        if before is None or not self.ledger.settle(
+            before.pending_id, before.round, "carried out by a later cell"
+        ):
+            return False
+        with deciding(before.channel, before.decided_by):
+            pending.execute_tool(before.action, before.arguments)
+        return True
+
+    def keep(self, pending: Reviewable) -> None:
+        """Put it into the inbox, without showing it."""
+        self.ledger.ask(pending, pending.review_request())
+
+    # --- asking
 
     def show(self, pending: Reviewable) -> Ticket:
         """Store the request and put it up; whoever answers first, now or later, decides.
@@ -69,6 +100,7 @@ class Reviewer:
 
         Raises:
             NobodyToAskError: no person can be reached; the pending stays in the inbox.
+            DecisionTimeoutError: nobody decided in time, and the pending says to stop then.
         """
         __tracebackhide__ = True
         with self._waiting(pending) as ticket:
@@ -91,9 +123,11 @@ class Reviewer:
             return
         note = "Interrupted before it ended."
         try:
-            note = self._dispatcher.dispatch(ticket, *taken)
+            note = dispatch(ticket, *taken)
         finally:
             self._finish_round(ticket, note)
+
+    # ---
 
     def _ticket(self, pending: Reviewable) -> Ticket:
         with self._lock:  # two threads that ask for one pending share its ticket
@@ -102,7 +136,7 @@ class Reviewer:
                 if not pending.status.is_open:
                     raise PendingStateError(f"{pending!r} is decided already; there is nothing to ask")
                 ticket = Ticket(pending, self._on_answer)
-                self.ledger.ask(ticket)
+                self.ledger.ask(pending, ticket.request)
                 self._tickets[pending.pending_id] = ticket
             return ticket
 
@@ -113,6 +147,8 @@ class Reviewer:
                 return False
             self.channel.show(ticket)
             ticket.is_shown = True
+            if not self._is_watching:
+                self._is_watching = self.channel.watch(self._look)
             return True
 
     def _on_answer(self, ticket: Ticket) -> None:
@@ -121,25 +157,27 @@ class Reviewer:
 
     @contextmanager
     def _waiting(self, pending: Reviewable) -> Iterator[Ticket]:
+        ticket = self._ticket(pending)
         if not self.channel.can_reach():
-            self._ticket(pending)  # so that it stands in the inbox
             raise NobodyToAskError(
                 f"{pending.title!r} needs a decision, and nobody can be asked here (no panel, no input). It waits in "
-                "the inbox: '%tract inbox' in a notebook on this store shows it"
-            )
-        ticket = self._ticket(pending)
+                "the inbox: '%tract inbox' in a notebook on this store shows it", pending
+            )  # fmt: skip
         self._put_up(ticket)
         ticket.waiting += 1
         try:
             yield ticket
         finally:
             ticket.waiting -= 1
+            if not ticket.settled.is_set():
+                self.ledger.wait(pending.pending_id, 0)
             if ticket.answered:  # the wait was interrupted after the click
                 self._on_answer(ticket)
 
     def _steps(self, ticket: Ticket) -> Iterator[float]:
         """Do what is due, and yield the seconds to sleep, until it is settled."""
-        started = polled = time.monotonic()
+        started = polled = leased = time.monotonic()
+        self.ledger.wait(ticket.pending.pending_id, _LEASE_SECONDS)
         while not ticket.settled.is_set():
             self.carry_out(ticket)
             now = time.monotonic()
@@ -148,6 +186,10 @@ class Reviewer:
             if now - polled > _STORE_POLL_SECONDS:
                 polled = now
                 self._look_at_store(ticket)
+            if now - leased > _LEASE_SECONDS / 3:
+                leased = now
+                self.ledger.wait(ticket.pending.pending_id, _LEASE_SECONDS)
+            self._check_time(ticket, now - started)
             if not ticket.settled.is_set():
                 yield _HEARTBEAT_SECONDS
 
@@ -156,7 +198,8 @@ class Reviewer:
         if answer is None:
             raise NobodyToAskError(
                 f"{ticket.request.title!r} needs a decision, but no panel is live here and this front end "
-                "takes no input. Decide it in '%tract inbox' of a live notebook, then run the cell again"
+                "takes no input. Decide it in '%tract inbox' of a live notebook, then run the cell again",
+                ticket.pending,
             )
         ticket.submit(answer, "prompt")
 
@@ -170,17 +213,44 @@ class Reviewer:
             ticket.waiting -= 1
             self.carry_out(ticket)
 
+    def _check_time(self, ticket: Ticket, waited: float) -> None:
+        """See whether the time for a decision is over, and do what the pending says then."""
+        pending = ticket.pending
+        if pending.timeout is None or waited < pending.timeout or ticket.settled.is_set():
+            return
+        if pending.on_timeout == "stop":
+            raise DecisionTimeoutError(
+                f"nobody decided about {pending.title!r} within {pending.timeout:g} s, so the wait ended; it stays in "
+                "'%tract inbox'", pending
+            )  # fmt: skip
+        if pending.on_timeout == "deny":
+            with ticket.hold() as free:
+                if not free:
+                    return
+                self._gate.expire(pending)
+            self._finish_round(ticket, f"Nobody decided within {pending.timeout:g} s.")
+
+    def _look(self) -> bool:
+        """See whether others decided what is on display here; whether to go on looking."""
+        with self._lock:
+            open_ones = {
+                ticket.pending.pending_id: ticket for ticket in self._tickets.values() if ticket.is_shown
+            }
+        unwaited = {key: ticket.pending.rounds for key, ticket in open_ones.items() if not ticket.waiting}
+        for pending_id in self.ledger.changed(unwaited):
+            self._look_at_store(open_ones[pending_id])
+        with self._lock:
+            self._is_watching = any(ticket.is_shown for ticket in self._tickets.values())
+            return self._is_watching
+
     def _look_at_store(self, ticket: Ticket) -> None:
         """Another process may have decided. While this one carries an answer out, the store says nothing new."""
-        with ticket.hold() as free:
-            status = self.ledger.status(ticket.pending.pending_id) if free else None
-            if status is None or status.is_open or not ticket.status.is_open:
-                return
-            ticket.pending.adopt(status)
-        self._finish_round(ticket, "Decided in another process.")
+        with ticket.hold() as free, capturing(ticket):
+            said = self._gate.catch_up(ticket.pending) if free and ticket.status.is_open else ""
+        if said and said != BUSY:
+            self._finish_round(ticket, f"Decided in another process: {said}.")
 
     def _finish_round(self, ticket: Ticket, note: str) -> None:
-        self.ledger.renumber(ticket)
         ticket.new_round(note)
         if not ticket.status.is_open:
             self._tickets.pop(ticket.pending.pending_id, None)
@@ -189,6 +259,5 @@ class Reviewer:
 
 
 def _outcome(ticket: Ticket) -> Decision:
-    if ticket.last_decision is not None:
-        return ticket.last_decision
-    return Decision(ticket.status.value, {}, "store", ticket.request.fingerprint)
+    decided = ticket.pending.decision
+    return decided or Decision(ticket.status.value, {}, "store", ticket.request.fingerprint)

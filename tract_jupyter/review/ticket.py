@@ -36,9 +36,6 @@ class Ticket:
         """How many pieces of code wait for the decision; without any, the answer is carried out on its own."""
         self.is_shown = False
         self.settled = threading.Event()
-        self.last_decision: Decision | None = None
-        self.round_number = 0
-        """How many decisions were stored before this round; the store takes one more for it."""
         self.output = ""
         """What the last action printed."""
         self._lock = threading.Lock()
@@ -57,6 +54,11 @@ class Ticket:
     def status(self) -> PendingStatus:
         """The pending's."""
         return self.pending.status
+
+    @property
+    def last_decision(self) -> Decision | None:
+        """The last decision on the pending."""
+        return self.pending.decision
 
     @property
     def answered(self) -> bool:

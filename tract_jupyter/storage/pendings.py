@@ -1,4 +1,4 @@
-"""Rows of pendings and of the decisions on them."""
+"""Rows of pendings: what was asked, and where it stands."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import func, select
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy import func, select, tuple_
 
 from tract_jupyter.models.canonical import canonical_json
-from tract_jupyter.storage.clock import from_text, now_text
-from tract_jupyter.storage.schema import decisions, pendings
+from tract_jupyter.storage.clock import from_text, now_text, to_text
+from tract_jupyter.storage.schema import pendings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,19 +21,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StoredPending:
-    """A pending as it lies in the store."""
+    """A pending as it lies in the store. `request` is what was shown, None if nobody was asked."""
 
     pending_id: str
     operation: str
     title: str
     fields: dict[str, Any]
     fingerprint: str
+    identity: str
     status: str
     actor: str
     triggered_by: str | None
     resumable: bool
+    request: dict[str, Any] | None
+    origin: str | None
+    waited_until: datetime | None
+    expires_at: datetime | None
+    on_timeout: str
     error: str | None
     created_at: datetime
+    executed_at: datetime | None
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether the process that asked has said lately that it waits for the decision."""
+        return self.waited_until is not None and to_text(self.waited_until) > now_text()
 
 
 class PendingRows:
@@ -44,7 +55,7 @@ class PendingRows:
         self.tract_id = tract_id
 
     def insert(self, connection: Connection, values: Mapping[str, Any], fields: dict[str, Any]) -> None:
-        """Add a pending that a person is to be asked about."""
+        """Add a pending."""
         row = {"tract_id": self.tract_id, "fields_json": canonical_json(fields), **values}
         connection.execute(pendings.insert().values(**row))
 
@@ -54,40 +65,50 @@ class PendingRows:
             values["fields_json"] = canonical_json(values.pop("fields"))
         connection.execute(pendings.update().where(pendings.c.pending_id == pending_id).values(**values))
 
+    def get(self, connection: Connection, pending_id: str) -> StoredPending | None:
+        """One pending, None if it was never stored."""
+        row = connection.execute(select(pendings).where(pendings.c.pending_id == pending_id)).first()
+        return None if row is None else _stored(row)
+
     def status(self, connection: Connection, pending_id: str) -> str | None:
         """The status as the store has it, None for a pending that was never stored."""
         return connection.scalar(select(pendings.c.status).where(pendings.c.pending_id == pending_id))
 
-    def with_status(self, connection: Connection, *statuses: str, limit: int = 100) -> list[StoredPending]:
-        """Stored pendings in one of the states, oldest first."""
-        query = select(pendings).where(pendings.c.tract_id == self.tract_id, pendings.c.status.in_(statuses))
-        rows = connection.execute(query.order_by(pendings.c.created_at, pendings.c.pending_id).limit(limit))
-        return [_stored(row) for row in rows]
+    def unsettled(
+        self, connection: Connection, limit: int, after: StoredPending | None = None
+    ) -> list[StoredPending]:
+        """What is left to decide or to run, oldest first; with `after`, the page that follows it."""
+        query = select(pendings).where(*self._unsettled())
+        order = (pendings.c.created_at, pendings.c.pending_id)
+        if after is not None:
+            query = query.where(tuple_(*order) > (to_text(after.created_at), after.pending_id))
+        return [_stored(row) for row in connection.execute(query.order_by(*order).limit(limit))]
 
-    def count(self, connection: Connection, *statuses: str) -> int:
-        """How many stored pendings are in one of the states."""
-        query = select(func.count()).where(
-            pendings.c.tract_id == self.tract_id, pendings.c.status.in_(statuses)
-        )
-        return connection.scalar(query) or 0
+    def count_unsettled(self, connection: Connection) -> int:
+        """How many are left to decide or to run."""
+        return connection.scalar(select(func.count()).where(*self._unsettled())) or 0
 
-    def rounds(self, connection: Connection, pending_id: str) -> int:
-        """How many decisions were made on a pending so far."""
-        return connection.scalar(select(func.count()).where(decisions.c.pending_id == pending_id)) or 0
+    def same(self, connection: Connection, identity: str, status: str) -> list[StoredPending]:
+        """Those of the same identity that are left to decide or to run, oldest first."""
+        where = (*self._unsettled(), pendings.c.identity == identity, pendings.c.status == status)
+        return [
+            _stored(row)
+            for row in connection.execute(select(pendings).where(*where).order_by(pendings.c.created_at))
+        ]
 
-    def decide(self, connection: Connection, pending_id: str, round_: int, values: Mapping[str, Any]) -> bool:
-        """Add the decision of a round; False if somebody else decided that round first."""
-        row = {"tract_id": self.tract_id, "pending_id": pending_id, "round": round_, "created_at": now_text()}
-        try:
-            with connection.begin_nested():
-                connection.execute(decisions.insert().values(**row, **values))
-        except IntegrityError:
-            return False
-        return True
+    def _unsettled(self) -> tuple[Any, ...]:
+        return pendings.c.tract_id == self.tract_id, pendings.c.settled_at.is_(None)
 
 
 def _stored(row: Any) -> StoredPending:
     return StoredPending(
-        row.pending_id, row.operation, row.title, json.loads(row.fields_json), row.fingerprint, row.status,
-        row.actor, row.triggered_by, row.resumable, row.error, from_text(row.created_at),
+        row.pending_id, row.operation, row.title, json.loads(row.fields_json), row.fingerprint, row.identity,
+        row.status, row.actor, row.triggered_by, row.resumable,
+        None if row.request_json is None else json.loads(row.request_json), row.origin,
+        _moment(row.waited_until), _moment(row.expires_at), row.on_timeout, row.error,
+        from_text(row.created_at), _moment(row.executed_at),
     )  # fmt: skip
+
+
+def _moment(text: str | None) -> datetime | None:
+    return None if text is None else from_text(text)

@@ -76,7 +76,7 @@ class Reach:
             select(reflog.c.new).where(reflog.c.created_at >= since),
         ]
         found = {name for query in named for name in connection.scalars(query) if name is not None}
-        waiting = select(pendings.c.fields_json).where(pendings.c.status.in_(("pending", "failed")))
+        waiting = select(pendings.c.fields_json).where(pendings.c.settled_at.is_(None))
         for fields in connection.scalars(waiting):
             found.update(_HASH.findall(fields))
         return found

@@ -16,7 +16,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 metadata = MetaData()
 
@@ -177,14 +177,21 @@ pendings = Table(
     Column("title", Text, nullable=False),
     Column("fields_json", Text, nullable=False),
     Column("fingerprint", String(64), nullable=False),
+    Column("identity", String(64), nullable=False),  # the fingerprint without what the author calls volatile
     Column("status", String(16), nullable=False),
     Column("actor", String(128), nullable=False),
     Column("triggered_by", Text),
     # false: what it would run lives only in the process that asked
     Column("resumable", Boolean, nullable=False),
+    Column("request_json", Text),  # what was shown, so that any process can show it
+    Column("origin", String(255)),  # the process that asked
+    Column("waited_until", String(32)),  # that process waits for the decision, and says so again before then
+    Column("expires_at", String(32)),
+    Column("on_timeout", String(8), nullable=False),
     Column("error", Text),
     Column("created_at", String(32), nullable=False),
     Column("executed_at", String(32)),
+    Column("settled_at", String(32)),  # nothing is left to decide or to run
 )
 
 decisions = Table(
@@ -200,8 +207,63 @@ decisions = Table(
     Column("decided_by", String(128), nullable=False),
     Column("channel", String(32), nullable=False),
     Column("fingerprint", String(64), nullable=False),
+    Column(
+        "signature", String(64), nullable=False
+    ),  # of who decided: another process runs it only if it verifies
     Column("created_at", String(32), nullable=False),
+    # carried out once: whoever writes these two first does it
+    Column("claimed_by", String(255)),
+    Column("started_at", String(32)),
+    Column("finished_at", String(32)),
+    Column("error", Text),
     UniqueConstraint("pending_id", "round"),  # the first decision wins, also between processes
+)
+
+hook_log = Table(
+    "hook_log",  # bounded: the oldest rows of a tract go
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=True),
+    Column("tract_id", String(32), nullable=False),
+    Column("pending_id", String(32), nullable=False),
+    Column("operation", String(255), nullable=False),
+    Column("handler", String(255), nullable=False),
+    Column("outcome", String(16), nullable=False),
+    Column("error", Text),
+    Column("created_at", String(32), nullable=False),
+)
+
+grants = Table(
+    "grants",
+    metadata,
+    Column("grant_id", String(32), primary_key=True),
+    Column("tract_id", String(32), nullable=False),
+    Column("kind", String(16), nullable=False),  # operation or tool
+    Column("name", String(255), nullable=False),
+    Column("definition_hash", String(64), nullable=False),
+    Column("pattern_json", Text, nullable=False),
+    Column("scope", String(16), nullable=False),
+    Column("session_id", String(64)),
+    Column("most_uses", Integer),
+    Column("uses", Integer, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("granted_by", String(128), nullable=False),
+    Column("signature", String(64), nullable=False),
+    Column("created_at", String(32), nullable=False),
+    Column("revoked_at", String(32)),
+)
+
+handlers = Table(
+    "handlers",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=True),
+    Column("tract_id", String(32), nullable=False),
+    Column("operation", String(255), nullable=False),
+    Column("name", String(255), nullable=False),
+    Column("spec_json", Text, nullable=False),
+    Column("spec_hash", String(64), nullable=False),
+    Column("signature", String(64), nullable=False),
+    Column("created_at", String(32), nullable=False),
+    UniqueConstraint("tract_id", "operation", "name"),
 )
 
 _is_change = commits.c.edit_target.is_not(None)  # most commits are not, and pay nothing
@@ -211,4 +273,11 @@ Index("ix_reflog_ref", reflog.c.tract_id, reflog.c.ref_name, reflog.c.id)
 Index("ix_spawns_parent", spawns.c.parent_tract_id)
 Index("ix_spawns_child", spawns.c.child_tract_id)
 Index("ix_events_tract", events.c.tract_id, events.c.id)
-Index("ix_pendings_status", pendings.c.tract_id, pendings.c.status)
+_is_unsettled = pendings.c.settled_at.is_(None)  # few are, and the inbox asks for no others
+Index(
+    "ix_pendings_unsettled", pendings.c.tract_id, pendings.c.created_at, pendings.c.pending_id,
+    sqlite_where=_is_unsettled, postgresql_where=_is_unsettled,
+)  # fmt: skip
+Index("ix_pendings_identity", pendings.c.identity, sqlite_where=_is_unsettled, postgresql_where=_is_unsettled)
+Index("ix_hook_log_tract", hook_log.c.tract_id, hook_log.c.id)
+Index("ix_grants_name", grants.c.tract_id, grants.c.kind, grants.c.name)

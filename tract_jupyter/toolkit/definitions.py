@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import inspect
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tract_jupyter.models.canonical import digest
 from tract_jupyter.models.parameters import Parameters
 
 if TYPE_CHECKING:
@@ -38,6 +40,12 @@ class ToolDefinition:
     handler: Callable[..., Any]
     traits: Traits = field(default_factory=Traits)
     owner: str = "tract"
+
+    @property
+    def definition_hash(self) -> str:
+        """64 hex digits over schema, traits and code: an approval of one version is none of another."""
+        schema = [self.name, self.description, self.parameters.json_schema, asdict(self.traits), self.owner]
+        return digest([schema, _code_of(self.handler)])
 
     @classmethod
     def from_function(
@@ -74,3 +82,12 @@ class ToolDefinition:
             "description": self.description,
             "input_schema": self.parameters.json_schema,
         }
+
+
+def _code_of(handler: Callable[..., Any]) -> str:
+    """The source of a function; of what has none, its bytecode or name."""
+    try:
+        return inspect.getsource(handler)
+    except (OSError, TypeError):
+        code = getattr(handler, "__code__", None)
+        return repr(code.co_code + repr(code.co_consts).encode()) if code is not None else repr(type(handler))

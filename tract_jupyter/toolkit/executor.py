@@ -8,7 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tract_jupyter.exceptions import NobodyToAskError, OperationExistsError, ParameterError, nearest
+from tract_jupyter.exceptions import (
+    FingerprintError,
+    OperationExistsError,
+    ParameterError,
+    UndecidedError,
+    nearest,
+)
 from tract_jupyter.hooks.builtin.tool_call import PendingToolCall
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.toolkit.names import PREFIX, python_name, python_names
@@ -97,10 +103,10 @@ class ToolExecutor:
             values = tool.parameters.validate(arguments)
             permission = self.policy(tool, actor)
             if permission is not _ALLOW:
-                denial = self._denial(permission, tool, values, actor)
-                if denial is not None:
-                    return denial
+                values = self._permitted(permission, tool, values, actor)
             output = tool.handler(**values)
+        except _Denied as denied:
+            return ToolResult(name, success=False, error=str(denied), cause=denied.__cause__, denied=True)
         except ParameterError as error:
             return ToolResult(name, success=False, error="; ".join(error.problems))
         except Exception as error:  # noqa: BLE001 # that is the promise: errors are data
@@ -113,22 +119,63 @@ class ToolExecutor:
         message = f"no tool {name!r}.{nearest(str(name), known)} Tools: {', '.join(sorted(known))}"
         return ToolResult(name, success=False, error=message)
 
-    def _denial(
+    def _permitted(
         self, permission: Permission, tool: ToolDefinition, values: dict[str, Any], actor: str
-    ) -> ToolResult | None:
-        reason = f"the policy denies {tool.name!r} to {actor}"
-        if permission is Permission.ASK:
-            pending = PendingToolCall(
-                tool.name, values, tract=self._tract, actor=actor, description=tool.description
-            )
-            try:
+    ) -> dict[str, Any]:
+        """The arguments that a person allowed, or changed before that.
+
+        Raises:
+            _Denied: nobody did.
+        """
+        if permission is not Permission.ASK:
+            raise _Denied(f"the policy denies {tool.name!r} to {actor}")
+        pending = PendingToolCall(
+            tool.name,
+            values,
+            tract=self._tract,
+            actor=actor,
+            parameters=tool.parameters,
+            definition_hash=tool.definition_hash,
+            check=lambda: self._check_unchanged(tool, actor),
+            description=tool.description,
+            why=f"{actor} wants to make this call. The policy asks about it: the tool {_traits(tool)}.",
+        )
+        try:
+            if not self._tract.reviewer.granted(pending):
                 self._tract.reviewer.decide_now(pending)
-            except NobodyToAskError as error:
-                return ToolResult(tool.name, success=False, error=str(error), cause=error, denied=True)
-            if pending.status is PendingStatus.APPROVED:
-                return None
-            reason = pending.rejection_reason or "a person said no, without a reason"
-        return ToolResult(tool.name, success=False, error=reason, denied=True)
+        except UndecidedError as error:
+            raise _Denied(str(error)) from error
+        if pending.status is not PendingStatus.APPROVED:
+            raise _Denied(_refusal(pending))
+        return pending.fields
+
+    def _check_unchanged(self, tool: ToolDefinition, actor: str) -> None:
+        """Check that an approval is still about what would run.
+
+        Raises:
+            FingerprintError: the tool or the policy changed since it was asked about.
+        """
+        now = self.get(tool.name)
+        if now is None or now.definition_hash != tool.definition_hash:
+            raise FingerprintError(f"tool {tool.name!r} was changed or removed since; make the call again")
+        if self.policy(now, actor) is Permission.DENY:
+            raise FingerprintError(f"the policy denies {tool.name!r} to {actor} by now")
+
+
+class _Denied(Exception):  # noqa: N818 # it leads to a result, and is no error
+    """A call that was not allowed."""
+
+
+def _traits(tool: ToolDefinition) -> str:
+    traits = tool.traits
+    words = ["may destroy something" if traits.destructive else "writes"]
+    return " and ".join([*words, *(["reaches outside"] if traits.open_world else [])])
+
+
+def _refusal(pending: PendingToolCall) -> str:
+    if pending.status is PendingStatus.EXPIRED:
+        return f"nobody decided within {pending.timeout:g} s"
+    return pending.rejection_reason or "a person said no, without a reason"
 
 
 def _result(name: str, output: Any) -> ToolResult:

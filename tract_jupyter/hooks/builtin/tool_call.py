@@ -2,36 +2,69 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.hooks.pending import Pending
-from tract_jupyter.review.fingerprint import fingerprint
+from tract_jupyter.hooks.field_pending import FieldPending
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tract_jupyter.models.parameters import Parameters
 
 
-class PendingToolCall(Pending):
-    """A gated tool call: approving it lets exactly this call happen."""
+class PendingToolCall(FieldPending):
+    """A gated tool call: approving it lets exactly this call happen.
+
+    Args:
+        tool: its name.
+        arguments: validated, with defaults.
+        parameters: what they must fit.
+        definition_hash: of the tool's schema and code.
+        check: raises `FingerprintError` if the tool or the policy changed since.
+        why: the policy and the traits that make it ask.
+        options: see `Pending`.
+    """
+
+    kind = "tool"
 
     def __init__(
-        self, tool: str, arguments: dict[str, Any], *, tract: Any, actor: str, description: str = ""
+        self,
+        tool: str,
+        arguments: dict[str, Any],
+        *,
+        parameters: Parameters,
+        definition_hash: str,
+        check: Callable[[], None] = lambda: None,
+        description: str = "",
+        why: str = "",
+        **options: Any,
     ) -> None:
-        super().__init__("tool_call", tract=tract, fields=arguments, actor=actor)
+        super().__init__("tool_call", fields=arguments, **options)
         self.tool = tool
+        self.field_parameters = parameters
+        self.definition_hash = definition_hash
+        self._check = check
         self._description = description
+        self._why = why
+
+    @property
+    def name(self) -> str:
+        """Of the tool."""
+        return self.tool
 
     @property
     def title(self) -> str:
         """Names the tool."""
         return f"Call tool {self.tool}"
 
-    @property
-    def fingerprint(self) -> str:
-        """Binds the tool and the validated arguments."""
-        return fingerprint("tool", self.tool, "", self.fields)
+    def check_current(self) -> None:
+        """Check that the tool and the policy are those that were asked about."""
+        self._check()
 
     def summary(self) -> str:
         """What the tool does."""
         return self._description
 
     def why(self) -> str:
-        """Who wants to call it."""
-        return f"{self.actor} wants to make this call; a person's own cell is not asked."
+        """Who wants to call it, and why that is asked about."""
+        return self._why or f"{self.actor} wants to make this call; a person's own cell is not asked."

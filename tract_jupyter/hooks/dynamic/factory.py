@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any
 
+from tract_jupyter.hooks.actions import reading
 from tract_jupyter.hooks.dynamic.action import compile_action
 from tract_jupyter.hooks.dynamic.check import check_spec
 from tract_jupyter.hooks.dynamic.pending import DynamicPending
@@ -30,7 +31,6 @@ def make_dynamic_pending_class(spec: OperationSpec) -> type[DynamicPending]:
         "spec": spec,
         "spec_hash": spec.spec_hash,
         "field_parameters": spec.parameters(),
-        "_public_actions": DynamicPending._public_actions | actions.keys(),  # noqa: SLF001 # of our own base class
     }
     camel = "".join(part.capitalize() for part in spec.name.split("_"))
     return type(f"Pending{camel}", (DynamicPending,), members)
@@ -39,7 +39,7 @@ def make_dynamic_pending_class(spec: OperationSpec) -> type[DynamicPending]:
 def _method(name: str, action: Callable[..., Any]) -> Callable[..., Any]:
     def method(self: DynamicPending, /, *args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
-        return self._run_action(action, args, kwargs)
+        return self.run_action(action, args, kwargs)
 
     method.__name__ = method.__qualname__ = name
     method.__doc__ = action.__doc__
@@ -49,4 +49,4 @@ def _method(name: str, action: Callable[..., Any]) -> Callable[..., Any]:
         parameters=[self_parameter, *list(signature.parameters.values())[1:]]
     )
     method.parameters = action.parameters  # type: ignore[attr-defined]
-    return method
+    return reading(method)  # `run_action` is what goes through the gate

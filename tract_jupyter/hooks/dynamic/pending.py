@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tract_jupyter.analysis import CodeAnalyzer
-from tract_jupyter.exceptions import PendingStateError
-from tract_jupyter.hooks.pending import Pending
+from tract_jupyter.hooks.field_pending import FieldPending
 from tract_jupyter.models.pending import PendingStatus
-from tract_jupyter.review.fingerprint import fingerprint
 from tract_jupyter.review.request import CodeBlock
 
 if TYPE_CHECKING:
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
     from tract_jupyter.models.parameters import Parameters
 
 
-class DynamicPending(Pending):
+class DynamicPending(FieldPending):
     """A fired dynamic operation.
 
     Args:
@@ -30,41 +28,53 @@ class DynamicPending(Pending):
         ParameterError: a field is missing, unknown or ill-typed.
     """
 
+    kind = "operation"
     spec: ClassVar[OperationSpec]
     spec_hash: ClassVar[str]
-    field_parameters: ClassVar[Parameters]
+    field_parameters: ClassVar[Parameters]  # type: ignore[misc] # of the class here, of the instance for tool calls
 
     def __init__(self, *, tract: Any, fields: dict[str, Any] | None = None, **options: Any) -> None:
         values = self.field_parameters.validate(fields if fields is not None else {})
         super().__init__(self.spec.name, tract=tract, fields=values, **options)
 
     @property
-    def fingerprint(self) -> str:
-        """Binds the operation's code and the fields as they are now."""
-        return fingerprint("operation", self.operation, self.spec_hash, self.fields)
+    def definition_hash(self) -> str:  # type: ignore[override] # a property is all that is needed
+        """That of the spec."""
+        return self.spec_hash
+
+    @property
+    def volatile(self) -> frozenset[str]:  # type: ignore[override]
+        """The fields that the author says are no part of what is approved."""
+        return self.spec.volatile
 
     @property
     def resumable(self) -> bool:
         """Whether another process could carry it out: everything it runs is in its spec."""
         return self._execute_fn is None
 
+    def check_current(self) -> None:
+        """Check that this version of the operation is still the active one."""
+        self.tract.operations.check_current(self)
+
     def code_blocks(self) -> tuple[CodeBlock, ...]:
         """The code of each action, with findings."""
         return tuple(action_block(action) for action in self.spec.actions.values())
 
-    def _run_action(self, action: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def run_action(self, action: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Do one of the operation's own actions, through the gate."""
         __tracebackhide__ = True
-        if not self.status.is_open:
-            raise PendingStateError(
-                f"{self!r} is decided; {action.__name__!r} can no longer run. Fire it again."
-            )
         parameters: Parameters = action.parameters  # type: ignore[attr-defined]
         arguments = parameters.validate(parameters.bind(args, kwargs))
+        return self.through_gate(action.__name__, arguments, lambda: self._run_body(action, arguments))
+
+    def _run_body(self, action: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+        __tracebackhide__ = True
+        self._require_open(f"call {action.__name__!r} of")
         self.status, self.error = PendingStatus.PENDING, None  # a failed one is tried again
         try:
             returned = action.body(self, **arguments)  # type: ignore[attr-defined]
         except BaseException as error:
-            self._fail(error)
+            self.fail(error)
             raise
         if returned is not None:
             self.result = returned

@@ -73,7 +73,8 @@ class OperationSpec:
         name: the operation's, and the hook event's; the tool is called `fire_<name>`.
         description: what it is for.
         fields: `{"urls": {"type": "list[str]", "description": "...", "default": None}}`. A field without a default
-            must be given; a None default lets it be left out.
+            must be given; a None default lets it be left out. `"volatile": True` says that standing approvals and
+            recorded decisions do not look at the value.
         actions: by name.
         version: the author's, for people.
         unhandled: what a firing without a handler means: `approve`, or `ask` a person.
@@ -93,6 +94,11 @@ class OperationSpec:
             SpecError: a type name is unknown or a default does not fit.
         """
         return Parameters(self.name, [_field(name, definition) for name, definition in self.fields.items()])
+
+    @property
+    def volatile(self) -> frozenset[str]:
+        """The fields that are no part of what a standing approval or a recorded decision is about."""
+        return frozenset(name for name, definition in self.fields.items() if definition.get("volatile"))
 
     @property
     def spec_hash(self) -> str:
@@ -174,8 +180,9 @@ def spec_from_dict(data: Mapping[str, Any]) -> OperationSpec:
     _expect(fields, dict, "fields")
     _expect(actions, dict, "actions")
     for name, definition in fields.items():
-        _check_keys(f"field {name!r}", definition, required=(), known=("type", "description", "default"))
+        _check_keys(f"field {name!r}", definition, required=(), known=_FIELD_KEYS)
         _expect(definition.get("description", ""), str, f"field {name!r}: description")
+        _expect(definition.get("volatile", False), bool, f"field {name!r}: volatile")
     return OperationSpec(
         name=_expect(data["name"], str, "name"),
         description=_expect(data.get("description", ""), str, "description"),
@@ -186,6 +193,7 @@ def spec_from_dict(data: Mapping[str, Any]) -> OperationSpec:
     )
 
 
+_FIELD_KEYS = ("type", "description", "default", "volatile")
 _SPEC_KEYS = ("name", "description", "fields", "actions", "version", "unhandled")
 _ACTION_KEYS = ("name", "description", "params", "code", "required", "defaults")
 

@@ -1,0 +1,99 @@
+"""Pendings with typed fields: they can be changed before approving, and approved for good."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from tract_jupyter.hooks.actions import reading
+from tract_jupyter.hooks.pending import Pending
+from tract_jupyter.models.parameters import Parameters
+from tract_jupyter.models.pending import PendingStatus
+from tract_jupyter.review.fingerprint import Subject, fingerprint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+
+class FieldPending(Pending):
+    """Something with typed fields, such as a fired operation or a gated tool call.
+
+    A subclass says what they are (`field_parameters`), which of them do not count for standing approvals and recorded
+    decisions (`volatile`), and what a standing approval is about (`kind`, `definition_hash`).
+    """
+
+    kind: str
+    field_parameters: Parameters
+    volatile: frozenset[str] = frozenset()
+    definition_hash: str
+
+    @reading  # the action is `act` below, with the arguments that were given
+    def approve(
+        self,
+        edits: Annotated[dict[str, Any] | None, "Fields to change first, with their new values."] = None,
+        scope: Annotated[
+            Literal["once", "session", "always"], "How long the like of it is approved too, without asking."
+        ] = "once",
+        uses: Annotated[int | None, "How many more times, with a scope; any number if left out."] = None,
+        pattern: Annotated[
+            dict[str, Any] | None,
+            'With a scope, values that may differ: {"path": "data/*"}. Left out: exactly these values.',
+        ] = None,
+    ) -> Any:
+        """Approve, run what there is to run, and return its result."""
+        given = {
+            "edits": edits,
+            "scope": None if scope == "once" else scope,
+            "uses": uses,
+            "pattern": pattern,
+        }
+        return self.through_gate(
+            "approve", {name: v for name, v in given.items() if v is not None}, self.run_approved
+        )
+
+    @property
+    def name(self) -> str:
+        """Of the operation or tool."""
+        return self.operation
+
+    @property
+    def fingerprint(self) -> str:
+        """Binds the code, the schema, and the fields as they are now."""
+        return fingerprint(self.kind, self.name, self.definition_hash, self.fields)
+
+    @property
+    def identity(self) -> str:
+        """The same without the fields that the author calls volatile."""
+        return fingerprint(*self.subject)
+
+    @property
+    def subject(self) -> Subject:
+        """What a standing approval is about."""
+        values = {name: value for name, value in self.fields.items() if name not in self.volatile}
+        return Subject(self.kind, self.name, self.definition_hash, values)
+
+    def editable(self) -> Parameters | None:
+        """The fields, with the present values as defaults."""
+        if not len(self.field_parameters) or self.status is not PendingStatus.PENDING:
+            return None
+        present = [replace(p, default=self.fields.get(p.name, p.default)) for p in self.field_parameters]
+        return Parameters(self.name, present)
+
+    @contextmanager
+    def edited(self, arguments: Mapping[str, Any], *, keep: bool = True) -> Iterator[None]:
+        """Change the fields as `edits` says; back again if the block raises, or with `keep=False`.
+
+        Raises:
+            ParameterError: the new values do not fit.
+        """
+        before, edits = self.fields, arguments.get("edits")
+        if edits:
+            self.fields = self.field_parameters.validate({**before, **edits})
+        try:
+            yield
+        except BaseException:
+            self.fields = before
+            raise
+        if not keep:
+            self.fields = before

@@ -1,0 +1,120 @@
+"""A pending of another process: shown and decided here, carried out there.
+
+What it would run lives in the process that asked, or that process waits for it. Here is only what that one stored: the
+request as it was shown, and the values. Deciding stores the decision; the process that asked sees it and goes on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from tract_jupyter.exceptions import PendingError
+from tract_jupyter.hooks.field_pending import FieldPending
+from tract_jupyter.models.parameters import Parameters
+from tract_jupyter.models.pending import PendingStatus
+from tract_jupyter.review.process import process_text
+from tract_jupyter.review.request_json import request_from_dict
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from tract_jupyter.review.fingerprint import Subject
+    from tract_jupyter.review.request import ReviewRequest
+    from tract_jupyter.storage.pendings import StoredPending
+
+
+class RemotePending(FieldPending):
+    """What another process asked.
+
+    Args:
+        stored: as it lies in the store.
+        tract: through which it is decided.
+
+    Raises:
+        PendingError: what was shown cannot be read.
+    """
+
+    runs_elsewhere = True
+
+    def __init__(self, stored: StoredPending, *, tract: Any) -> None:
+        super().__init__(stored.operation, tract=tract, fields=stored.fields, triggered_by=stored.triggered_by,
+                         actor=stored.actor)  # fmt: skip
+        self.stored = stored
+        self.request = _request(stored)
+        self.field_parameters = self.request.fields or Parameters("fields", [])
+        self._subject = self.request.subject
+        if self._subject is not None:
+            self.kind, _, self.definition_hash, values = self._subject
+            self.volatile = frozenset(stored.fields) - frozenset(values)
+
+    @property
+    def name(self) -> str:
+        """Of the operation or tool."""
+        return self.operation if self._subject is None else self._subject.name
+
+    @property
+    def title(self) -> str:
+        """As it was shown."""
+        return self.stored.title
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the values as they are here; as it is stored, where they cannot be changed."""
+        return self.stored.fingerprint if self._subject is None else super().fingerprint
+
+    @property
+    def identity(self) -> str:
+        """As it is stored, where the values cannot be changed."""
+        return self.stored.identity if self._subject is None else super().identity
+
+    @property
+    def subject(self) -> Subject | None:  # type: ignore[override]
+        """What a standing approval is about, where one can be given."""
+        return None if self._subject is None else super().subject
+
+    @property
+    def expires_at(self) -> datetime | None:
+        """As it is stored."""
+        return self.stored.expires_at
+
+    def is_instant(self, action: str) -> bool:
+        """Only what stops it; the rest is for the process that asked."""
+        return action in {"reject", "pass_through"}
+
+    def review_request(self, note: str = "") -> ReviewRequest:
+        """As it was shown there."""
+        actions = self.request.actions if self.status.is_open else ()
+        here = f"Asked by {process_text(self.stored.origin)}, which carries the decision out."
+        why = f"{self.request.why} {here}".strip()
+        return replace(self.request, fingerprint=self.fingerprint, actions=actions, why=why, note=note)
+
+    def execute_tool(self, name: str, arguments: Mapping[str, Any]) -> Any:
+        """Store what was chosen, one of the operation's own actions too."""
+        action = self.request.action(name)
+        if action is None or name in {"approve", "reject"}:
+            return super().execute_tool(name, arguments)
+        return self.through_gate(name, action.parameters.validate(arguments), self._hand_over)
+
+    def run_approved(self) -> None:
+        """Leave it to the process that asked."""
+        self.status = PendingStatus.APPROVED
+        self._hand_over()
+
+    def _hand_over(self) -> None:
+        self.note = (
+            f"Handed to {process_text(self.stored.origin)}. If that has ended, it was not run: run its cell again, and "
+            "the approval counts there."
+        )
+
+
+def _request(stored: StoredPending) -> ReviewRequest:
+    if stored.request is None:
+        raise PendingError(f"{stored.title!r} was never shown to anybody; run the cell that asked again")
+    try:
+        return request_from_dict(stored.request)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise PendingError(
+            f"what was shown for {stored.title!r} cannot be read ({error}); run its cell again"
+        ) from None

@@ -1,0 +1,249 @@
+"""The gate: every decision about a pending goes through here, whoever makes it and over whichever channel.
+
+What is decided is stored first, with who, how and about exactly what; then it is carried out; then what came of it is
+stored. So a crash leaves one of three things in the store: undecided, decided and not run, or begun with its end
+unknown. The last two are offered again to a person, and never run again by themselves.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from tract_jupyter.exceptions import (
+    ContentError,
+    DecidedFirstError,
+    FingerprintError,
+    PendingStateError,
+    TrustError,
+)
+from tract_jupyter.models.pending import PendingStatus
+from tract_jupyter.review.decision import Decision, how
+from tract_jupyter.review.ledger import decision_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tract_jupyter.review.channel import Reviewable
+    from tract_jupyter.review.grants import Grants
+    from tract_jupyter.review.ledger import Ledger
+    from tract_jupyter.storage.decisions import StoredDecision
+
+_ALWAYS = frozenset({"reject", "pass_through", "expire"})
+"""What may no longer run can still be turned down."""
+BUSY = "another process carries it out"
+
+
+class Gate:
+    """Decides pendings, and has what was decided carried out once.
+
+    Args:
+        ledger: where decisions and outcomes are stored.
+        grants: where an approval that is to stand is kept.
+        on_end: called after each decision that was carried out, with the pending and the decision.
+    """
+
+    def __init__(
+        self, ledger: Ledger, grants: Grants, on_end: Callable[[Any, Decision], None] = lambda _p, _d: None
+    ) -> None:
+        self.ledger = ledger
+        self._grants = grants
+        self._on_end = on_end
+        self._lock = threading.Lock()
+
+    def carry_out(
+        self, pending: Reviewable, action: str, arguments: dict[str, Any], run: Callable[[], Any]
+    ) -> Any:
+        """Decide a pending. Within `run` of another decision on it, this is a part of that one.
+
+        Args:
+            pending: what is decided.
+            action: the name of the action.
+            arguments: its validated arguments.
+            run: carries it out, and changes the pending.
+
+        Raises:
+            PendingStateError: it is decided, has expired, or somebody else was faster.
+            FingerprintError: it is not what was shown, or not the version that is active.
+        """
+        __tracebackhide__ = True
+        if pending.deciding_thread == threading.get_ident():
+            return run()
+        with self._alone(pending):
+            decision = self._decide(pending, action, arguments)
+            result = None if decision is None else self._run(pending, decision, run)
+        if decision is None:
+            raise DecidedFirstError(f"somebody else decided this first: {self.catch_up(pending)}")
+        self._on_end(pending, decision)
+        return result
+
+    def carry_out_stored(
+        self, pending: Reviewable, stored: StoredDecision, *, instead_of: str | None = None
+    ) -> bool:
+        """Carry out what was decided elsewhere, or before a restart. False if another process has it.
+
+        Args:
+            pending: the pending, as it stood when that was decided.
+            stored: the decision.
+            instead_of: whose unfinished claim to take over, because a person said so.
+
+        Raises:
+            TrustError: this user has not signed the decision.
+            FingerprintError: what would run is not what was decided.
+        """
+        with self._alone(pending):
+            self._check_stored(pending, stored)
+            if not self.ledger.begin(pending.pending_id, stored.round, instead_of=instead_of):
+                return False
+            pending.rounds, pending.decision = stored.round + 1, decision_of(stored)
+            with pending.edited(stored.arguments):
+                pass  # and it stays so
+            self._run_and_record(
+                pending, stored.round, stored.action,
+                lambda: pending.execute_tool(stored.action, stored.arguments),
+            )  # fmt: skip
+        self._on_end(pending, decision_of(stored))
+        return True
+
+    def catch_up(self, pending: Reviewable) -> str:
+        """Follow what the store has that this process has not seen: carry it out here, or take it over.
+
+        Returns:
+            What happened, in words; empty if nothing did.
+        """
+        news = self.ledger.news(pending)
+        if news is None:
+            return ""
+        said = []
+        for stored in news.decisions:
+            if stored.claimed_by is None and not pending.runs_elsewhere:
+                said.append(self._follow(pending, stored))
+            elif stored.finished_at is None and stored.claimed_by is not None:
+                return BUSY
+            else:
+                pending.rounds = stored.round + 1
+                pending.adopt(news.pending, decision_of(stored))
+                said.append(_told(stored))
+        if not news.decisions and not news.is_open and pending.status.is_open:
+            pending.adopt(news.pending, None)
+            said.append(f"{news.pending.status} in another process")
+        return "; ".join(said)
+
+    def expire(self, pending: Reviewable) -> None:
+        """Record that nobody decided in time, which is nobody's no."""
+        decision = Decision("expire", {}, "timeout", pending.fingerprint, "nobody")
+        with self._alone(pending):
+            won = self.ledger.decide(pending, decision, ends=True)
+            if won:
+                pending.status, pending.decision = PendingStatus.EXPIRED, decision
+        if not won:
+            self.catch_up(pending)
+
+    # ---
+
+    @contextmanager
+    def _alone(self, pending: Reviewable) -> Iterator[None]:
+        with self._lock:
+            if pending.deciding_thread is not None:
+                raise DecidedFirstError(
+                    f"{pending!r} is being decided by another thread; nothing was run here"
+                )
+            pending.deciding_thread = threading.get_ident()
+        try:
+            yield
+        finally:
+            pending.deciding_thread = None
+
+    def _decide(self, pending: Reviewable, action: str, arguments: dict[str, Any]) -> Decision | None:
+        """Store the decision; None if somebody else was faster."""
+        now = how()
+        if not pending.status.is_open:
+            raise PendingStateError(
+                f"cannot {action.replace('_', ' ')} {pending!r}: it is decided already; the first decision counts"
+            )
+        if action not in _ALWAYS:
+            self._check(pending, now.shown)
+        grant = self._grants.asked_for(pending, action, arguments, now)
+        with pending.edited(arguments):
+            decision = Decision(action, arguments, now.channel, pending.fingerprint, now.decided_by)
+            if not self.ledger.decide(pending, decision, ends=pending.is_instant(action), also=grant):
+                return None
+        pending.decision = decision
+        return decision
+
+    def _check(self, pending: Reviewable, shown: str | None) -> None:
+        """Check that what would run is what was shown, and may run."""
+        if pending.expires_at is not None and pending.expires_at <= datetime.now(UTC):
+            raise PendingStateError(f"{pending!r} has expired; ask for it again")
+        pending.check_current()
+        if shown is not None and pending.fingerprint != shown:
+            raise FingerprintError("it changed after it was shown; look at it again")
+
+    def _check_stored(self, pending: Reviewable, stored: StoredDecision) -> None:
+        if stored.action in _ALWAYS:
+            return  # what stops something needs no proof
+        if not self.ledger.verifies(stored):
+            raise TrustError(
+                f"{stored.decided_by} chose {stored.action!r}, but not with your signing secret, or the store was "
+                "changed since; decide it yourself"
+            )
+        self._check(pending, None)
+        with pending.edited(stored.arguments, keep=False):
+            if pending.fingerprint != stored.fingerprint:
+                raise FingerprintError("it is not what was decided; look at it again")
+
+    def _follow(self, pending: Reviewable, stored: StoredDecision) -> str:
+        """Carry out here what was decided elsewhere; put aside what must not run."""
+        pending.rounds = stored.round + 1
+        try:
+            if not self.carry_out_stored(pending, stored):
+                return BUSY
+        except (TrustError, FingerprintError, PendingStateError) as error:
+            self.ledger.refuse(stored, str(error))
+            return f"{_told(stored)}, which was put aside: {error}"
+        except Exception as error:  # noqa: BLE001 # the author's code may raise anything; the pending keeps it
+            return f"{_told(stored)}, which failed: {type(error).__name__}: {error}"
+        return _told(stored)
+
+    def _run(self, pending: Reviewable, decision: Decision, run: Callable[[], Any]) -> Any:
+        __tracebackhide__ = True
+        if pending.is_instant(decision.action):
+            result = run()
+            if pending.executed_at is not None:
+                pending.executed_at = decision.decided_at  # as it is stored
+            return result
+        if pending.runs_elsewhere:
+            return run()
+        round_ = pending.rounds - 1
+        if not self.ledger.begin(pending.pending_id, round_):
+            raise DecidedFirstError(f"another process carries {pending!r} out; nothing was run here")
+        return self._run_and_record(pending, round_, decision.action, run)
+
+    def _run_and_record(self, pending: Reviewable, round_: int, action: str, run: Callable[[], Any]) -> Any:
+        __tracebackhide__ = True
+        before = copy.deepcopy(pending.fields)
+        pending.note = ""
+        try:
+            return run()
+        finally:  # also if it raised or was interrupted
+            if not _can_be_pinned(pending):
+                pending.fields = before
+                pending.note = (
+                    "The action put values into the fields that have no JSON form; they were put back."
+                )
+            self.ledger.finish(pending, round_, action)
+
+
+def _can_be_pinned(pending: Reviewable) -> bool:
+    try:
+        return bool(pending.fingerprint)
+    except ContentError:
+        return False
+
+
+def _told(stored: StoredDecision) -> str:
+    reason = f", as {stored.reason!r}" if stored.reason else ""
+    return f"{stored.decided_by} ({stored.channel}) chose {stored.action!r}{reason}"

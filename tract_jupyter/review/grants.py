@@ -1,0 +1,211 @@
+"""Standing approvals: for this session or always, for exactly these values or a stated pattern, so many times.
+
+A grant names the definition it was given for, by hash: changed code or a changed schema is asked about again. It is
+signed with the user's secret, so that nobody else, and no change of the store, can give one.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from tract_jupyter.exceptions import GrantError
+from tract_jupyter.models.canonical import canonical_json
+from tract_jupyter.review.patterns import covers, pattern_text
+from tract_jupyter.review.process import this_process
+from tract_jupyter.storage.clock import from_text, now_text
+from tract_jupyter.storage.grants import StoredGrant
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from datetime import datetime
+
+    from sqlalchemy import Connection
+
+    from tract_jupyter.review.channel import Reviewable
+    from tract_jupyter.review.decision import How
+    from tract_jupyter.review.fingerprint import Subject
+    from tract_jupyter.review.trust import Trust
+    from tract_jupyter.storage.database import Database
+    from tract_jupyter.storage.grants import GrantRows
+
+Scope = Literal["once", "session", "always"]
+_SIGNED = "grant"
+_GRANTING = frozenset({"code", "panel", "prompt", "inbox"})  # a dict or a tool call may be a model's
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A standing approval.
+
+    Attributes:
+        grant_id: 16 hex digits.
+        kind: `operation` or `tool`.
+        name: of the operation or tool.
+        definition_hash: of the version that it was given for.
+        covers: which values, in words.
+        scope: `session` (this process) or `always`.
+        uses: how often it was used.
+        most_uses: how often it may be; None for any number.
+        state: `live`, `used up`, `revoked`, `of another session`, or `not signed by you`.
+    """
+
+    grant_id: str
+    kind: str
+    name: str
+    definition_hash: str
+    covers: str
+    scope: str
+    uses: int
+    most_uses: int | None
+    granted_by: str
+    created_at: datetime
+    state: str
+
+
+class Grants:
+    """The grants of one tract."""
+
+    def __init__(self, database: Database, rows: GrantRows, trust: Trust) -> None:
+        self._database = database
+        self._rows = rows
+        self._trust = trust
+
+    def asked_for(
+        self, pending: Reviewable, action: str, arguments: Mapping[str, Any], how: How
+    ) -> Callable[[Connection], None] | None:
+        """What stores the grant that an approval asks for, None if it asks for none.
+
+        Raises:
+            GrantError: it cannot be given, or not in this way.
+        """
+        scope, uses, pattern = (arguments.get(name) for name in ("scope", "uses", "pattern"))
+        if action != "approve" or scope is None or scope == "once":
+            if action == "approve" and (uses is not None or pattern is not None):
+                raise GrantError("uses and pattern are those of a grant; say scope='session' or 'always' too")
+            return None
+        subject = pending.subject
+        if subject is None:
+            raise GrantError(f"{pending.title!r} is asked about each time; approve it once")
+        if how.channel not in _GRANTING:
+            raise GrantError(
+                "only a person gives a standing approval: in a panel, at a prompt or in their own code"
+            )
+        grant = self._new(subject, scope, uses, pattern or {}, how.decided_by)
+        return lambda connection: self._rows.insert(connection, grant)
+
+    def use(self, pending: Reviewable) -> Grant | None:
+        """The grant that covers a pending, with this use counted; None if there is none."""
+        subject = pending.subject
+        if subject is None:
+            return None
+        with self._database.read() as connection:
+            live = self._rows.live(connection, subject.kind, subject.name)
+        for stored in live:
+            if self._state(stored) == "live" and self._covers(stored, subject):
+                with self._database.write() as connection:
+                    if self._rows.use(connection, stored.grant_id):
+                        return self._shown(stored)
+        return None
+
+    def all(self) -> list[Grant]:
+        """Every grant, oldest first."""
+        with self._database.read() as connection:
+            rows = self._rows.all(connection)
+        return [self._shown(row) for row in rows]
+
+    def revoke(self, grant_id: str) -> Grant:
+        """Revoke a grant, by its id or the beginning of it.
+
+        Raises:
+            GrantError: there is none, or more than one, or it is revoked already.
+        """
+        found = [grant for grant in self.all() if grant_id and grant.grant_id.startswith(grant_id)]
+        if len(found) != 1:
+            which = "several grants begin" if found else "no grant begins"
+            raise GrantError(f"{which} with {grant_id!r}; '%tract grants' lists them")
+        with self._database.write() as connection:
+            if not self._rows.revoke(connection, found[0].grant_id):
+                raise GrantError(f"grant {found[0].grant_id} is revoked already")
+        return found[0]
+
+    def carry_over(self, connection: Connection, kind: str, name: str, old_hash: str, new_hash: str) -> int:
+        """Give the live grants of a version for another one that can do nothing more. Returns how many."""
+        carried = [
+            stored
+            for stored in self._rows.live(connection, kind, name)
+            if stored.definition_hash == old_hash and self._state(stored) == "live"
+        ]
+        for stored in carried:
+            left = None if stored.most_uses is None else stored.most_uses - stored.uses
+            again = stored._replace(
+                grant_id=secrets.token_hex(8),
+                definition_hash=new_hash,
+                most_uses=left,
+                uses=0,
+                created_at=now_text(),
+            )
+            self._rows.insert(connection, self._sign(again))
+        return len(carried)
+
+    # ---
+
+    def _new(
+        self, subject: Subject, scope: str, uses: int | None, pattern: Mapping[str, Any], by: str
+    ) -> StoredGrant:
+        unknown = [name for name in pattern if name not in subject.values]
+        if unknown:
+            raise GrantError(
+                f"{subject.name!r} has no value {unknown[0]!r}; it has {', '.join(subject.values)}"
+            )
+        if uses is not None and uses < 1:
+            raise GrantError(f"uses is how often it may be used, at least once, not {uses}")
+        session = this_process() if scope == "session" else None
+        what = canonical_json({"pattern": dict(pattern), "approved": dict(subject.values)})
+        return self._sign(
+            StoredGrant(
+                secrets.token_hex(8), subject.kind, subject.name, subject.definition_hash, what, scope, session,
+                uses, 0, "", by, "", now_text(), None,
+            )
+        )  # fmt: skip
+
+    def _sign(self, grant: StoredGrant) -> StoredGrant:
+        return grant._replace(signature=self._trust.sign(_SIGNED, self._signed_text(grant)))
+
+    def _signed_text(self, grant: StoredGrant) -> str:
+        """Everything but what changes with its use."""
+        return canonical_json([self._rows.tract_id, *grant._replace(uses=0, signature="", revoked_at=None)])
+
+    def _covers(self, stored: StoredGrant, subject: Subject) -> bool:
+        if stored.definition_hash != subject.definition_hash:
+            return False
+        what = json.loads(stored.pattern_json)
+        return covers(what["pattern"], what["approved"], subject.values)
+
+    def _state(self, stored: StoredGrant) -> str:
+        if stored.revoked_at is not None:
+            return "revoked"
+        if stored.most_uses is not None and stored.uses >= stored.most_uses:
+            return "used up"
+        if stored.session_id is not None and stored.session_id != this_process():
+            return "of another session"
+        is_mine = self._trust.verify(_SIGNED, self._signed_text(stored), stored.signature)
+        return "live" if is_mine else "not signed by you"
+
+    def _shown(self, stored: StoredGrant) -> Grant:
+        return Grant(
+            grant_id=stored.grant_id, kind=stored.kind, name=stored.name, definition_hash=stored.definition_hash,
+            covers=_in_words(stored.pattern_json), scope=stored.scope, uses=stored.uses,
+            most_uses=stored.most_uses, granted_by=stored.granted_by, created_at=from_text(stored.created_at),
+            state=self._state(stored),
+        )  # fmt: skip
+
+
+def _in_words(pattern_json: str) -> str:
+    try:
+        what = json.loads(pattern_json)
+        return pattern_text(what["pattern"], what["approved"])
+    except (ValueError, KeyError, TypeError, AttributeError):  # the store may hold anything
+        return "unreadable"

@@ -1,0 +1,119 @@
+"""Rows of decisions. The first one of a round wins, and each is carried out by whoever claims it first."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import func, select
+from sqlalchemy.exc import IntegrityError
+
+from tract_jupyter.models.canonical import canonical_json
+from tract_jupyter.storage.clock import from_text, now_text
+from tract_jupyter.storage.schema import decisions
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from sqlalchemy import Connection
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDecision:
+    """A decision as it lies in the store. `claimed_by` tells who carries it out, or did."""
+
+    pending_id: str
+    round: int
+    action: str
+    arguments: dict[str, Any]
+    reason: str
+    decided_by: str
+    channel: str
+    fingerprint: str
+    signature: str
+    decided_at: datetime
+    claimed_by: str | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    error: str | None
+
+
+class DecisionRows:
+    """The decisions of one tract."""
+
+    def __init__(self, tract_id: str) -> None:
+        self.tract_id = tract_id
+
+    def insert(
+        self,
+        connection: Connection,
+        pending_id: str,
+        round_: int,
+        arguments: dict[str, Any],
+        values: Mapping[str, Any],
+    ) -> bool:
+        """Add the decision of a round; False if somebody else decided that round first."""
+        row = {
+            "tract_id": self.tract_id,
+            "pending_id": pending_id,
+            "round": round_,
+            "arguments_json": canonical_json(arguments),
+            **values,
+        }
+        try:
+            with connection.begin_nested():
+                connection.execute(decisions.insert().values(**row))
+        except IntegrityError:
+            return False
+        return True
+
+    def count(self, connection: Connection, pending_id: str) -> int:
+        """How many decisions were made on a pending so far."""
+        return connection.scalar(select(func.count()).where(decisions.c.pending_id == pending_id)) or 0
+
+    def of(self, connection: Connection, pending_id: str) -> list[StoredDecision]:
+        """The decisions on a pending, in their order."""
+        query = select(decisions).where(decisions.c.pending_id == pending_id).order_by(decisions.c.round)
+        return [_stored(row) for row in connection.execute(query)]
+
+    def newest(self, connection: Connection, limit: int) -> list[StoredDecision]:
+        """The newest decisions first."""
+        query = select(decisions).where(decisions.c.tract_id == self.tract_id)
+        return [
+            _stored(row) for row in connection.execute(query.order_by(decisions.c.id.desc()).limit(limit))
+        ]
+
+    def claim(
+        self, connection: Connection, pending_id: str, round_: int, by: str, *, instead_of: str | None
+    ) -> bool:
+        """Say that `by` carries it out now. False if somebody else does, or did.
+
+        Args:
+            connection: of a write transaction.
+            pending_id: the pending.
+            round_: which decision on it.
+            by: the process.
+            instead_of: whose claim to take over, which a person must have asked for; None for one nobody claimed.
+        """
+        table = decisions.c
+        free = table.claimed_by.is_(None) if instead_of is None else table.claimed_by == instead_of
+        where = (table.pending_id == pending_id, table.round == round_, table.finished_at.is_(None), free)
+        values = {"claimed_by": by, "started_at": now_text()}
+        return connection.execute(decisions.update().where(*where).values(**values)).rowcount == 1
+
+    def finish(self, connection: Connection, pending_id: str, round_: int, error: str | None) -> None:
+        """Record that it was carried out, or failed."""
+        where = (decisions.c.pending_id == pending_id, decisions.c.round == round_)
+        values = {"finished_at": now_text(), "error": error}
+        connection.execute(decisions.update().where(*where).values(**values))
+
+
+def _stored(row: Any) -> StoredDecision:
+    return StoredDecision(
+        row.pending_id, row.round, row.action, json.loads(row.arguments_json), row.reason, row.decided_by,
+        row.channel, row.fingerprint, row.signature, from_text(row.created_at), row.claimed_by,
+        None if row.started_at is None else from_text(row.started_at),
+        None if row.finished_at is None else from_text(row.finished_at), row.error,
+    )  # fmt: skip
