@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from tract_jupyter.analysis import rules
 from tract_jupyter.analysis.analyzer import CodeAnalyzer
+from tract_jupyter.analysis.capabilities import Capabilities, capabilities, widened
 from tract_jupyter.analysis.findings import (
     AnalysisResult,
     Finding,
@@ -19,6 +20,7 @@ from tract_jupyter.analysis.rules import all_rules
 
 __all__ = [
     "AnalysisResult",
+    "Capabilities",
     "CodeAnalyzer",
     "Finding",
     "RiskLevel",
@@ -26,5 +28,7 @@ __all__ = [
     "SandboxModeError",
     "Span",
     "all_rules",
+    "capabilities",
     "rules",
+    "widened",
 ]

@@ -1,0 +1,300 @@
+"""What flows into the names of a piece of code.
+
+The resolver tells what an expression *may* be and is silent about the rest. Here the rest has a place: `dotted`
+says ``?`` where the resolver knows nothing, `is_certain` says whether it knows all, and `into` lists whatever
+flows into something that is not known.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from tract_jupyter.analysis import folding
+from tract_jupyter.analysis.free_names import FreeNames
+from tract_jupyter.analysis.names import canonical
+from tract_jupyter.analysis.resolver import MAX_EVALUATIONS
+from tract_jupyter.analysis.scopes import Program, Scope
+from tract_jupyter.analysis.source import parse
+from tract_jupyter.analysis.values import MAX_ALTERNATIVES, MAX_NAME
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+
+    from tract_jupyter.analysis.scopes import Binding
+
+MAX_DEPTH = 30
+"""Nesting that is followed; what is deeper counts as not known."""
+
+MAX_DOTTED = 64
+
+_JOINERS = frozenset({"os.path.join", "pathlib.Path"})
+_ACCESS = (ast.Attribute, ast.Subscript)
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_LITERALS: dict[type[ast.AST], str] = {
+    **dict.fromkeys((ast.List, ast.ListComp), "builtins.list"),
+    **dict.fromkeys((ast.Dict, ast.DictComp), "builtins.dict"),
+    **dict.fromkeys((ast.Set, ast.SetComp), "builtins.set"),
+    ast.Tuple: "builtins.tuple",
+    ast.JoinedStr: "builtins.str",
+}
+
+Key = tuple[Scope | None, str]
+"""A name and the scope that binds it; None for a name from outside."""
+
+
+class Flow(NamedTuple):
+    """One expression that flows into a name: as it is, as ``with`` gives it, a part of it, or else."""
+
+    node: ast.expr
+    kind: Literal["same", "with", "part", "other", "inner"]
+
+
+class Flows:
+    """The names of one piece of code and what flows into them.
+
+    Args:
+        code: Python that parses.
+        parameters: Names that the caller binds.
+    """
+
+    def __init__(self, code: str, parameters: Collection[str]) -> None:
+        self.tree = parse(code)
+        self.program = Program()
+        self.nodes = self.program.add(self.tree)
+        self.resolver = FreeNames(self.program, parameters)
+        self._flows: dict[Key, list[Flow]] = {}
+        self._dotted: dict[ast.AST, frozenset[str]] = {}
+        self._certain: dict[ast.AST, bool] = {}
+        self._classes: dict[str, list[ast.ClassDef]] = {}
+        self._active: set[ast.AST] = set()
+        self._cuts = self._evaluations = self._depth = 0
+        for node in self.nodes:
+            if isinstance(node, ast.Name):
+                self._note(node)
+            elif isinstance(node, ast.ClassDef):
+                self._classes.setdefault(node.name, []).append(node)
+
+    def parent(self, node: ast.AST) -> ast.AST | None:
+        """The node around this one."""
+        return self.program.parent_of.get(node)
+
+    def texts(self, node: ast.expr) -> tuple[str, ...]:
+        """Texts that an expression may come to; unknown pieces of them are ``values.HOLE``."""
+        return self.resolver.value(node).texts
+
+    def key(self, node: ast.Name) -> Key:
+        """A name and the scope that binds it; None for a name from outside."""
+        found = self.program.scope_of.get(node, self.program.module).find(node.id)
+        return (found[0] if found else None, node.id)
+
+    def _bindings(self, key: Key) -> list[Binding]:
+        return key[0].bindings.get(key[1], []) if key[0] is not None else []
+
+    # what flows where
+
+    def _note(self, name: ast.Name) -> None:
+        """Note what the name is bound to here, or what is put into the object that it names."""
+        key, outer = self.key(name), self.access(name)
+        parent = self.parent(outer)
+        flow = None if isinstance(outer, ast.Name) and isinstance(name.ctx, ast.Load) else self._stored(outer)
+        if flow is not None:
+            kind = flow.kind if outer is name else "inner"
+            self._flows.setdefault(key, []).append(Flow(flow.node, kind))
+        if key[0] is None or not isinstance(name.ctx, ast.Load):
+            return
+        found: list[ast.expr] = []
+        if isinstance(parent, ast.Call) and parent.func is outer and outer is not name:
+            found = [*parent.args, *(keyword.value for keyword in parent.keywords)]  # rows.append(...)
+        elif outer is name and isinstance(parent, ast.Assign):
+            found = [target for target in parent.targets if isinstance(target, ast.Name)]  # an alias
+        self._flows.setdefault(key, []).extend(Flow(node, "inner") for node in found)
+
+    def access(self, node: ast.expr) -> ast.expr:
+        """The longest chain of attributes and items that begins with the node."""
+        parent = self.parent(node)
+        while isinstance(parent, _ACCESS) and parent.value is node:
+            node, parent = parent, self.parent(parent)
+        return node
+
+    def _stored(self, target: ast.expr) -> Flow | None:
+        """What is stored into a target."""
+        node: ast.AST = target
+        parent, partial = self.parent(node), False
+        while isinstance(parent, (ast.Tuple, ast.List, ast.Starred)):
+            node, parent, partial = parent, self.parent(parent), True
+        if isinstance(parent, ast.Assign) and node in parent.targets:
+            return Flow(parent.value, "part" if partial else "same")
+        if isinstance(parent, (ast.AnnAssign, ast.NamedExpr)) and node is parent.target:
+            return Flow(parent.value, "same") if parent.value else None
+        if isinstance(parent, ast.AugAssign) and node is parent.target:
+            return Flow(parent.value, "other")
+        # The targets of a comprehension count as its own children.
+        loops = getattr(parent, "generators", [parent])
+        for loop in loops if isinstance(parent, (*_COMPREHENSIONS, ast.For, ast.AsyncFor)) else ():
+            if node is loop.target:
+                return Flow(loop.iter, "part")
+        if isinstance(parent, ast.withitem) and node is parent.optional_vars:
+            return Flow(parent.context_expr, "other" if partial else "with")
+        return None
+
+    def _sources(self, key: Key) -> Iterator[ast.expr]:
+        """Every expression that may flow into what a name stands for."""
+        yield from (flow.node for flow in self._flows.get(key, ()))
+        for binding in self._bindings(key):
+            if isinstance(binding.node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+                yield from self._of_function(binding.node, called=binding.kind == "param")
+        for own in self._classes.get(key[1], ()):
+            for node in ast.walk(own):
+                if isinstance(node, (ast.Return, ast.Assign, ast.AnnAssign)) and node.value is not None:
+                    yield node.value
+
+    def _of_function(
+        self, function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, *, called: bool
+    ) -> Iterator[ast.expr]:
+        if not called:
+            yield from self.program.scope_of[function].returns
+            return
+        yield from function.args.defaults
+        yield from (default for default in function.args.kw_defaults if default is not None)
+        parent = self.parent(function)
+        names = [getattr(function, "name", "")]
+        if isinstance(parent, ast.Assign):
+            names = [target.id for target in parent.targets if isinstance(target, ast.Name)]
+        calls = [call for name in names for call in self.program.calls.get(name, ())]
+        for call in [parent, *calls] if isinstance(parent, ast.Call) and parent.func is function else calls:
+            yield from (*call.args, *(keyword.value for keyword in call.keywords))
+
+    def into(self, node: ast.expr, seen: set[Key]) -> Iterator[ast.expr]:
+        """The expressions that flow into the names of an expression, and those that flow into these.
+
+        Names in ``seen`` are left out, and those that are met are added to it.
+        """
+        stack = [node]
+        while stack:
+            for part in ast.walk(stack.pop()):
+                if isinstance(part, ast.Name) and (key := self.key(part)) not in seen:
+                    seen.add(key)
+                    sources = list(self._sources(key))
+                    stack.extend(sources)
+                    yield from sources
+
+    # names
+
+    def dotted(self, node: ast.expr) -> frozenset[str]:
+        """Dotted names of what an expression may be; ``?`` begins those of which nothing is known.
+
+        Empty for functions and classes of the code's own.
+        """
+        known = self._dotted.get(node)
+        if known is not None:
+            return known
+        if node in self._active or len(self._active) > MAX_DEPTH:
+            self._cuts += 1
+            return frozenset({"?"})
+        self._active.add(node)
+        self._evaluations += 1
+        cuts = self._cuts
+        found = self.resolver.value(node).names | self._spelt(node)
+        self._active.discard(node)
+        short = frozenset(name for name in found if len(name) <= MAX_NAME)
+        found = short if len(short) == len(found) <= MAX_DOTTED else short | {"?"}
+        # What was cut short inside a cycle is no answer for those who come from elsewhere.
+        if self._cuts == cuts or not self._active or self._evaluations > MAX_EVALUATIONS:
+            self._dotted[node] = found
+        return found
+
+    def _spelt(self, node: ast.expr) -> frozenset[str]:
+        if isinstance(node, ast.Name):
+            return self._of_name(node)
+        if isinstance(node, _ACCESS):
+            owners = self.dotted(node.value) or {"?"}
+            member = f".{node.attr}" if isinstance(node, ast.Attribute) else "[...]"
+            return frozenset(canonical(owner + member) for owner in owners)
+        if isinstance(node, ast.Call):
+            return frozenset(canonical(f"{name}()") for name in self.dotted(node.func))
+        choices = _choices(node)
+        if choices:
+            return frozenset().union(*map(self.dotted, choices))
+        return frozenset() if isinstance(node, ast.Lambda) else frozenset({_literal(node)})
+
+    def _of_name(self, node: ast.Name) -> frozenset[str]:
+        key = self.key(node)
+        found: set[str] = set()
+        for flow in self._flows.get(key, ()) if key[0] is not None else ():
+            if flow.kind in {"same", "with"}:
+                found |= self.dotted(flow.node)
+            elif flow.kind != "inner":
+                inner = self.dotted(flow.node) if flow.kind == "part" else ()
+                found |= {f"{name}[...]" for name in inner} or {"?"}
+        bindings = self._bindings(key)
+        for binding in bindings:
+            decorators = getattr(binding.node, "decorator_list", ())
+            if binding.kind == "param" or (binding.kind == "function" and decorators):
+                found.add("?")
+        opaque = sum(binding.kind == "opaque" for binding in bindings)
+        plain = sum(not own.decorator_list for own in self._classes.get(key[1], ()))
+        values = sum(binding.kind in {"value", "element"} for binding in bindings)
+        noted = sum(flow.kind != "inner" for flow in self._flows.get(key, ()))
+        return frozenset(found | {"?"} if opaque > plain or values > noted else found)
+
+    def is_certain(self, node: ast.expr) -> bool:
+        """Whether the texts that the resolver found for an expression are all that it can come to."""
+        known = self._certain.get(node)
+        if known is not None:
+            return known
+        self._certain[node] = False  # what a cycle finds
+        parts = self._parts(node) if self._depth < MAX_DEPTH else None
+        self._depth += 1
+        known = parts is not None and all(map(self.is_certain, parts))
+        self._depth -= 1
+        self._certain[node] = known and len(self.resolver.value(node).consts) < MAX_ALTERNATIVES
+        return self._certain[node]
+
+    def _parts(self, node: ast.expr) -> list[ast.expr] | None:
+        """The expressions whose texts make those of a node; None where the resolver may miss something."""
+        parts = _PARTS.get(type(node))
+        if parts is not None:
+            return parts(node)
+        if isinstance(node, ast.Name):
+            flows = [flow for flow in self._flows.get(self.key(node), ()) if flow.kind != "inner"]
+            plain = all(binding.kind == "value" for binding in self._bindings(self.key(node)))
+            same = bool(flows) and plain and all(flow.kind == "same" for flow in flows)
+            return [flow.node for flow in flows] if same else None
+        if isinstance(node, ast.Call) and node.args and not node.keywords:
+            functions = self.dotted(node.func)
+            return node.args if functions and functions <= _JOINERS else None
+        names = self.dotted(node)
+        return [] if names and names <= folding.CONSTANTS.keys() else None
+
+
+def _choices(node: ast.expr) -> list[ast.expr]:
+    """The expressions of which an expression is one."""
+    if isinstance(node, (ast.Await, ast.NamedExpr, ast.Starred)):
+        return [node.value]
+    if isinstance(node, ast.IfExp):
+        return [node.body, node.orelse]
+    return node.values if isinstance(node, ast.BoolOp) else []
+
+
+def _literal(node: ast.expr) -> str:
+    if isinstance(node, ast.Constant):
+        return f"builtins.{type(node.value).__name__}"
+    return _LITERALS.get(type(node), "?")
+
+
+def _formatted(node: ast.FormattedValue) -> list[ast.expr] | None:
+    return [node.value] if node.conversion == -1 and node.format_spec is None else None
+
+
+def _operands(node: ast.BinOp) -> list[ast.expr] | None:
+    return [node.left, node.right] if isinstance(node.op, (ast.Add, ast.Div)) else None
+
+
+_PARTS: dict[type[ast.expr], Callable[..., list[ast.expr] | None]] = {
+    ast.Constant: lambda node: [] if isinstance(node.value, (str, bytes, int)) else None,
+    ast.JoinedStr: lambda node: node.values,
+    ast.FormattedValue: _formatted,
+    ast.BinOp: _operands,
+    ast.IfExp: lambda node: [node.body, node.orelse],
+}

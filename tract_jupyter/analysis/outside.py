@@ -1,0 +1,195 @@
+"""Paths and hosts that a piece of code names: at operations that open them, and in text elsewhere."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from tract_jupyter.analysis.rules import rules_for
+from tract_jupyter.analysis.rules.destructive import Destroys
+from tract_jupyter.analysis.rules.sinks import SINKS, Effect, Sink
+from tract_jupyter.analysis.values import HOLE, MAX_CONST
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tract_jupyter.analysis.flows import Flows
+
+
+class Entry(NamedTuple):
+    """What a call reaches; ``computed`` is the expression that tells it when the code runs."""
+
+    text: str
+    computed: ast.expr | None = None
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+def _destroying(name: str) -> tuple[Sink, ...]:
+    own = name.startswith("pathlib.")
+    last = name.rpartition(".")[2]
+    source = Sink(Effect.DELETE, -1 if own else 0, ("path", "src", "filename"))
+    if last not in {"rename", "renames", "replace", "move"}:
+        return (source,)
+    return (source, Sink(Effect.WRITE, 0 if own else 1, ("dst", "target")))
+
+
+_SINKS = {**{name: _destroying(name) for name in Destroys.symbols}, **SINKS}
+_EFFECTS = {Effect.WRITE: ("write",), Effect.DELETE: ("delete",)}
+
+_PATH = "pathlib.Path()."
+_OF_PATHS = _words("""
+    read_text read_bytes write_text write_bytes symlink_to hardlink_to touch mkdir iterdir unlink rmdir
+""")
+"""Methods that only paths have, whatever they are called on."""
+
+_NETWORK = frozenset({"TJ301", "TJ302"})
+_ADDRESSES = _words("url host address base_url uri server hostname endpoint_url")
+_ADDRESSED = _words("""
+    connect connect_ex bind sendto get post put patch delete head options request stream open urlopen
+""")
+"""Methods of clients, sessions and sockets that take an address."""
+
+# Each of these takes time in proportion to the text, however it was made.
+_URL = re.compile(r":[/\\]{2}([^/?#\s'\"<>]+)")
+_FILE = re.compile(r"(?i)(?:^|[^a-z0-9+.-])file")
+_WHOLE_HOST = re.compile(r"[A-Za-z][\w+.-]*:[/\\]{2}[^/?#\s'\"<>]+[/?#]")
+_PLACE = re.compile(
+    r"(?:~[\w.-]*(?:[/\\]|$)|/|\.\.?[/\\]|\.\.$|[A-Za-z]:[\\/]|\\\\)[^\n]*"  # leads out of the folder
+    r"|\S*[^\s/\\][/\\]\S*"  # has a folder
+    r"|[\w?*.-]*\.[A-Za-z]\w{0,7}"  # has an extension
+)
+_METHOD = re.compile(r"[A-Z]{3,8}")
+
+
+def shown(text: str) -> str:
+    """A text with ``?`` for what is not known of it."""
+    return text.replace(HOLE, "?")
+
+
+def is_path(text: str) -> bool:
+    """Whether a text looks like a path: it leads somewhere, has a folder or an extension."""
+    return len(text) <= MAX_CONST and bool(_PLACE.fullmatch(text))
+
+
+def hosts_of(text: str) -> Iterator[str]:
+    """The hosts of the addresses in a text; ``?`` for one that is partly computed."""
+    for match in _URL.finditer(text):
+        if not _FILE.fullmatch(text[max(0, match.start() - 5) : match.start()]):
+            yield _host(match[1])
+
+
+def _host(place: str) -> str:
+    if any(letter in place for letter in (HOLE, "{", "%", "$")):
+        return "?"
+    # Programs disagree about what odd places mean, so these stay whole.
+    return (place if any(letter in place for letter in "@\\") else re.sub(r":\d*$", "", place)).lower()
+
+
+def sinks_of(name: str) -> tuple[Sink, ...]:
+    """The operations on files that a dotted name may stand for."""
+    last = name.rpartition(".")[2]
+    vague = name.startswith("?") or "[...]" in name
+    if last in _OF_PATHS or (last == "open" and vague):
+        return _SINKS.get(name) or _SINKS[_PATH + last]
+    return _SINKS.get(name) or _SINKS.get(f"*.{last}", ())
+
+
+def is_network(name: str) -> bool:
+    """Whether a dotted name belongs to a client or a server."""
+    root = name.partition("()")[0]
+    # The canonical name of socket.socket is that of its module.
+    return any(rule.code in _NETWORK for one in (root, f"{root}.member") for rule, _ in rules_for(one))
+
+
+class Outside:
+    """Finds the paths and hosts that the calls of a piece of code reach."""
+
+    def __init__(self, flows: Flows) -> None:
+        self._flows = flows
+
+    def files(self, name: str, call: ast.Call) -> Iterator[Entry]:
+        """What the call of an operation on files opens: ``read:PATH``, ``write:?``."""
+        for sink in sinks_of(name):
+            places = list(self._places(sink, call))
+            effects = self._effects(name, sink, call)
+            yield from (Entry(f"{effect}:{text}", node) for effect in effects for text, node in places)
+
+    def _places(self, sink: Sink, call: ast.Call) -> Iterator[Entry]:
+        node = _owner(call) if sink.position < 0 else _argument(call, sink.position, sink.keywords)
+        if node is None:
+            if sink.effect is Effect.LIST and sink.position >= 0:
+                yield Entry(".")
+            return
+        texts = self._flows.texts(node)
+        yield from (Entry(shown(text)) for text in texts if text and not text.startswith(HOLE))
+        if not texts or not self._flows.is_certain(node):
+            yield Entry("?", node)
+
+    def _effects(self, name: str, sink: Sink, call: ast.Call) -> tuple[str, ...]:
+        if name == "os.open":
+            return ("read", "write")
+        mode = None if sink.mode is None else _argument(call, sink.mode, ("mode",))
+        if mode is None:
+            return _EFFECTS.get(sink.effect, ("read",))
+        texts = self._flows.texts(mode)
+        if not texts or not self._flows.is_certain(mode) or any("+" in text for text in texts):
+            return ("read", "write")
+        writes = any(letter in text for text in texts for letter in "wax")
+        return ("write",) if writes else _EFFECTS.get(sink.effect, ("read",))
+
+    def hosts(self, name: str, call: ast.Call) -> Iterator[Entry]:
+        """The hosts that a call of a client or a server names."""
+        if not is_network(name) or ("()" in name and name.rpartition(".")[2] not in _ADDRESSED):
+            return
+        for node in self._addresses(call):
+            texts = self._flows.texts(node)
+            for text in texts:
+                yield from map(Entry, hosts_of(text) if _URL.search(text) else _bare(text))
+            if not self._has_certain_host(node):
+                yield Entry("?", node)
+
+    def _addresses(self, call: ast.Call) -> Iterator[ast.expr]:
+        """The arguments that may be an address."""
+        for keyword in call.keywords:
+            if keyword.arg is None or keyword.arg in _ADDRESSES:
+                yield keyword.value
+        for node in call.args[:2]:
+            # A socket takes a pair of host and port.
+            yield node.elts[0] if isinstance(node, ast.Tuple) and node.elts else node
+            method = all(_METHOD.fullmatch(text) for text in self._flows.texts(node) or ("",))
+            sends = isinstance(call.func, ast.Attribute) and call.func.attr == "sendto"
+            if not (method or sends):
+                return
+
+    def _has_certain_host(self, node: ast.expr) -> bool:
+        """Whether the host is certain, even if what follows it is computed: ``f"https://a.org/{page}"``."""
+        if self._flows.is_certain(node):
+            return True
+        while isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+            node = node.left
+        first = node.values[0] if isinstance(node, ast.JoinedStr) and node.values else node
+        texts = self._flows.texts(first)
+        return self._flows.is_certain(first) and bool(texts) and all(map(_WHOLE_HOST.match, texts))
+
+
+def _bare(text: str) -> Iterator[str]:
+    """A host without a scheme, as sockets take it."""
+    if text and not _METHOD.fullmatch(text):
+        yield _host(text.partition("/")[0] or text)
+
+
+def _owner(call: ast.Call) -> ast.expr:
+    return call.func.value if isinstance(call.func, ast.Attribute) else call.func
+
+
+def _argument(call: ast.Call, position: int, keywords: tuple[str, ...]) -> ast.expr | None:
+    """The argument at a position or with a keyword; what is unpacked may be any of them."""
+    for keyword in call.keywords:
+        if keyword.arg is None or keyword.arg in keywords:
+            return keyword.value
+    starred = [node for node in call.args[: position + 1] if isinstance(node, ast.Starred)]
+    return starred[0] if starred else call.args[position] if position < len(call.args) else None
