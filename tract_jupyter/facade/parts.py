@@ -103,7 +103,7 @@ class Parts:
         self.gate = Gate(ledger, self.grants)
         self.reviewer = Reviewer(ledger, self.gate, self.grants)
         firing = Firing(self._bus, self.reviewer)
-        self.operations = Operations(self, database, SpecRows(tract_id), self._events, firing, trust)
+        self.operations = Operations(self, database, SpecRows(tract_id), self._events, firing, ledger, trust)
         self.operations.load()
 
     def _max_tokens(self) -> int | None:

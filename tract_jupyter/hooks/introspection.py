@@ -6,10 +6,12 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.models.parameters import Parameters, type_text
+from tract_jupyter.review.process import process_text
 from tract_jupyter.review.request import ReviewAction, ValueRow, ValueTable, show_value
 
 if TYPE_CHECKING:
     from tract_jupyter.hooks.pending import Pending
+    from tract_jupyter.storage.decisions import StoredDecision
 
 PERSONAL = frozenset({"scope", "uses", "pattern"})
 """Parameters of `approve` that only a person may give: how long the like of it is approved too."""
@@ -107,6 +109,20 @@ def to_text(pending: Pending) -> str:
         lines.append(f"  failed with: {pending.error}")
     lines.append(f"  actions: {', '.join(_offered(pending))}")
     return "\n".join(line for line in lines if line)
+
+
+def unfinished_text(unfinished: StoredDecision | None) -> str:
+    """What is known of an approval that was not carried out to its end."""
+    if unfinished is None:
+        return ""
+    when = unfinished.decided_at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    said = f"{unfinished.decided_by} chose {unfinished.action!r} on {when} ({unfinished.channel})"
+    if unfinished.started_at is None:
+        return f"{said}; it was not run. Choose it again to run it now."
+    return (
+        f"{said}; {process_text(unfinished.claimed_by)} began to run it, and how far it came is not known. Look before "
+        "you choose it again, which runs it once more."
+    )
 
 
 def field_tables(pending: Pending) -> tuple[ValueTable, ...]:

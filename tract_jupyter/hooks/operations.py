@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tract_jupyter.hooks.dynamic.spec import OperationSpec
     from tract_jupyter.hooks.firing import Firing
     from tract_jupyter.hooks.pending import Pending
+    from tract_jupyter.review.ledger import Ledger
     from tract_jupyter.review.trust import Trust
     from tract_jupyter.storage.database import Database
     from tract_jupyter.storage.events import EventRows
@@ -35,8 +36,9 @@ class Operations:
     """The dynamic operations of one tract."""
 
     def __init__(
-        self, tract: Any, database: Database, specs: SpecRows, events: EventRows, firing: Firing, trust: Trust
-    ) -> None:
+        self, tract: Any, database: Database, specs: SpecRows, events: EventRows,
+        firing: Firing, ledger: Ledger, trust: Trust,
+    ) -> None:  # fmt: skip
         self.registry = OperationRegistry()
         self.quarantined: dict[str, str] = {}
         """Stored operations that are not active: their name and why."""
@@ -45,6 +47,7 @@ class Operations:
         self._specs = specs
         self._events = events
         self._firing = firing
+        self._ledger = ledger
         self._trust = trust
 
     @property
@@ -171,7 +174,11 @@ class Operations:
             stored.pending_id,
             stored.created_at,
         )
-        pending.status, pending.error = PendingStatus(stored.status), stored.error
+        pending.unfinished = self._ledger.unfinished(stored)
+        status = PendingStatus(stored.status)
+        # what was approved and not run is asked about again: nobody knows what has changed since
+        pending.status = PendingStatus.PENDING if pending.unfinished is not None else status
+        pending.error = stored.error
         pending.executed_at, pending.on_timeout = stored.executed_at, stored.on_timeout
         return pending
 

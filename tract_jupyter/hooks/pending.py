@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tract_jupyter.models.parameters import Parameters
     from tract_jupyter.review.decision import Decision
     from tract_jupyter.review.request import CodeBlock, ValueTable
+    from tract_jupyter.storage.decisions import StoredDecision
     from tract_jupyter.storage.pendings import StoredPending
 
 OnTimeout = Literal["wait", "deny", "stop"]
@@ -75,6 +76,8 @@ class Pending:
     """The thread that carries a decision out at the moment."""
     decision: Decision | None
     """The last decision on it."""
+    unfinished: StoredDecision | None
+    """An approval that was not carried out to its end, as the process that had it ended; asked about again."""
     note: str
     """What the person who decided should know."""
 
@@ -107,6 +110,7 @@ class Pending:
         self.rounds = 0
         self.deciding_thread = None
         self.decision = None
+        self.unfinished = None
         self.note = ""
         self._execute_fn = execute_fn
         self._place = asking_place()
@@ -272,7 +276,7 @@ class Pending:
             pending_id=self.pending_id,
             title=self.title,
             summary=self.summary(),
-            why=self.why(),
+            why=" ".join(filter(None, [introspection.unfinished_text(self.unfinished), self.why()])),
             fingerprint=self.fingerprint,
             actions=introspection.review_actions(self),
             code=(*self.code_blocks(), *(() if asking is None else (asking,))),

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tract_jupyter.review.fingerprint import Subject
     from tract_jupyter.review.request import ReviewRequest
     from tract_jupyter.review.ticket import Ticket
+    from tract_jupyter.storage.decisions import StoredDecision
     from tract_jupyter.storage.pendings import StoredPending
 
 
@@ -39,6 +40,7 @@ class Reviewable(Protocol):
     rounds: int
     deciding_thread: int | None
     decision: Decision | None
+    unfinished: StoredDecision | None
     note: str
     timeout: float | None
     runs_elsewhere: bool

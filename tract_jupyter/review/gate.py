@@ -80,15 +80,8 @@ class Gate:
         self._on_end(pending, decision)
         return result
 
-    def carry_out_stored(
-        self, pending: Reviewable, stored: StoredDecision, *, instead_of: str | None = None
-    ) -> bool:
-        """Carry out what was decided elsewhere, or before a restart. False if another process has it.
-
-        Args:
-            pending: the pending, as it stood when that was decided.
-            stored: the decision.
-            instead_of: whose unfinished claim to take over, because a person said so.
+    def carry_out_stored(self, pending: Reviewable, stored: StoredDecision) -> bool:
+        """Carry out what was decided elsewhere and handed over. False if another process has it.
 
         Raises:
             TrustError: this user has not signed the decision.
@@ -96,7 +89,7 @@ class Gate:
         """
         with self._alone(pending):
             self._check_stored(pending, stored)
-            if not self.ledger.begin(pending.pending_id, stored.round, instead_of=instead_of):
+            if not self.ledger.begin(pending.pending_id, stored.round, handed_over=True):
                 return False
             pending.rounds, pending.decision = stored.round + 1, decision_of(stored)
             with pending.edited(stored.arguments):
@@ -171,7 +164,7 @@ class Gate:
             decision = Decision(action, arguments, now.channel, pending.fingerprint, now.decided_by)
             if not self.ledger.decide(pending, decision, ends=pending.is_instant(action), also=grant):
                 return None
-        pending.decision = decision
+        pending.decision, pending.unfinished = decision, None
         return decision
 
     def _check(self, pending: Reviewable, shown: str | None) -> None:

@@ -126,11 +126,12 @@ class Ledger:
             self._rows.update(connection, pending_id, settled_at=now_text())
         return True
 
-    def begin(self, pending_id: str, round_: int, *, instead_of: str | None = None) -> bool:
-        """Claim the execution of a decision. False if another process has it."""
+    def begin(self, pending_id: str, round_: int, *, handed_over: bool = False) -> bool:
+        """Say that this process begins to carry a decision out: its own, or one handed over. False if another did."""
+        me = this_process()
         with self._database.write() as connection:
             return self._decisions.claim(
-                connection, pending_id, round_, this_process(), instead_of=instead_of
+                connection, pending_id, round_, me, instead_of=None if handed_over else me
             )
 
     def finish(self, pending: Reviewable, round_: int, action: str) -> None:
@@ -175,6 +176,12 @@ class Ledger:
         """The newest decisions first."""
         with self._database.read() as connection:
             return self._decisions.newest(connection, limit)
+
+    def unfinished(self, stored: StoredPending) -> StoredDecision | None:
+        """The last decision on a pending, if it was not carried out to its end."""
+        with self._database.read() as connection:
+            last = self._decisions.last(connection, stored.pending_id)
+        return last if last is not None and last.finished_at is None else None
 
     def get(self, pending_id: str) -> StoredPending | None:
         """A stored pending."""
@@ -242,7 +249,7 @@ class Ledger:
     ) -> bool:
         pending_id, at = pending.pending_id, to_text(decision.decided_at)
         status = self._rows.status(connection, pending_id)
-        if status is not None and status not in _OPEN:
+        if status is not None and not self._is_free(connection, pending, status):
             return False
         after = _after(decision, at, ends=ends)
         if status is None:
@@ -254,8 +261,7 @@ class Ledger:
             "channel": decision.channel,
             "fingerprint": decision.fingerprint,
         }
-        claim = {"claimed_by": this_process(), "started_at": at, "finished_at": at} if ends else {}
-        row = {**values, **claim, "signature": signature, "created_at": at}
+        row = {**values, **_claim(pending, at, ends=ends), "signature": signature, "created_at": at}
         if not self._decisions.insert(connection, pending_id, pending.rounds, decision.arguments, row):
             return False
         if status is not None:
@@ -267,6 +273,20 @@ class Ledger:
             self._rows.update(connection, pending_id, **after, **edited)
         about = {"pending_id": pending_id, "title": pending.title, "arguments": decision.arguments}
         self._events.append(connection, "decision", decision.decided_by, {**about, **values})
+        return True
+
+    def _is_free(self, connection: Connection, pending: Reviewable, status: str) -> bool:
+        """Whether it can be decided. A last decision that was not carried out is put aside with that."""
+        last = self._decisions.last(connection, pending.pending_id)
+        if last is None or last.finished_at is not None:
+            return status in _OPEN
+        asked = pending.unfinished
+        if asked is None or (asked.round, asked.claimed_by) != (last.round, last.claimed_by):
+            return False  # it is being carried out, or is about to be
+        self._decisions.claim(
+            connection, last.pending_id, last.round, this_process(), instead_of=last.claimed_by
+        )
+        self._decisions.finish(connection, last.pending_id, last.round, "superseded by a later decision")
         return True
 
     def _record_outcome(self, connection: Connection, pending: Reviewable, action: str) -> None:
@@ -297,6 +317,13 @@ def _after(decision: Decision, at: str, *, ends: bool) -> dict[str, Any]:
         return {}
     executed = at if ends and final is PendingStatus.APPROVED else None
     return {"status": final.value, "executed_at": executed, "settled_at": at if ends else None}
+
+
+def _claim(pending: Reviewable, at: str, *, ends: bool) -> dict[str, Any]:
+    """Who carries a decision out: whoever decides, but for what was asked by another process."""
+    if ends:
+        return {"claimed_by": this_process(), "started_at": at, "finished_at": at}
+    return {"claimed_by": None if pending.runs_elsewhere else this_process()}
 
 
 def _text(moment: datetime | None) -> str | None:

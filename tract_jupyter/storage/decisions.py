@@ -78,6 +78,12 @@ class DecisionRows:
         query = select(decisions).where(decisions.c.pending_id == pending_id).order_by(decisions.c.round)
         return [_stored(row) for row in connection.execute(query)]
 
+    def last(self, connection: Connection, pending_id: str) -> StoredDecision | None:
+        """The last decision on a pending."""
+        query = select(decisions).where(decisions.c.pending_id == pending_id)
+        row = connection.execute(query.order_by(decisions.c.round.desc()).limit(1)).first()
+        return None if row is None else _stored(row)
+
     def newest(self, connection: Connection, limit: int) -> list[StoredDecision]:
         """The newest decisions first."""
         query = select(decisions).where(decisions.c.tract_id == self.tract_id)
@@ -88,14 +94,15 @@ class DecisionRows:
     def claim(
         self, connection: Connection, pending_id: str, round_: int, by: str, *, instead_of: str | None
     ) -> bool:
-        """Say that `by` carries it out now. False if somebody else does, or did.
+        """Say that `by` begins to carry it out. False if somebody else did.
 
         Args:
             connection: of a write transaction.
             pending_id: the pending.
             round_: which decision on it.
             by: the process.
-            instead_of: whose claim to take over, which a person must have asked for; None for one nobody claimed.
+            instead_of: who was to carry it out: itself, or None if it was left to whoever asked. For another process
+                a person must have said so.
         """
         table = decisions.c
         free = table.claimed_by.is_(None) if instead_of is None else table.claimed_by == instead_of

@@ -211,7 +211,7 @@ decisions = Table(
         "signature", String(64), nullable=False
     ),  # of who decided: another process runs it only if it verifies
     Column("created_at", String(32), nullable=False),
-    # carried out once: whoever writes these two first does it
+    # carried out once: by whoever decided, or, where that is left open, by whoever writes its name here first
     Column("claimed_by", String(255)),
     Column("started_at", String(32)),
     Column("finished_at", String(32)),

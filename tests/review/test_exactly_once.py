@@ -1,0 +1,183 @@
+"""What was approved runs once: between processes, and across crashes at every step."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from tests.review.fakes import FakeChannel, click
+from tract_jupyter import Tract
+from tract_jupyter.hooks import ActionDef
+
+APPEND = "with open({path!r}, 'a') as f:\n    f.write('x')\npending.approve()"
+
+
+@pytest.fixture
+def out(tmp_path):
+    return tmp_path / "out"
+
+
+@pytest.fixture
+def path(tmp_path, spec, out):
+    """A store with an operation whose action appends to a file, and one request of it that waits."""
+    with Tract.open(tmp_path / "t.db") as t:
+        write = ActionDef("write", "", {}, APPEND.format(path=str(out)))
+        t.register_operation(spec(fields={}, actions={"write": write}))
+        t.reviewer.show(t.fire("citation_check", review=True))
+    return tmp_path / "t.db"
+
+
+@pytest.fixture
+def proposal(tmp_path, spec):
+    """A store in which an operation waits for its activation."""
+    with Tract.open(tmp_path / "t.db") as t:
+        t.reviewer.show(t.propose_operation(spec(name="fresh")))
+    return tmp_path / "t.db"
+
+
+def die_in(path, step, decision):
+    """Decide what waits in another process, which is killed when it comes to a step of the ledger."""
+    code = f"""
+        import os, signal
+        from tract_jupyter import Tract
+        from tract_jupyter.review.ledger import Ledger
+
+        def die(*args, **kwargs):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        setattr(Ledger, {step!r}, die)
+        with Tract.open({str(path)!r}) as t:
+            t.operations.rebuild(t.inbox()[0]).{decision}
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=False, timeout=60)
+    assert done.returncode == -signal.SIGKILL
+
+
+def offered(t):
+    """The one thing in the inbox, and its panel."""
+    t.reviewer.channel = FakeChannel()
+    (stored,) = t.inbox()
+    return stored, t.reviewer.show_again(t.operations.rebuild(stored))
+
+
+def press(t, ticket, action, **arguments):
+    assert click(ticket, action, **arguments)
+    t.reviewer.channel.run_due()
+
+
+def test_killed_between_decision_and_execution(proposal):
+    die_in(proposal, "begin", "approve()")
+    with Tract.open(proposal) as t:
+        assert t.status().operations == ()  # nothing is run by opening the store
+        stored, ticket = offered(t)
+        assert (stored.status, stored.executed_at) == ("approved", None)
+        assert "it was not run" in ticket.request.why
+        assert t.status().operations == ()  # nor by looking
+        press(t, ticket, "approve")
+        assert t.status().operations == ("fresh",)
+        assert t.inbox() == []
+        first, second = t.reviewer.ledger.decisions(stored.pending_id)
+        assert (first.error, second.error) == ("superseded by a later decision", None)
+        assert len(t.events("operation.activated")) == 1
+
+
+def test_what_was_approved_and_not_run_can_still_be_rejected(proposal):
+    die_in(proposal, "begin", "approve()")
+    with Tract.open(proposal) as t:
+        _, ticket = offered(t)
+        press(t, ticket, "reject", reason="on second thoughts")
+        assert (t.status().operations, t.inbox()) == ((), [])
+
+
+def test_killed_after_it_ran_is_begun_with_its_end_unknown_and_not_run_again_by_itself(path, out):
+    die_in(path, "finish", "write()")
+    assert out.read_text() == "x"
+    with Tract.open(path) as t:
+        _, ticket = offered(t)
+        assert "how far it came is not known" in ticket.request.why
+        assert out.read_text() == "x"
+        press(t, ticket, "reject", reason="it has run")
+        assert (out.read_text(), t.inbox()) == ("x", [])
+
+
+def test_a_person_may_run_again_what_was_begun(path, out):
+    die_in(path, "finish", "write()")
+    with Tract.open(path) as t:
+        _, ticket = offered(t)
+        press(t, ticket, "write")
+        assert (out.read_text(), t.inbox()) == ("xx", [])
+
+
+def test_an_action_that_was_chosen_and_not_run(path, out):
+    die_in(path, "begin", "write()")
+    with Tract.open(path) as t:
+        stored, ticket = offered(t)
+        assert (stored.status, out.exists()) == ("pending", False)
+        assert "chose 'write'" in ticket.request.why
+        press(t, ticket, "write")
+        assert (out.read_text(), t.inbox()) == ("x", [])
+
+
+def test_of_two_who_take_over_what_was_not_run_one_runs_it(path, out):
+    die_in(path, "begin", "write()")
+    with Tract.open(path) as one, Tract.open(path) as other:
+        panels = [(t, offered(t)[1]) for t in (one, other)]
+        for t, ticket in panels:
+            press(t, ticket, "write")
+        assert out.read_text() == "x"
+        assert "decided this first" in other.reviewer.channel.notes[-1]
+
+
+RACE = """
+    import sys
+    from tract_jupyter import Tract
+    from tract_jupyter.exceptions import PendingStateError
+
+    with Tract.open(sys.argv[1]) as t:
+        t.operations.registry.require_class("citation_check")
+        while line := sys.stdin.readline():
+            stored = t.reviewer.ledger.get(line.strip())
+            pending = t.operations.rebuild(stored)
+            print("ready", flush=True)
+            sys.stdin.readline()
+            try:
+                pending.write()
+                print("ran", flush=True)
+            except PendingStateError as error:
+                print("lost", flush=True)
+"""
+
+
+def test_approved_from_two_processes_at_once_two_hundred_times(path, out):
+    command = [sys.executable, "-c", textwrap.dedent(RACE), str(path)]
+    racers = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)
+    ]
+
+    def tell(text):
+        for racer in racers:
+            racer.stdin.write(f"{text}\n")
+            racer.stdin.flush()
+
+    def answers():
+        return sorted(racer.stdout.readline().strip() for racer in racers)
+
+    with Tract.open(path) as t:
+        for number in range(200):
+            pending = t.fire("citation_check", review=True)
+            t.reviewer.keep(pending)
+            tell(pending.pending_id)
+            assert answers() == ["ready", "ready"]
+            tell("go")
+            assert answers() == ["lost", "ran"]
+            assert len(out.read_text()) == number + 1
+            (row,) = t.reviewer.ledger.decisions(pending.pending_id)
+            assert (row.action, row.error, row.finished_at is None) == ("write", None, False)
+    for racer in racers:
+        racer.stdin.close()
+        assert racer.wait(timeout=30) == 0
+        racer.stdout.close()
