@@ -102,8 +102,10 @@ class Parts:
         ledger = Ledger(database, PendingRows(tract_id), DecisionRows(tract_id), self._events, trust)
         self.gate = Gate(ledger, self.grants)
         self.reviewer = Reviewer(ledger, self.gate, self.grants)
-        firing = Firing(self._bus, self.reviewer)
-        self.operations = Operations(self, database, SpecRows(tract_id), self._events, firing, ledger, trust)
+        self._firing = Firing(self._bus, self.reviewer)
+        self.operations = Operations(
+            self, database, SpecRows(tract_id), self._events, self._firing, ledger, trust
+        )
         self.operations.load()
 
     def _max_tokens(self) -> int | None:

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.facade.parts import Parts
+from tract_jupyter.facade.gated import Gated
 from tract_jupyter.history.compress import Compressor
 from tract_jupyter.history.compress_plan import Range
 from tract_jupyter.history.expand import Expander
-from tract_jupyter.history.gc import GarbageCollector, Retain
+from tract_jupyter.history.gc import Choice, GarbageCollector, Retain
 from tract_jupyter.history.price import CACHED_READ, OUTPUT_PRICE, Rates
 from tract_jupyter.history.splice import Splicer
 from tract_jupyter.history.summaries import Source
 from tract_jupyter.history.tool_compact import ToolCompactor
 from tract_jupyter.history.tool_turns import ToolTurns
+from tract_jupyter.hooks.builtin.gc import PendingGC
 from tract_jupyter.storage.reach import Reach
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from tract_jupyter.models.cleanup import GCResult
     from tract_jupyter.models.commit import CommitInfo
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from tract_jupyter.protocols import Summarizer
 
 
-class Surgery(Parts):
+class Surgery(Gated):
     """The part of `Tract` that compresses, expands and cleans up."""
 
     def compress(
@@ -125,6 +126,7 @@ class Surgery(Parts):
         *,
         orphan_retention_days: float = 7,
         archive_retention_days: float | None = None,
+        keep: Collection[str] = (),
         dry_run: bool = False,
     ) -> GCResult:
         """Remove commits of this tract that nothing leads to, and contents that nobody uses.
@@ -136,13 +138,47 @@ class Surgery(Parts):
             orphan_retention_days: keep what is younger, and what branches and HEAD were at since then, so that `undo`
                 finds it. In days.
             archive_retention_days: remove originals of summaries if they ended longer ago; None keeps them. In days.
+            keep: hashes of commits that stay, with all that they need.
             dry_run: only say what would be removed.
 
         Raises:
             HistoryError: these are no numbers of days.
+            RejectedError, UndecidedError: a handler turned it down, or left it open.
         """
-        retain = Retain(orphan_retention_days, archive_retention_days)
-        return self._garbage_collector.run(retain, dry_run=dry_run)
+        if self._is_hooked("gc") and not dry_run:
+            pending = self.propose_gc(
+                orphan_retention_days=orphan_retention_days,
+                archive_retention_days=archive_retention_days,
+                keep=keep,
+            )
+            return self._decided(pending)  # type: ignore[no-any-return]
+        retain, choice = Retain(orphan_retention_days, archive_retention_days), Choice(frozenset(keep))
+        return self._garbage_collector.run(retain, choice, dry_run=dry_run)
+
+    def propose_gc(
+        self,
+        *,
+        orphan_retention_days: float = 7,
+        archive_retention_days: float | None = None,
+        keep: Collection[str] = (),
+    ) -> PendingGC:
+        """Return the pending whose approval does what `gc` would; the arguments are the same."""
+        retain, choice = Retain(orphan_retention_days, archive_retention_days), Choice(frozenset(keep))
+        found = self._garbage_collector.run(retain, choice, dry_run=True)
+        fields = {
+            "commits_to_remove": list(found.commits),
+            "tokens_to_free": found.tokens,
+            "excluded": list(keep),
+            "orphan_retention_days": orphan_retention_days,
+            "archive_retention_days": archive_retention_days,
+        }
+        return PendingGC(fields, tract=self, run=self._collect)
+
+    def _collect(self, fields: dict[str, Any]) -> GCResult:
+        """Remove what was shown and approved, and is still garbage."""
+        retain = Retain(fields["orphan_retention_days"], fields["archive_retention_days"])
+        choice = Choice(frozenset(fields["excluded"]), frozenset(fields["commits_to_remove"]))
+        return self._garbage_collector.run(retain, choice)
 
     def find_tool_calls(self, name: str | None = None) -> list[CommitInfo]:
         """All messages of the current branch that call tools, or the tool `name`, oldest first; skipped ones too."""

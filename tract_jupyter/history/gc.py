@@ -52,12 +52,27 @@ class Retain:
                 raise HistoryError(f"{name} is a number of days, 0 or more; got {days!r}")
 
 
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What of the garbage goes: all but `keep`, or of the commits in `only`, if that is given."""
+
+    keep: frozenset[str] = frozenset()
+    only: frozenset[str] | None = None
+
+    def keeps(self, commit_hash: str) -> bool:
+        """Whether a commit stays, whoever leads to it."""
+        return commit_hash in self.keep or (self.only is not None and commit_hash not in self.only)
+
+
 class _Garbage:
     """What can go, found in one transaction."""
 
-    def __init__(self, connection: Connection, reach: Reach, retain: Retain, offered: str | None) -> None:
+    def __init__(
+        self, connection: Connection, reach: Reach, retain: Retain, offered: str | None, choice: Choice
+    ) -> None:
         self._connection = connection
         self._reach = reach
+        self._choice = choice
         now = _now()
         self._since = _before(now, retain.orphans)
         self._archives_since = None if retain.archives is None else _before(now, retain.archives)
@@ -74,7 +89,9 @@ class _Garbage:
         waiting = [name for name in self._reach.roots(self._connection, self._since) if name in self._nodes]
         own = self._reach.tract_id
         waiting += [
-            n.commit_hash for n in self._nodes.values() if n.tract_id != own or n.created_at >= self._since
+            n.commit_hash
+            for n in self._nodes.values()
+            if n.tract_id != own or n.created_at >= self._since or self._choice.keeps(n.commit_hash)
         ]
         kept: set[str] = set()
         while waiting:
@@ -138,14 +155,14 @@ class GarbageCollector:
         self._writer = writer
         self._toolsets = toolsets
 
-    def run(self, retain: Retain, *, dry_run: bool = False) -> GCResult:
+    def run(self, retain: Retain, choice: Choice, *, dry_run: bool = False) -> GCResult:
         """Remove what nothing leads to, in one transaction."""
         offered = self._toolsets.for_commit(None)
         if dry_run:
             with self._database.read() as connection:
-                return _result(_Garbage(connection, self._reach, retain, offered), dry_run=True)
+                return _result(_Garbage(connection, self._reach, retain, offered, choice), dry_run=True)
         with self._database.write() as connection:
-            garbage = _Garbage(connection, self._reach, retain, offered)
+            garbage = _Garbage(connection, self._reach, retain, offered, choice)
             if garbage.commits:
                 self._remove(connection, garbage)
         if garbage.commits:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from tract_jupyter.hooks.actions import reading
+from tract_jupyter.hooks.marks import gated
 from tract_jupyter.hooks.pending import Pending
 from tract_jupyter.models.parameters import Parameters
 from tract_jupyter.models.pending import PendingStatus
@@ -28,7 +28,7 @@ class FieldPending(Pending):
     volatile: frozenset[str] = frozenset()
     definition_hash: str
 
-    @reading  # the action is `act` below, with the arguments that were given
+    @gated  # not an @action: only the arguments that were given are stored
     def approve(
         self,
         edits: Annotated[dict[str, Any] | None, "Fields to change first, with their new values."] = None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from tract_jupyter.hooks.marks import decides
 from tract_jupyter.models.parameters import Parameters, type_text
 from tract_jupyter.review.process import process_text
 from tract_jupyter.review.request import ReviewAction, ValueRow, ValueTable, show_value
@@ -142,8 +143,9 @@ def field_tables(pending: Pending) -> tuple[ValueTable, ...]:
 
 def review_actions(pending: Pending) -> tuple[ReviewAction, ...]:
     """The buttons: the operation's own actions first, then approve and reject."""
-    own = [name for name in _offered(pending) if name not in _BASIC]
-    actions = [
+    cls = type(pending)
+    own = [name for name in _offered(pending) if name not in _BASIC and decides(cls, name)]
+    buttons = [
         ReviewAction(
             name,
             name.replace("_", " ").capitalize(),
@@ -157,8 +159,8 @@ def review_actions(pending: Pending) -> tuple[ReviewAction, ...]:
             # edits and scopes are no inputs of their own: a panel has forms for them
             parameters = action_parameters(type(pending), name).without(PERSONAL | {"edits"})
             style: Any = name
-            actions.append(ReviewAction(name, pending.labels[name], parameters, style=style))
-    return tuple(actions)
+            buttons.append(ReviewAction(name, pending.labels[name], parameters, style=style))
+    return tuple(buttons)
 
 
 _BASIC = frozenset({"approve", "reject", "pass_through", "get_state"})

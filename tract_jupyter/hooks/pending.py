@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from tract_jupyter.exceptions import PendingStateError, SpecError, nearest
 from tract_jupyter.hooks import introspection
-from tract_jupyter.hooks.actions import action, offered, reading
+from tract_jupyter.hooks.actions import action
+from tract_jupyter.hooks.marks import gated, offered, reading
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.review.decision import deciding_by_default, how
 from tract_jupyter.review.fingerprint import Subject, fingerprint
@@ -132,7 +133,7 @@ class Pending:
         self.status = PendingStatus.REJECTED
         self.rejection_reason = reason
 
-    @reading  # for a handler; it decides nothing
+    @gated  # not an @action: a handler that passes it on decides nothing
     def pass_through(self) -> None:
         """Leave the decision to the next handler."""
         self._require_open("pass through")

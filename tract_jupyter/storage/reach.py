@@ -76,7 +76,9 @@ class Reach:
             select(reflog.c.new).where(reflog.c.created_at >= since),
         ]
         found = {name for query in named for name in connection.scalars(query) if name is not None}
-        waiting = select(pendings.c.fields_json).where(pendings.c.settled_at.is_(None))
+        # but for what waits to remove them
+        is_waiting = (pendings.c.settled_at.is_(None), pendings.c.operation != "gc")
+        waiting = select(pendings.c.fields_json).where(*is_waiting)
         for fields in connection.scalars(waiting):
             found.update(_HASH.findall(fields))
         return found

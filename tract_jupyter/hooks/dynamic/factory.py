@@ -5,10 +5,10 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.hooks.actions import reading
 from tract_jupyter.hooks.dynamic.action import compile_action
 from tract_jupyter.hooks.dynamic.check import check_spec
 from tract_jupyter.hooks.dynamic.pending import DynamicPending
+from tract_jupyter.hooks.marks import gated
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,4 +49,4 @@ def _method(name: str, action: Callable[..., Any]) -> Callable[..., Any]:
         parameters=[self_parameter, *list(signature.parameters.values())[1:]]
     )
     method.parameters = action.parameters  # type: ignore[attr-defined]
-    return reading(method)  # `run_action` is what goes through the gate
+    return gated(method)  # by `run_action`

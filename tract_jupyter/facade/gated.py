@@ -1,0 +1,50 @@
+"""Operations of the package itself that handlers and persons may decide about first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tract_jupyter.exceptions import RejectedError, UndecidedError
+from tract_jupyter.facade.parts import Parts
+from tract_jupyter.models.pending import PendingStatus
+
+if TYPE_CHECKING:
+    from tract_jupyter.hooks.firing import Unhandled
+    from tract_jupyter.hooks.pending import Pending
+
+
+class Gated(Parts):
+    """The part of `Tract` that has its own operations decided."""
+
+    def _is_hooked(self, operation: str) -> bool:
+        """Whether any handler wants to see an operation; without one there is nothing to decide."""
+        return self._bus.listens(operation)
+
+    def _decided(self, pending: Pending, *, unhandled: Unhandled = "approve") -> Any:
+        """The result of what was decided and done.
+
+        Raises:
+            RejectedError: it was turned down.
+            UndecidedError: a handler left it open; it waits in the inbox.
+        """
+        self._firing.decide(pending, unhandled=unhandled)
+        return outcome(pending)
+
+
+def outcome(pending: Pending) -> Any:
+    """The result of a pending that was approved.
+
+    Raises:
+        RejectedError: it was turned down, or nobody decided in time.
+        UndecidedError: it is open; it waits in the inbox.
+    """
+    if pending.status is PendingStatus.APPROVED:
+        return pending.result
+    if pending.status.is_open:
+        raise UndecidedError(
+            f"{pending.title!r} was left open by its handlers; nothing was changed. It waits in '%tract inbox'",
+            pending,
+        )
+    by = pending.decision.decided_by if pending.decision else "nobody"
+    why = pending.rejection_reason or "without a reason"
+    raise RejectedError(f"{pending.title!r} was not approved ({by}: {why}); nothing was changed", pending)

@@ -1,0 +1,101 @@
+"""What the pendings of built-in operations share.
+
+Their fields hold all that carrying them out needs, and name the commit that they were made on: any process on the store
+can carry them out, and none does on another history than the one that was shown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from tract_jupyter.exceptions import FingerprintError
+from tract_jupyter.hooks.actions import action
+from tract_jupyter.hooks.marks import reading
+from tract_jupyter.hooks.pending import Pending
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+
+class Field:
+    """A field of a pending as an attribute: `pending.summaries` for `pending.fields["summaries"]`."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, pending: Pending | None, owner: type) -> Any:
+        return self if pending is None else pending.fields[self._name]
+
+    def __set__(self, pending: Pending, value: object) -> None:
+        pending.fields[self._name] = value
+
+
+@dataclass(frozen=True, slots=True)
+class ValidationResult:
+    """Whether what would be done is good; if not, why, and at which place of a list."""
+
+    passed: bool
+    diagnosis: str = ""
+    index: int | None = None
+
+    def __bool__(self) -> bool:
+        return self.passed
+
+
+class BuiltinPending(Pending):
+    """One of the package's own operations.
+
+    Args:
+        fields: all of it; JSON values only.
+        tract: where it would be done.
+        run: does it, given the fields as they are then; its result is that of the operation.
+        options: see `Pending`.
+    """
+
+    name: ClassVar[str]
+    about: ClassVar[Mapping[str, str]] = {}
+    """What each field means, for panels and models."""
+
+    def __init__(
+        self, fields: dict[str, Any], *, tract: Any, run: Callable[[dict[str, Any]], Any], **options: Any
+    ) -> None:
+        super().__init__(
+            self.name, tract=tract, fields=fields, execute_fn=lambda pending: run(pending.fields), **options
+        )
+
+    @property
+    def resumable(self) -> bool:
+        """Any process on the store can do it."""
+        return True
+
+    def check_current(self) -> None:
+        """Check that the branch is where it was when this was asked.
+
+        Raises:
+            FingerprintError: it is not.
+        """
+        branch, head = self.fields.get("branch"), self.fields.get("head", "")
+        if branch is not None and (self.tract.current_branch, self.tract.head) != (branch, head):
+            raise FingerprintError(
+                f"{branch!r} was at {head[:8]} when this was asked, and the tract is at {self.tract.current_branch!r}, "
+                f"{(self.tract.head or 'empty')[:8]} now; ask for it again"
+            )
+
+
+class Guided(BuiltinPending):
+    """An operation whose text somebody writes, with guidance; `guidance_source` is `llm`, `user` or `user+llm`."""
+
+    guidance = Field()
+    guidance_source = Field()
+
+    @reading
+    def get_guidance(self) -> str | None:
+        """What whoever writes the text is told to look after."""
+        return self.guidance  # type: ignore[no-any-return] # a field's value
+
+    @action
+    def edit_guidance(self, text: str) -> None:
+        """Tell whoever writes the text what to look after; `retry` has it written again."""
+        self.guidance_source = "user" if self.guidance_source in {None, "user"} else "user+llm"
+        self.guidance = text

@@ -1,0 +1,50 @@
+"""A garbage collection that awaits a decision."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from tract_jupyter.exceptions import CommitNotFoundError
+from tract_jupyter.hooks.actions import action
+from tract_jupyter.hooks.builtin.base import BuiltinPending, Field
+from tract_jupyter.hooks.marks import reading
+
+
+class PendingGC(BuiltinPending):
+    """Remove commits that nothing leads to, for good."""
+
+    name = "gc"
+    commits_to_remove = Field()
+    tokens_to_free = Field()
+    excluded = Field()
+
+    @action
+    def exclude(self, commit_hash: Annotated[str, "Of a candidate; its first digits suffice."]) -> None:
+        """Keep a commit, with all that it needs."""
+        found = [name for name in self.commits_to_remove if commit_hash and name.startswith(commit_hash)]
+        if len(found) != 1:
+            which = "several candidates begin" if found else "no candidate begins"
+            raise CommitNotFoundError(f"{which} with {commit_hash!r}; list_candidates() lists them")
+        self.excluded = [*self.excluded, found[0]]
+        left = self.tract.gc(
+            orphan_retention_days=self.fields["orphan_retention_days"],
+            archive_retention_days=self.fields["archive_retention_days"],
+            keep=self.excluded,
+            dry_run=True,
+        )
+        self.commits_to_remove = [name for name in self.commits_to_remove if name in left.commits]
+        self.tokens_to_free = left.tokens
+
+    @reading
+    def list_candidates(self) -> list[dict[str, object]]:
+        """The commits that would be removed, oldest first, with their messages and sizes."""
+        infos = [self.tract.get_commit(name) for name in self.commits_to_remove]
+        return [
+            {"commit_hash": info.commit_hash, "message": info.message, "token_count": info.token_count}
+            for info in infos
+        ]
+
+    def summary(self) -> str:
+        """What would go."""
+        count = len(self.commits_to_remove)
+        return f"Remove {count:,} commits ({self.tokens_to_free:,} tokens) that nothing leads to. There is no undo."
