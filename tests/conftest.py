@@ -46,6 +46,7 @@ def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Jupyter's data directory of this test; the signing secret never touches the user's own."""
     folder = tmp_path / "jupyter-data"
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(folder))
+    monkeypatch.delenv("TRACT_JUPYTER_SECRET", raising=False)
     return folder
 
 

@@ -101,3 +101,36 @@ def test_a_signature_fits_one_text_only(shared, text, other):
     signature = shared.sign("kind", text)
     assert shared.verify("kind", text, signature)
     assert shared.verify("kind", other, signature) is (other == text)
+
+
+# --- from the environment
+
+
+def test_the_environment_takes_the_place_of_the_file(trust, tmp_path, monkeypatch):
+    signature = trust.sign("kind", "text")
+    monkeypatch.setenv("TRACT_JUPYTER_SECRET", trust.secret_file.read_bytes().hex() + "\n")
+    trust.secret_file.unlink()
+    assert trust.verify("kind", "text", signature)
+    assert trust.sign("kind", "text") == signature
+    assert not trust.secret_file.exists()
+    assert trust.source == "the environment variable TRACT_JUPYTER_SECRET"
+    monkeypatch.setenv("TRACT_JUPYTER_SECRET", "ab" * 32)
+    assert not trust.verify("kind", "text", signature)
+
+
+def test_a_file_that_was_named_counts_whatever_the_environment_says(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRACT_JUPYTER_SECRET", "ab" * 32)
+    named = Trust(tmp_path / "mine")
+    assert named.verify("k", "t", named.sign("k", "t"))
+    assert not Trust().verify("k", "t", named.sign("k", "t"))
+    assert named.source == f"the file {tmp_path / 'mine'}"
+
+
+@pytest.mark.parametrize("given", ["", "ab" * 31, "ab" * 32 + "c", "xy" * 32, "ab " * 32, "é" * 64])
+def test_an_environment_that_holds_no_secret_is_an_error_that_does_not_show_it(trust, monkeypatch, given):
+    signature = trust.sign("kind", "text")
+    monkeypatch.setenv("TRACT_JUPYTER_SECRET", given)
+    for use in (lambda: trust.sign("kind", "text"), lambda: trust.verify("kind", "text", signature)):
+        with pytest.raises(TrustError, match="TRACT_JUPYTER_SECRET is set, but holds no secret") as caught:
+            use()
+        assert not given or given not in str(caught.value)

@@ -2,12 +2,16 @@
 
 An approval is signed with a secret that only this user can read (Jupyter's data directory, mode 0600). A database
 from somebody else, or one that was tampered with, carries no valid signature, and nothing of it becomes active.
+
+A machine without that file (CI) takes the same secret from the environment variable `TRACT_JUPYTER_SECRET`: the bytes
+of the file as hex digits. Whoever has it can sign in your name, and code that runs there can read it.
 """
 
 from __future__ import annotations
 
 import hmac
 import os
+import re
 import secrets
 from pathlib import Path
 
@@ -17,27 +21,41 @@ from tract_jupyter.exceptions import TrustError
 
 _BYTES = 32
 
+SECRET_VARIABLE = "TRACT_JUPYTER_SECRET"
+"""The environment variable that takes the place of the file."""
+
 
 class Trust:
     """Signs and verifies with the user's secret, which is made at the first signing.
 
     Args:
-        secret_file: another place for the secret.
+        secret_file: another place for the secret, whatever the environment says.
     """
 
     def __init__(self, secret_file: Path | None = None) -> None:
         self.secret_file = secret_file or Path(jupyter_data_dir()) / "tract_jupyter" / "secret"
+        self._is_default = secret_file is None
+
+    @property
+    def source(self) -> str:
+        """Where the secret is, in words; never the secret."""
+        is_given = self._is_default and SECRET_VARIABLE in os.environ
+        return f"the environment variable {SECRET_VARIABLE}" if is_given else f"the file {self.secret_file}"
 
     def sign(self, kind: str, text: str) -> str:
         """Return the signature of an approved text: HMAC-SHA256, 64 hex digits.
 
         Raises:
-            TrustError: the secret can be neither read nor made.
+            TrustError: the secret can be neither read nor made, or that of the environment is none.
         """
         return self._signature(self._read() or self._make(), kind, text)
 
     def verify(self, kind: str, text: str, signature: str) -> bool:
-        """Whether this user approved the text. Without a secret nothing was approved."""
+        """Whether this user approved the text. Without a secret nothing was approved.
+
+        Raises:
+            TrustError: there is a secret, and it cannot be read.
+        """
         secret = self._read()
         if secret is None:
             return False
@@ -49,6 +67,9 @@ class Trust:
         return hmac.new(secret, f"{kind}\n{text}".encode(), "sha256").hexdigest()
 
     def _read(self) -> bytes | None:
+        given = os.environ.get(SECRET_VARIABLE) if self._is_default else None
+        if given is not None:
+            return _from_hex(given)
         try:
             secret = self.secret_file.read_bytes()
         except FileNotFoundError:
@@ -87,3 +108,15 @@ class Trust:
         if made is None:
             raise TrustError(f"the signing secret {self.secret_file} vanished while it was made; try again")
         return made
+
+
+def _from_hex(given: str) -> bytes:
+    """The secret that the environment gives. Errors tell its length, and nothing else of it."""
+    text = given.strip()
+    if not re.fullmatch(rf"(?:[0-9a-fA-F]{{2}}){{{_BYTES},}}", text):
+        found = f"it has {len(text)} characters" if text else "it is empty, as where CI withholds its secrets"
+        raise TrustError(
+            f"the environment variable {SECRET_VARIABLE} is set, but holds no secret: {found}, and should be your secret "
+            f"file as hex digits, {2 * _BYTES} or more. Set it so, or unset it to use the file"
+        )
+    return bytes.fromhex(text)
