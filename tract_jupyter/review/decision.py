@@ -79,7 +79,10 @@ def how() -> How:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """An answer that was accepted: the first one of its round."""
+    """An answer that was accepted: the first one of its round.
+
+    `identity` is that of the pending when it was asked about; `fingerprint` is that of what was decided, edits included.
+    """
 
     action: str
     arguments: dict[str, Any]
@@ -87,6 +90,7 @@ class Decision:
     fingerprint: str
     decided_by: str = field(default_factory=lambda: current_person())  # noqa: PLW0108 # it stands below
     decided_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    identity: str = ""
 
     @property
     def reason(self) -> str:
@@ -98,7 +102,7 @@ class Decision:
         return canonical_json(
             [
                 pending_id, round_, self.action, self.arguments, self.channel, self.fingerprint, self.decided_by,
-                to_text(self.decided_at),
+                to_text(self.decided_at), self.identity,
             ]
         )  # fmt: skip
 

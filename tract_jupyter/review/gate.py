@@ -127,7 +127,7 @@ class Gate:
 
     def expire(self, pending: Reviewable) -> None:
         """Record that nobody decided in time, which is nobody's no."""
-        decision = Decision("expire", {}, "timeout", pending.fingerprint, "nobody")
+        decision = Decision("expire", {}, "timeout", pending.fingerprint, "nobody", identity=pending.identity)
         with self._alone(pending):
             won = self.ledger.decide(pending, decision, ends=True)
             if won:
@@ -160,8 +160,11 @@ class Gate:
         if action not in _ALWAYS:
             self._check(pending, now.shown)
         grant = self._grants.asked_for(pending, action, arguments, now)
+        asked = pending.identity
         with pending.edited(arguments):
-            decision = Decision(action, arguments, now.channel, pending.fingerprint, now.decided_by)
+            decision = Decision(
+                action, arguments, now.channel, pending.fingerprint, now.decided_by, identity=asked
+            )
             if not self.ledger.decide(pending, decision, ends=pending.is_instant(action), also=grant):
                 return None
         pending.decision, pending.unfinished = decision, None

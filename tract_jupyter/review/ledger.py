@@ -261,7 +261,8 @@ class Ledger:
             "channel": decision.channel,
             "fingerprint": decision.fingerprint,
         }
-        row = {**values, **_claim(pending, at, ends=ends), "signature": signature, "created_at": at}
+        signed = {"identity": decision.identity, "signature": signature, "created_at": at}
+        row = {**values, **_claim(pending, at, ends=ends), **signed}
         if not self._decisions.insert(connection, pending_id, pending.rounds, decision.arguments, row):
             return False
         if status is not None:
@@ -307,6 +308,7 @@ def decision_of(stored: StoredDecision) -> Decision:
         stored.fingerprint,
         stored.decided_by,
         stored.decided_at,
+        stored.identity,
     )
 
 

@@ -32,6 +32,7 @@ class StoredDecision:
     decided_by: str
     channel: str
     fingerprint: str
+    identity: str
     signature: str
     decided_at: datetime
     claimed_by: str | None
@@ -120,7 +121,7 @@ class DecisionRows:
 def _stored(row: Any) -> StoredDecision:
     return StoredDecision(
         row.pending_id, row.round, row.action, json.loads(row.arguments_json), row.reason, row.decided_by,
-        row.channel, row.fingerprint, row.signature, from_text(row.created_at), row.claimed_by,
+        row.channel, row.fingerprint, row.identity, row.signature, from_text(row.created_at), row.claimed_by,
         None if row.started_at is None else from_text(row.started_at),
         None if row.finished_at is None else from_text(row.finished_at), row.error,
     )  # fmt: skip

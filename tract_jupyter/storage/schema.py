@@ -207,6 +207,7 @@ decisions = Table(
     Column("decided_by", String(128), nullable=False),
     Column("channel", String(32), nullable=False),
     Column("fingerprint", String(64), nullable=False),
+    Column("identity", String(64), nullable=False),  # of the pending as it was asked about, before edits
     Column(
         "signature", String(64), nullable=False
     ),  # of who decided: another process runs it only if it verifies

@@ -46,6 +46,7 @@ def _widen_pendings(operations: Operations) -> None:
 
 def _widen_decisions(operations: Operations) -> None:
     for column in (
+        Column("identity", String(64)),
         Column("signature", String(64)),
         Column("claimed_by", String(255)),
         Column("started_at", String(32)),
@@ -58,7 +59,12 @@ def _widen_decisions(operations: Operations) -> None:
         "UPDATE decisions SET signature = '', claimed_by = 'version 2', started_at = created_at, "
         "finished_at = created_at"
     )
+    operations.execute(
+        "UPDATE decisions SET identity = "
+        "(SELECT pendings.identity FROM pendings WHERE pendings.pending_id = decisions.pending_id)"
+    )
     with operations.batch_alter_table("decisions") as decisions:
+        decisions.alter_column("identity", existing_type=String(64), nullable=False)
         decisions.alter_column("signature", existing_type=String(64), nullable=False)
 
 
