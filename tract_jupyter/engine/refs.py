@@ -9,6 +9,7 @@ from tract_jupyter.exceptions import (
     AmbiguousPrefixError,
     BranchError,
     BranchExistsError,
+    BranchMovedError,
     BranchNotFoundError,
     CommitNotFoundError,
     DetachedHeadError,
@@ -66,14 +67,24 @@ class Refs:
         with self._database.read() as connection:
             return self._known(connection, name)
 
-    def on_branch(self, doing: str) -> Position:
+    def on_branch(self, doing: str, expected: tuple[str, str] | None = None) -> Position:
         """The current branch, for what moves it.
+
+        Args:
+            doing: what is to be done, for the error.
+            expected: the branch and the commit that it was decided on, where it was.
 
         Raises:
             DetachedHeadError: there is none.
             HistoryError: it has no commits.
+            BranchMovedError: it is not where that was decided.
         """
         here = self.position
+        if expected is not None and (here.branch, here.commit_hash) != expected:
+            raise BranchMovedError(
+                f"cannot {doing}: that was decided on {expected[0]!r} at {expected[1][:8]}, and the current branch is "
+                f"{here.branch!r} at {(here.commit_hash or 'no commit')[:8]}; nothing was changed"
+            )
         if here.branch is None:
             raise DetachedHeadError(
                 f"HEAD is detached: cannot {doing}. Switch to a branch, or make one, first"

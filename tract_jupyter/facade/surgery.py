@@ -12,14 +12,15 @@ from tract_jupyter.history.expand import Expander
 from tract_jupyter.history.gc import Choice, GarbageCollector, Retain
 from tract_jupyter.history.price import CACHED_READ, OUTPUT_PRICE, Rates
 from tract_jupyter.history.splice import Splicer
-from tract_jupyter.history.summaries import Source
+from tract_jupyter.history.summaries import Source, guided
 from tract_jupyter.history.tool_compact import ToolCompactor
 from tract_jupyter.history.tool_turns import ToolTurns
+from tract_jupyter.hooks.builtin.compress import PendingCompress
 from tract_jupyter.hooks.builtin.gc import PendingGC
 from tract_jupyter.storage.reach import Reach
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from tract_jupyter.models.cleanup import GCResult
     from tract_jupyter.models.commit import CommitInfo
@@ -42,6 +43,8 @@ class Surgery(Gated):
         preserve: Iterable[str] = (),
         target_tokens: int | None = None,
         instructions: str | None = None,
+        guidance: str | None = None,
+        validator: Callable[[str], str | None] | None = None,
         message: str | None = None,
     ) -> CompressResult:
         """Put summaries in the places of messages of the current branch, anywhere in the context.
@@ -61,6 +64,8 @@ class Surgery(Gated):
             preserve: commits that stay although nobody pinned them.
             target_tokens: how long each summary should be; for the summarizer.
             instructions: what to look after; for the summarizer.
+            guidance: what matters in these messages; the summarizer is told it before the instructions.
+            validator: says what is wrong with a summary, None if nothing is.
             message: a line for the log, instead of the beginning of the summary.
 
         Raises:
@@ -68,11 +73,49 @@ class Surgery(Gated):
             CommitNotFoundError: there is no such commit.
             DetachedHeadError: there is no current branch.
             BranchMovedError: somebody else moved the branch meanwhile. In each case nothing was changed.
+            RejectedError, UndecidedError: a handler turned it down, or left it open.
+        """
+        if self._is_hooked("compress"):
+            pending = self.propose_compress(
+                commits=commits, from_commit=from_commit, to_commit=to_commit, content=content, summarizer=summarizer,
+                preserve=preserve, target_tokens=target_tokens, instructions=instructions, guidance=guidance,
+                validator=validator, message=message,
+            )  # fmt: skip
+            return self._decided(pending)  # type: ignore[no-any-return]
+        wanted = Range(commits, from_commit, to_commit, preserve)
+        source = Source(content, summarizer, target_tokens, guided(guidance, instructions), validator)
+        return self._compressor.compress(wanted, source, message)
+
+    def propose_compress(
+        self,
+        *,
+        commits: Iterable[str] | None = None,
+        from_commit: str | None = None,
+        to_commit: str | None = None,
+        content: str | Sequence[str] | None = None,
+        summarizer: Summarizer | None = None,
+        preserve: Iterable[str] = (),
+        target_tokens: int | None = None,
+        instructions: str | None = None,
+        guidance: str | None = None,
+        validator: Callable[[str], str | None] | None = None,
+        message: str | None = None,
+    ) -> PendingCompress:
+        """Return the pending whose approval does what `compress` would; the arguments are the same.
+
+        The summaries are written now, and can be looked at, changed and written again before anything happens.
         """
         wanted = Range(commits, from_commit, to_commit, preserve)
-        return self._compressor.compress(
-            wanted, Source(content, summarizer, target_tokens, instructions), message
-        )
+        source = Source(content, summarizer, target_tokens, instructions, validator)
+        fields = {
+            **self._compressor.propose(wanted, source, guidance),
+            "guidance": guidance,
+            "guidance_source": None if guidance is None else "user",
+            "target_tokens": target_tokens,
+            "instructions": instructions,
+            "message": message,
+        }
+        return PendingCompress(fields, tract=self, compressor=self._compressor, source=source)
 
     def preview_compress(
         self,

@@ -18,7 +18,7 @@ from tract_jupyter.models.context import Message
 from tract_jupyter.models.priority import Priority
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from tract_jupyter.engine.refs import Refs
     from tract_jupyter.engine.timelines import Timelines
@@ -56,7 +56,8 @@ class Compressor:
     def preview(self, wanted: Range, source: Source, rates: Rates) -> CompressPlan:
         """What `compress` would do, and its price. Writes nothing, and calls no summarizer."""
         past, selection = self._selected(wanted)
-        texts = source.given(selection.groups)
+        given = source.given(selection.groups)
+        texts = None if given is None else source.checked(given, selection.groups)
         known: Sequence[str | None] = texts or [None] * len(selection.groups)
         summaries = [
             self._message(group, text, source.target_tokens)
@@ -87,6 +88,50 @@ class Compressor:
         """
         past, selection = self._selected(wanted)
         texts = source.texts(selection.groups)  # may take a minute, so no transaction and no lock is held
+        return self._write(past, selection, texts, message)
+
+    def propose(self, wanted: Range, source: Source, guidance: str | None = None) -> dict[str, Any]:
+        """All that `carry_out` needs, as JSON values. Calls the summarizer, and writes nothing."""
+        past, selection = self._selected(wanted)
+        given = source.given(selection.groups)
+        texts = [source.write(group, guidance) for group in selection.groups] if given is None else given
+        return {
+            "branch": past.branch,
+            "head": past.head,
+            "summaries": texts,
+            "source_commits": [list(group.commits) for group in selection.groups],
+            "preserved_commits": list(selection.preserved),
+            "original_tokens": sum(group.tokens for group in selection.groups),
+            "estimated_tokens": self.tokens(texts),
+        }
+
+    def carry_out(self, fields: Mapping[str, Any], source: Source, message: str | None) -> CompressResult:
+        """Do what was proposed, on the very history that it was proposed on.
+
+        Raises:
+            CompressionError: a summary is not good; nothing was changed.
+            BranchMovedError: the branch is somewhere else by now; nothing was changed.
+        """
+        past, selection = self.selected(fields)
+        return self._write(past, selection, source.checked(fields["summaries"], selection.groups), message)
+
+    def selected(self, fields: Mapping[str, Any]) -> tuple[Past, Selection]:
+        """What was proposed to be compressed.
+
+        Raises:
+            BranchMovedError: the branch is somewhere else by now.
+        """
+        commits = [commit for group in fields["source_commits"] for commit in group]
+        wanted = Range(commits, preserve=fields["preserved_commits"])
+        return self._selected(wanted, (fields["branch"], fields["head"]))
+
+    def tokens(self, texts: Sequence[str]) -> int:
+        """How many tokens messages with these texts take."""
+        return sum(self._counter.count_text(text) + PER_MESSAGE for text in texts)
+
+    def _write(
+        self, past: Past, selection: Selection, texts: Sequence[str], message: str | None
+    ) -> CompressResult:
         put = {
             group.commits[0]: [self._draft(past, group, text, message)]
             for group, text in zip(selection.groups, texts, strict=True)
@@ -116,8 +161,8 @@ class Compressor:
             token_source=self._token_source(past),
         )
 
-    def _selected(self, wanted: Range) -> tuple[Past, Selection]:
-        here = self._refs.on_branch("compress")
+    def _selected(self, wanted: Range, expected: tuple[str, str] | None = None) -> tuple[Past, Selection]:
+        here = self._refs.on_branch("compress", expected)
         past = Past.read(here, self._database, self._rows, self._timelines)
         return past, select(past, wanted, self._refs.resolve)
 

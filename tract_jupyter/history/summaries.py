@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tract_jupyter.protocols import Summarizer
 
 
+_REMEDY: Final = "Change the summary, or annotate the important message without retain_match"
 _SUMMARIZER: Final = "a summarizer is a function (messages, criteria, instructions, target_tokens) -> str"
 
 
@@ -35,6 +36,8 @@ class Source:
     summarizer: Summarizer | Callable[..., str] | None = None
     target_tokens: int | None = None
     instructions: str | None = None
+    validator: Callable[[str], str | None] | None = None
+    """Says what is wrong with a summary; None if nothing is."""
 
     def __post_init__(self) -> None:
         if self.content is not None and self.summarizer is not None:
@@ -51,10 +54,10 @@ class Source:
             raise CompressionError(f"target_tokens is a number of tokens for each summary, got {target!r}")
 
     def given(self, groups: Sequence[CompressGroup]) -> list[str] | None:
-        """The texts that are given, checked; None if there are none.
+        """The texts that are given, None if there are none.
 
         Raises:
-            CompressionError: more or fewer than groups, empty, or without what must be kept.
+            CompressionError: there are more or fewer than groups.
         """
         if self.content is None:
             return None
@@ -65,25 +68,63 @@ class Source:
                 f"{_count(len(texts))} given for {len(groups)} runs of messages (of {sizes} messages): what is pinned, "
                 "preserved or not named stands between them. Give content as a list with a summary for each"
             )
-        return [_checked(text, group) for text, group in zip(texts, groups, strict=True)]
+        return texts
 
     def texts(self, groups: Sequence[CompressGroup]) -> list[str]:
-        """The summaries, checked; the summarizer is called for each group.
+        """The summaries, written and checked.
 
         Raises:
             CompressionError: there are none, or they are not good, or the summarizer takes other arguments.
         """
+        return self.checked(self.written(groups), groups)
+
+    def checked(self, texts: Sequence[str], groups: Sequence[CompressGroup]) -> list[str]:
+        """The summaries, if they are good.
+
+        Raises:
+            CompressionError: one is not.
+        """
+        for text, group in zip(texts, groups, strict=True):
+            problem = self.problem(text, group)
+            if problem is not None:
+                raise CompressionError(f"{problem}; nothing was changed. {_REMEDY}")
+        return list(texts)
+
+    def problem(self, text: object, group: CompressGroup) -> str | None:
+        """What is wrong with a summary, None if nothing is."""
+        first = f"the summary of the messages from {group.commits[0][:8]} on"
+        if not isinstance(text, str):
+            return f"{first} is {type(text).__name__}, and no text"
+        if not text.strip():
+            return f"{first} is empty"
+        missing = [pattern for criteria in group.criteria for pattern in Retention.missing(criteria, text)]
+        if missing:
+            return f"{first} must contain {', '.join(map(repr, dict.fromkeys(missing)))}, and does not"
+        diagnosis = None if self.validator is None else self.validator(text)
+        return None if diagnosis is None else f"{first} is not good: {diagnosis}"
+
+    def written(self, groups: Sequence[CompressGroup]) -> list[str]:
+        """The summaries as they are given, or as the summarizer writes them now.
+
+        Raises:
+            CompressionError: there are none, or the summarizer takes other arguments.
+        """
         given = self.given(groups)
-        if given is not None:
-            return given
-        if self.summarizer is None:
+        return [self.write(group) for group in groups] if given is None else given
+
+    def write(self, group: CompressGroup, guidance: str | None = None) -> str:
+        """Have the summarizer write the summary of a group.
+
+        Raises:
+            CompressionError: there is none, or it takes other arguments.
+        """
+        summarizer = self.summarizer
+        if summarizer is None:
             raise CompressionError(
                 "nothing to put in the place of the messages; give content, or a summarizer"
             )
-        return [_checked(self._written(self.summarizer, group), group) for group in groups]
-
-    def _written(self, summarizer: Callable[..., str], group: CompressGroup) -> str:
-        arguments = (group.messages, group.criteria, self.instructions, self.target_tokens)
+        instructions = guided(guidance, self.instructions)
+        arguments = (group.messages, group.criteria, instructions, self.target_tokens)
         try:
             return summarizer(*arguments)
         except TypeError as error:
@@ -94,6 +135,13 @@ class Source:
                 f"{_SUMMARIZER}, and is called with these four arguments; this one does not take them ({error}); "
                 "nothing was changed. Give it these parameters, or *args"
             ) from error
+
+
+def guided(guidance: str | None, instructions: str | None) -> str | None:
+    """What a summarizer is told: the guidance first."""
+    if not guidance:
+        return instructions
+    return f"Guidance:\n{guidance}" + (f"\n\n{instructions}" if instructions else "")
 
 
 def _is_content(given: object) -> bool:
@@ -129,24 +177,6 @@ def _joined(criteria: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
         for pattern in c["match_patterns"]
     )
     return Retention.of("\n".join(instructions) or None, list(patterns), "regex" if regex else "substring")
-
-
-def _checked(text: object, group: CompressGroup) -> str:
-    first = group.commits[0][:8]
-    if not isinstance(text, str):
-        raise CompressionError(
-            f"the summary of the messages from {first} on is {type(text).__name__}, and no text; nothing was changed"
-        )
-    if not text.strip():
-        raise CompressionError(f"the summary of the messages from {first} on is empty; nothing was changed")
-    missing = [pattern for criteria in group.criteria for pattern in Retention.missing(criteria, text)]
-    if missing:
-        listed = ", ".join(repr(pattern) for pattern in dict.fromkeys(missing))
-        raise CompressionError(
-            f"the summary of the messages from {first} on must contain {listed}, and does not; nothing was changed. "
-            "Put it into the summary, or annotate the important message without retain_match"
-        )
-    return text
 
 
 def _count(summaries: int) -> str:

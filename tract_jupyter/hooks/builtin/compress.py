@@ -1,0 +1,126 @@
+"""A compression that awaits a decision: its summaries can be read, changed and written again first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from tract_jupyter.exceptions import CompressionError
+from tract_jupyter.history.summaries import Source
+from tract_jupyter.hooks.actions import action
+from tract_jupyter.hooks.builtin.base import Field, Guided, ValidationResult
+from tract_jupyter.hooks.marks import reading
+from tract_jupyter.review.request import ValueRow, ValueTable, show_value
+
+if TYPE_CHECKING:
+    from tract_jupyter.history.compress import Compressor
+
+_SHORTEST = 10  # characters
+_TOLERANCE = 500  # tokens over the target that are still good
+_SHOWN = 2_000  # characters of a summary in a panel
+Index = Annotated[int, "Of the summary, from 0."]
+
+
+class PendingCompress(Guided):
+    """Put summaries in the places of messages.
+
+    Args:
+        compressor: does it.
+        source: writes summaries again; None after a restart, when whoever wrote them is gone.
+        options: see `BuiltinPending`.
+    """
+
+    name = "compress"
+    label = "Compress the context"
+    summaries = Field()
+    source_commits = Field()
+    preserved_commits = Field()
+    original_tokens = Field()
+    estimated_tokens = Field()
+
+    def __init__(
+        self, fields: dict[str, Any], *, compressor: Compressor, source: Source | None = None, **options: Any
+    ) -> None:
+        super().__init__(fields, run=self._run, **options)
+        self._compressor = compressor
+        self._source = source or Source()
+
+    @property
+    def compression_ratio(self) -> float:
+        """The size of the summaries, as a part of that of the messages."""
+        return self.estimated_tokens / max(self.original_tokens, 1)  # type: ignore[no-any-return] # fields
+
+    @action
+    def edit_summary(self, index: Index, text: str) -> None:
+        """Write a summary yourself."""
+        self._change(index, text)
+
+    @action
+    def retry(
+        self,
+        index: Index,
+        guidance: Annotated[
+            str | None, "What to look after this time; that of the whole if left out."
+        ] = None,
+    ) -> str:
+        """Have one summary written again, and return it."""
+        _, selection = self._compressor.selected(self.fields)
+        text = self._source.write(selection.groups[self._index(index)], guidance or self.guidance)
+        self._change(index, text)
+        return text
+
+    @reading
+    def validate(self) -> ValidationResult:
+        """Whether every summary is good: long enough, short enough, with all that must be kept."""
+        _, selection = self._compressor.selected(self.fields)
+        for index, (text, group) in enumerate(zip(self.summaries, selection.groups, strict=True)):
+            problem = self._source.problem(text, group) or self._length_problem(text)
+            if problem is not None:
+                return ValidationResult(passed=False, diagnosis=problem, index=index)
+        return ValidationResult(passed=True)
+
+    @reading
+    def list_summaries(self) -> list[str]:
+        """All summaries, in order."""
+        return list(self.summaries)
+
+    @reading
+    def get_summary(self, index: Index) -> str:
+        """One summary."""
+        return str(self.summaries[self._index(index)])
+
+    def summary(self) -> str:
+        """What would happen."""
+        count = sum(len(group) for group in self.source_commits)
+        many = "1 summary" if len(self.summaries) == 1 else f"{len(self.summaries)} summaries"
+        return (
+            f"{count:,} messages of {self.fields['branch']!r} ({self.original_tokens:,} tokens) become {many} "
+            f"({self.estimated_tokens:,} tokens). expand() and undo() bring the originals back."
+        )
+
+    def tables(self) -> tuple[ValueTable, ...]:
+        """The summaries with what they stand for."""
+        rows = tuple(
+            ValueRow(str(index), f"{len(group)} messages from {group[0][:8]}", show_value(text, _SHOWN))
+            for index, (group, text) in enumerate(zip(self.source_commits, self.summaries, strict=True))
+        )
+        return (ValueTable("Summaries", rows),)
+
+    def _run(self, fields: dict[str, Any]) -> Any:
+        return self._compressor.carry_out(fields, self._source, fields["message"])
+
+    def _change(self, index: int, text: str) -> None:
+        self.summaries[self._index(index)] = text
+        self.estimated_tokens = self._compressor.tokens(self.summaries)
+
+    def _index(self, index: int) -> int:
+        if not 0 <= index < len(self.summaries):
+            raise CompressionError(f"there is no summary {index}; they are 0 to {len(self.summaries) - 1}")
+        return index
+
+    def _length_problem(self, text: str) -> str | None:
+        if len(text.strip()) < _SHORTEST:
+            return f"{text!r} is too short for a summary ({_SHORTEST} characters at least)"
+        target, tokens = self.fields["target_tokens"], self._compressor.tokens([text])
+        if target is not None and tokens > target + _TOLERANCE:
+            return f"the summary has {tokens:,} tokens, and should have {target:,}"
+        return None
