@@ -40,7 +40,8 @@ TractError
 │   ├── UndecidedError        nobody has decided yet; it waits in the inbox
 │   │   ├── NobodyToAskError  no person can be reached
 │   │   └── DecisionTimeoutError  none did in time
-│   └── GrantError            no standing approval can be given or revoked like this
+│   ├── GrantError            no standing approval can be given or revoked like this
+│   └── LockFileError         the file of recorded decisions cannot be read or written
 ├── ToolExecutionError        a tool call failed: tool, arguments, cause
 │   └── ToolDeniedError       ... because it was not allowed
 └── TrustError                the user's signing secret cannot be read or made
@@ -266,6 +267,10 @@ class DecisionTimeoutError(UndecidedError):
 
 class GrantError(PendingError):
     """A standing approval cannot be given or revoked like this; nothing was changed."""
+
+
+class LockFileError(PendingError):
+    """The file of recorded decisions cannot be read or written; nothing in it counts."""
 
 
 class ToolExecutionError(TractError):

@@ -11,6 +11,7 @@ from tract_jupyter.review.decision import Answer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tract_jupyter.review.recorded import Recorded
     from tract_jupyter.review.request import ReviewRequest
     from tract_jupyter.review.ticket import Ticket
 
@@ -35,9 +36,13 @@ class FakeChannel:
         self.forgotten: list[str] = []
         self.due: list[Callable[[], None]] = []
         self.looks: list[Callable[[], bool]] = []
+        self.lock: Recorded | None = None
 
     def can_reach(self) -> bool:
         return self.reachable
+
+    def recorded(self) -> Recorded | None:
+        return self.lock
 
     def show(self, ticket: Ticket) -> None:
         self.shown.append((ticket.request, ticket.status.value))

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tract_jupyter.models.pending import PendingStatus
     from tract_jupyter.review.decision import Answer, Decision
     from tract_jupyter.review.fingerprint import Subject
+    from tract_jupyter.review.recorded import Recorded
     from tract_jupyter.review.request import ReviewRequest
     from tract_jupyter.review.ticket import Ticket
     from tract_jupyter.storage.decisions import StoredDecision
@@ -109,6 +110,10 @@ class Channel(Protocol):
         """Whether anything but a refusal makes sense: a panel that may be live, or a prompt."""
         ...
 
+    def recorded(self) -> Recorded | None:
+        """The recorded decisions that count here, where no person can be reached; None if none do."""
+        ...
+
     def show(self, ticket: Ticket) -> None:
         """Show the request, or show it anew: a new round, or decided."""
         ...
@@ -146,6 +151,10 @@ class NoChannel:
     def can_reach(self) -> bool:
         """No."""
         return False
+
+    def recorded(self) -> Recorded | None:
+        """None: a script decides in its own code."""
+        return None
 
     def show(self, ticket: Ticket) -> None:
         """Nothing to show it on."""

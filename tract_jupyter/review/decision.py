@@ -13,6 +13,7 @@ from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.storage.clock import to_text
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from contextlib import AbstractContextManager
 
 
@@ -49,6 +50,7 @@ class How(NamedTuple):
 
 
 _PERSONAL = frozenset({"code", "dict", "tool", "panel", "prompt", "inbox"})
+_GRANTING = frozenset({"scope", "uses", "pattern"})
 _now: ContextVar[How | None] = ContextVar("tract_deciding", default=None)
 
 
@@ -81,7 +83,7 @@ def how() -> How:
 class Decision:
     """An answer that was accepted: the first one of its round.
 
-    `identity` is that of the pending when it was asked about; `fingerprint` is that of what was decided, edits included.
+    `identity` is that of the pending as it was asked about; `fingerprint` is that of what was decided, with edits.
     """
 
     action: str
@@ -105,6 +107,11 @@ class Decision:
                 to_text(self.decided_at), self.identity,
             ]
         )  # fmt: skip
+
+
+def without_grant(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a decision without those that make it a standing approval."""
+    return {name: value for name, value in arguments.items() if name not in _GRANTING}
 
 
 def current_person() -> str:

@@ -18,11 +18,18 @@ if TYPE_CHECKING:
 _MAX_OUTPUT = 10_000
 
 
-def dispatch(ticket: Ticket, answer: Answer, channel: str) -> str:
-    """Carry an answer out, and return what the next showing should say about it."""
+def dispatch(ticket: Ticket, answer: Answer, channel: str, by: str | None = None) -> str:
+    """Carry an answer out, and return what the next showing should say about it.
+
+    Args:
+        ticket: what it answers.
+        answer: what was chosen.
+        channel: how it came.
+        by: who chose it; the person at this kernel, if left out.
+    """
     pending, rounds = ticket.pending, ticket.pending.rounds
     try:
-        with deciding(channel, shown=ticket.request.fingerprint), capturing(ticket):
+        with deciding(channel, by, shown=ticket.request.fingerprint), capturing(ticket):
             pending.execute_tool(answer.action, answer.arguments)
     except Exception as error:  # noqa: BLE001 # the author's code may raise anything; the panel shows it
         if isinstance(error, DecidedFirstError):

@@ -21,7 +21,7 @@ from tract_jupyter.exceptions import (
     TrustError,
 )
 from tract_jupyter.models.pending import PendingStatus
-from tract_jupyter.review.decision import Decision, how
+from tract_jupyter.review.decision import Decision, how, without_grant
 from tract_jupyter.review.ledger import decision_of
 
 if TYPE_CHECKING:
@@ -59,6 +59,8 @@ class Gate:
     ) -> Any:
         """Decide a pending. Within `run` of another decision on it, this is a part of that one.
 
+        Where a recorded decision settled it, code that decides the same is what was recorded, and changes nothing.
+
         Args:
             pending: what is decided.
             action: the name of the action.
@@ -72,6 +74,8 @@ class Gate:
         __tracebackhide__ = True
         if pending.deciding_thread == threading.get_ident():
             return run()
+        if _was_recorded(pending, action, arguments):
+            return pending.result
         with self._alone(pending):
             decision = self._decide(pending, action, arguments)
             result = None if decision is None else self._run(pending, decision, run)
@@ -231,6 +235,14 @@ class Gate:
                     "The action put values into the fields that have no JSON form; they were put back."
                 )
             self.ledger.finish(pending, round_, action)
+
+
+def _was_recorded(pending: Reviewable, action: str, arguments: dict[str, Any]) -> bool:
+    """Whether this is the decision of code that was recorded, and settled the pending when it was shown."""
+    made = pending.decision
+    if made is None or made.channel != "recorded" or pending.status.is_open or how().channel != "code":
+        return False
+    return (made.action, made.arguments) == (action, without_grant(arguments))
 
 
 def _can_be_pinned(pending: Reviewable) -> bool:

@@ -16,7 +16,7 @@ from tract_jupyter.review.request_json import request_to_dict
 from tract_jupyter.storage.clock import now_text, to_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from sqlalchemy import Connection
 
@@ -182,6 +182,13 @@ class Ledger:
         with self._database.read() as connection:
             last = self._decisions.last(connection, stored.pending_id)
         return last if last is not None and last.finished_at is None else None
+
+    def decided(self, channels: Collection[str]) -> list[tuple[StoredDecision, StoredPending]]:
+        """The decisions that came over some channels, oldest first, each with what it is about."""
+        with self._database.read() as connection:
+            decisions = self._decisions.through(connection, channels)
+            about = {row.pending_id: row for row in self._rows.decided_through(connection, channels)}
+        return [(decision, about[decision.pending_id]) for decision in decisions]
 
     def get(self, pending_id: str) -> StoredPending | None:
         """A stored pending."""

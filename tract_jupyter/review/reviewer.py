@@ -18,6 +18,7 @@ from tract_jupyter.review.channel import Channel, NoChannel, Reviewable
 from tract_jupyter.review.decision import Decision, deciding
 from tract_jupyter.review.dispatch import capturing, dispatch
 from tract_jupyter.review.gate import BUSY
+from tract_jupyter.review.replay import replay
 from tract_jupyter.review.ticket import Ticket
 
 if TYPE_CHECKING:
@@ -76,12 +77,15 @@ class Reviewer:
     def show(self, pending: Reviewable) -> Ticket:
         """Store the request and put it up; whoever answers first, now or later, decides.
 
-        Where nothing can be clicked later, at a terminal, it is asked at once, and may be left for later.
+        Where nothing can be clicked later, at a terminal, it is asked at once, and may be left for later. Where nobody
+        can be asked, a recorded decision settles it.
 
         Raises:
+            LockFileError: recorded decisions count here, and cannot be read.
             PendingStateError: it is decided already.
         """
         ticket = self._ticket(pending)
+        self._replay(ticket)
         if self._put_up(ticket):
             self._prompt_at_once(ticket)
         return ticket
@@ -99,7 +103,8 @@ class Reviewer:
         """Ask, wait without blocking the event loop, and return the decision that settled it.
 
         Raises:
-            NobodyToAskError: no person can be reached; the pending stays in the inbox.
+            LockFileError: recorded decisions count here, and cannot be read.
+            NobodyToAskError: no person can be reached, and none recorded a decision; the pending stays in the inbox.
             DecisionTimeoutError: nobody decided in time, and the pending says to stop then.
         """
         __tracebackhide__ = True
@@ -151,6 +156,20 @@ class Reviewer:
                 self._is_watching = self.channel.watch(self._look)
             return True
 
+    def _replay(self, ticket: Ticket) -> str:
+        """Have recorded decisions settle it, where they count; returns why they did not, and what to do."""
+        recorded = (
+            None if self.channel.can_reach() or ticket.pending.runs_elsewhere else self.channel.recorded()
+        )
+        if recorded is None:
+            return ""
+        with ticket.hold() as free:
+            why_not = replay(ticket, recorded) if free else ""
+        if not ticket.status.is_open and not ticket.settled.is_set():
+            self._finish_round(ticket, ticket.request.note)
+            ticket.is_shown = True
+        return why_not
+
     def _on_answer(self, ticket: Ticket) -> None:
         if not ticket.waiting:
             self.channel.later(ticket, lambda: self.carry_out(ticket))
@@ -158,10 +177,11 @@ class Reviewer:
     @contextmanager
     def _waiting(self, pending: Reviewable) -> Iterator[Ticket]:
         ticket = self._ticket(pending)
-        if not self.channel.can_reach():
+        why_not = self._replay(ticket)
+        if not self.channel.can_reach() and not ticket.settled.is_set():
             raise NobodyToAskError(
                 f"{pending.title!r} needs a decision, and nobody can be asked here (no panel, no input). It waits in "
-                "the inbox: '%tract inbox' in a notebook on this store shows it", pending
+                f"the inbox: '%tract inbox' in a notebook on this store shows it{why_not}", pending
             )  # fmt: skip
         self._put_up(ticket)
         ticket.waiting += 1

@@ -21,7 +21,7 @@ from tract_jupyter.exceptions import TrustError
 
 _BYTES = 32
 
-SECRET_VARIABLE = "TRACT_JUPYTER_SECRET"
+SECRET_VARIABLE = "TRACT_JUPYTER_SECRET"  # noqa: S105 # its name, not its value
 """The environment variable that takes the place of the file."""
 
 
@@ -116,7 +116,7 @@ def _from_hex(given: str) -> bytes:
     if not re.fullmatch(rf"(?:[0-9a-fA-F]{{2}}){{{_BYTES},}}", text):
         found = f"it has {len(text)} characters" if text else "it is empty, as where CI withholds its secrets"
         raise TrustError(
-            f"the environment variable {SECRET_VARIABLE} is set, but holds no secret: {found}, and should be your secret "
-            f"file as hex digits, {2 * _BYTES} or more. Set it so, or unset it to use the file"
+            f"the environment variable {SECRET_VARIABLE} is set, but holds no secret: {found}, and should be your "
+            f"secret file as hex digits, {2 * _BYTES} or more. Set it so, or unset it to use the file"
         )
     return bytes.fromhex(text)

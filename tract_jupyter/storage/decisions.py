@@ -14,7 +14,7 @@ from tract_jupyter.storage.clock import from_text, now_text
 from tract_jupyter.storage.schema import decisions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from datetime import datetime
 
     from sqlalchemy import Connection
@@ -90,6 +90,14 @@ class DecisionRows:
         query = select(decisions).where(decisions.c.tract_id == self.tract_id)
         return [
             _stored(row) for row in connection.execute(query.order_by(decisions.c.id.desc()).limit(limit))
+        ]
+
+    def through(self, connection: Connection, channels: Collection[str]) -> list[StoredDecision]:
+        """The decisions that came over some channels, oldest first."""
+        where = (decisions.c.tract_id == self.tract_id, decisions.c.channel.in_(channels))
+        return [
+            _stored(row)
+            for row in connection.execute(select(decisions).where(*where).order_by(decisions.c.id))
         ]
 
     def claim(

@@ -10,10 +10,10 @@ from sqlalchemy import func, select, tuple_
 
 from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.storage.clock import from_text, now_text, to_text
-from tract_jupyter.storage.schema import pendings
+from tract_jupyter.storage.schema import decisions, pendings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from datetime import datetime
 
     from sqlalchemy import Connection
@@ -69,6 +69,14 @@ class PendingRows:
         """One pending, None if it was never stored."""
         row = connection.execute(select(pendings).where(pendings.c.pending_id == pending_id)).first()
         return None if row is None else _stored(row)
+
+    def decided_through(self, connection: Connection, channels: Collection[str]) -> list[StoredPending]:
+        """Those that were decided over some channels."""
+        decided = select(decisions.c.pending_id).where(
+            decisions.c.tract_id == self.tract_id, decisions.c.channel.in_(channels)
+        )
+        query = select(pendings).where(pendings.c.pending_id.in_(decided))
+        return [_stored(row) for row in connection.execute(query)]
 
     def status(self, connection: Connection, pending_id: str) -> str | None:
         """The status as the store has it, None for a pending that was never stored."""

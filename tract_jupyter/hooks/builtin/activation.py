@@ -64,8 +64,7 @@ class PendingActivation(Pending):
     @property
     def fingerprint(self) -> str:
         """Binds the whole spec."""
-        spec = self.spec
-        return fingerprint("activation", spec.name, spec.spec_hash, {})
+        return activation_fingerprint(self.spec)
 
     @property
     def resumable(self) -> bool:
@@ -96,6 +95,11 @@ class PendingActivation(Pending):
         """The fields."""
         rows = tuple(_parameter_row(p) for p in self.spec.parameters())
         return (ValueTable("Fields", rows),) if rows else ()
+
+
+def activation_fingerprint(spec: OperationSpec) -> str:
+    """What approving a spec binds to: all of it."""
+    return fingerprint("activation", spec.name, spec.spec_hash, {})
 
 
 def spec_diff(old: OperationSpec, new: OperationSpec) -> str:

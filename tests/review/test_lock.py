@@ -1,0 +1,578 @@
+"""Recorded decisions: the file, the queue, and what a run without a person makes of them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+
+import pytest
+
+from tests.review.fakes import FakeChannel
+from tract_jupyter import Tract
+from tract_jupyter.exceptions import (
+    LockFileError,
+    NobodyToAskError,
+    PendingError,
+    PendingStateError,
+    TrustError,
+)
+from tract_jupyter.hooks import ActionDef
+from tract_jupyter.review.decision import Answer
+from tract_jupyter.review.lock import Entry, lock_text, merged, read_lock, write_lock
+from tract_jupyter.review.recorded import Recorded
+from tract_jupyter.review.recording import find_entries
+from tract_jupyter.review.trust import Trust
+
+IDENTITY = "ab" * 32
+
+
+def entry(**changes):
+    made = Entry("operation", "deploy", IDENTITY, "approve", {}, "ada", "2026-01-02T03:04:05.000006+00:00")
+    return replace(made, **changes).signed(Trust())
+
+
+# --- the file
+
+
+def test_it_is_written_and_read_back(tmp_path):
+    path = tmp_path / "tract.lock.json"
+    entries = [
+        entry(arguments={"reason": "zu früh", "b": [1, None]}),
+        entry(kind="activation", action="reject"),
+    ]
+    write_lock(path, entries)
+    assert sorted(read_lock(path), key=lambda e: e.kind) == sorted(entries, key=lambda e: e.kind)
+    assert all(e.verifies(Trust()) for e in read_lock(path))
+    assert list(tmp_path.glob("*lock*")) == [path]
+    assert "zu früh" in path.read_text(encoding="utf-8")
+
+
+def test_a_file_that_is_not_there_has_no_entries(tmp_path):
+    assert read_lock(tmp_path / "tract.lock.json") == ()
+
+
+def test_its_text_depends_on_the_entries_only_and_a_queue_keeps_its_order():
+    first, second = entry(action="a"), entry(action="b")
+    other = entry(title="aaa", identity="cd" * 32)
+    assert lock_text([first, second, other]) == lock_text([other, first, second])
+    assert lock_text([first, second]) != lock_text([second, first])
+    lines = lock_text([first, other]).splitlines()
+    assert lines[:4] == ["{", '  "version": 1,', '  "entries": [', "    {"]
+    assert lock_text([first, other]).endswith("}\n")
+
+
+@pytest.mark.parametrize(("text", "why"), [
+    ("", "Expecting value"),
+    ("[]", "no object with a version"),
+    ('{"version": 1}', "no object with a version"),
+    ('{"version": 2, "entries": []}', "version 2"),
+    ('{"version": true, "entries": []}', "version True"),
+    ('{"version": 1, "entries": [1]}', "entry 1: it should have exactly kind, title"),
+    ('{"version": 1, "entries": [{"kind": "x"}]}', "entry 1: it should have exactly"),
+    ('<<<<<<< HEAD\n{"version": 1, "entries": []}', "Expecting value"),
+    ('{"version": 1, "entries": [NaN]}', "NaN is no JSON"),
+    ("[" * 200_000, "no readable lock file"),
+])  # fmt: skip
+def test_what_is_no_lock_file_is_refused(tmp_path, text, why):
+    path = tmp_path / "tract.lock.json"
+    path.write_text(text)
+    with pytest.raises(LockFileError, match=why) as caught:
+        read_lock(path)
+    assert str(path) in str(caught.value)
+    assert "delete it" in str(caught.value)
+    assert isinstance(caught.value, PendingError)
+
+
+@pytest.mark.parametrize(("changes", "why"), [
+    ({"arguments": []}, "arguments are no object"), ({"decided_by": 1}, "decided_by is no text"),
+    ({"identity": "AB" * 32}, "not 64 hex digits"), ({"identity": ""}, "not 64 hex digits"),
+    ({"title": "\ud800"}, "surrogate"), ({"more": 1}, "exactly"),
+])  # fmt: skip
+def test_an_entry_of_another_shape_is_refused(tmp_path, changes, why):
+    path = tmp_path / "tract.lock.json"
+    data = json.loads(lock_text([entry(), entry(action="b")]))
+    data["entries"][1] |= changes
+    path.write_text(json.dumps(data))
+    with pytest.raises(LockFileError, match=f"entry 2: .*{why}"):
+        read_lock(path)
+
+
+def test_bytes_that_are_no_text_and_a_folder_are_refused(tmp_path):
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "folder").mkdir()
+    for name in ("bytes", "folder"):
+        with pytest.raises(LockFileError, match=name):
+            read_lock(tmp_path / name)
+
+
+def test_a_file_that_cannot_be_written_stays_as_it_was(tmp_path, monkeypatch):
+    path = tmp_path / "tract.lock.json"
+    write_lock(path, [entry()])
+    before = path.read_bytes()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("tract_jupyter.review.lock.os.fsync", full)
+    with pytest.raises(LockFileError, match="No space left.*nothing was changed"):
+        write_lock(path, [])
+    assert path.read_bytes() == before
+    assert list(tmp_path.glob("*lock*")) == [path]
+    with pytest.raises(LockFileError, match="cannot be written"):
+        write_lock(tmp_path / "nowhere" / "tract.lock.json", [])
+
+
+def test_a_link_stays_a_link(tmp_path):
+    (tmp_path / "real").mkdir()
+    link = tmp_path / "tract.lock.json"
+    link.symlink_to(tmp_path / "real" / "lock.json")
+    write_lock(link, [entry()])
+    assert link.is_symlink()
+    assert len(read_lock(link)) == 1
+
+
+# --- signatures
+
+
+CHANGES = {"kind": "tool", "title": "x", "identity": "cd" * 32, "action": "half", "arguments": {"n": 1}, "decided_by": "eve",
+           "decided_at": "2026-01-02T03:04:05.000007+00:00", "signature": "0" * 64}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_each_part_of_an_entry_is_signed(name):
+    assert entry().verifies(Trust())
+    assert not replace(entry(), **{name: CHANGES[name]}).verifies(Trust())
+
+
+def test_another_users_signature_does_not_verify(tmp_path):
+    assert not entry().signed(Trust(tmp_path / "other")).verifies(Trust())
+
+
+# --- merging
+
+
+def test_new_answers_take_the_place_of_those_about_the_same(tmp_path):
+    other, old = entry(identity="cd" * 32), entry(action="reject")
+    new = [entry(), entry(action="go")]
+    assert merged([old, other], new, Trust()) == [*new, other]
+    assert merged([], new, Trust()) == new
+
+
+def test_recording_the_same_again_changes_nothing():
+    old = entry()
+    assert merged([old], [entry(decided_at="2027-01-01T00:00:00.000000+00:00")], Trust()) == [old]
+
+
+def test_an_entry_that_does_not_verify_is_replaced_by_what_is_recorded_about_the_same():
+    new = entry()
+    assert merged([replace(new, signature="0" * 64)], [new], Trust()) == [new]
+    stranger = replace(entry(identity="cd" * 32), signature="0" * 64)  # a colleague's
+    assert merged([stranger], [new], Trust()) == [stranger, new]
+
+
+# --- the queue
+
+
+@pytest.fixture
+def lock(tmp_path):
+    path = tmp_path / "tract.lock.json"
+
+    def make(*entries):
+        write_lock(path, entries)
+        return Recorded(path, Trust())
+
+    return make
+
+
+def test_entries_of_one_identity_are_used_one_after_the_other_and_once(lock):
+    first, second = entry(action="a"), entry(action="b")
+    recorded = lock(first, entry(identity="cd" * 32), second)
+    assert [recorded.take(IDENTITY) for _ in range(3)] == [first, second, None]
+
+
+def test_a_copy_of_an_entry_is_no_second_answer(lock):
+    recorded = lock(entry(), entry())
+    assert recorded.take(IDENTITY) is not None
+    assert recorded.take(IDENTITY) is None
+
+
+def test_what_was_used_stays_used_for_the_process(tmp_path):
+    path, used = tmp_path / "tract.lock.json", set()
+    write_lock(path, [entry()])
+    assert Recorded(path, Trust(), used).take(IDENTITY)
+    assert Recorded(path, Trust(), used).take(IDENTITY) is None
+
+
+def test_an_unusable_secret_is_said(lock, monkeypatch):
+    recorded = lock(entry())
+    monkeypatch.setenv("TRACT_JUPYTER_SECRET", "nothing")
+    with pytest.raises(TrustError, match="TRACT_JUPYTER_SECRET"):
+        recorded.take(IDENTITY)
+
+
+# --- from a run with a person to one without
+
+
+CODE = "pending.fields['x'] = n\npending.approve()\n"
+
+
+class Runs:
+    """One notebook, run with a person and without, each time on a fresh store."""
+
+    def __init__(self, folder, spec):
+        self.path = folder / "tract.lock.json"
+        self.spec = spec
+        self.ran = []
+
+    def open(self, channel, code=CODE, **changes):
+        tract = Tract.open()
+        actions = {
+            "go": ActionDef("go", "", {"n": "int"}, code),
+            "half": ActionDef("half", "", {}, "pending.fields['x'] = 5\n"),
+            "boom": ActionDef("boom", "", {}, "raise ValueError('boom')\n"),
+        }
+        fields = {
+            "x": {"type": "int", "default": 0},
+            "when": {"type": "str", "default": "", "volatile": True},
+        }
+        parts = {"name": "deploy", "fields": fields, "actions": actions, "unhandled": "ask", **changes}
+        tract.register_operation(self.spec(**parts))
+        tract.reviewer.channel = channel
+        return tract
+
+    def ask(self, tract, **fields):
+        return tract.fire("deploy", fields, review=True, execute_fn=self.ran.append)
+
+    def record(self, *answers, x=0, **changes):
+        """With a person, who answers each question in one or more rounds."""
+        with self.open(FakeChannel(), **changes) as tract:
+            for rounds in answers:
+                pending = self.ask(tract, x=x)
+                tract.reviewer.channel.steps.extend(rounds)
+                ticket = tract.reviewer.show(pending)
+                while tract.reviewer.channel.due:
+                    tract.reviewer.channel.run_due()
+                assert ticket.settled.is_set() or "boom" in str(pending.error)
+            write_lock(self.path, recordable(tract).entries)
+        self.ran.clear()
+
+    def headless(self, used=None, **changes):
+        channel = FakeChannel(reachable=False)
+        channel.lock = Recorded(self.path, Trust(), used)
+        return self.open(channel, **changes)
+
+
+@pytest.fixture
+def runs(tmp_path, spec):
+    return Runs(tmp_path, spec)
+
+
+def press(action, **arguments):
+    return lambda ticket: ticket.submit(Answer(action, arguments, ticket.round_id), "panel")
+
+
+WAYS = {
+    "show": lambda tract, pending: tract.reviewer.show(pending),
+    "decide": lambda tract, pending: asyncio.run(tract.reviewer.decide(pending)),
+    "decide_now": lambda tract, pending: tract.reviewer.decide_now(pending),
+}
+
+
+def decisions(tract):
+    return [event.data for event in reversed(tract.events("decision"))]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_recorded_decision_settles_what_is_asked(runs, way):
+    runs.record([press("go", n=3)])
+    with runs.headless() as tract:
+        pending = runs.ask(tract)
+        WAYS[way](tract, pending)
+        assert (pending.status, pending.fields["x"], len(runs.ran)) == ("approved", 3, 1)
+        (decision,) = decisions(tract)
+        assert (decision["channel"], decision["action"]) == ("recorded", "go")
+        assert decision["decided_by"] == read_lock(runs.path)[0].decided_by
+        assert tract.inbox() == []
+        assert [shown[1] for shown in tract.reviewer.channel.shown] == ["approved"]
+
+
+def test_an_operation_that_asks_is_settled_when_it_is_fired(runs):
+    runs.record([press("reject", reason="not today")])
+    with runs.headless() as tract:
+        pending = tract.fire("deploy")
+        assert (pending.status, pending.rejection_reason) == ("rejected", "not today")
+        with pytest.raises(NobodyToAskError, match="answers 'deploy' once, and it is asked more often"):
+            tract.reviewer.decide_now(tract.fire("deploy"))
+
+
+def test_a_tool_of_an_operation_is_settled_too(runs):
+    runs.record([press("go", n=7)])
+    with runs.headless() as tract:
+        assert tract.tools.fire_deploy()["fields"]["x"] == 7
+
+
+def test_what_is_asked_twice_needs_two_answers(runs):
+    runs.record([press("go", n=1)], [press("go", n=2)])
+    with runs.headless() as tract:
+        assert [tract.fire("deploy").fields["x"] for _ in range(3)] == [1, 2, 0]
+
+
+def test_rounds_are_replayed(runs):
+    runs.record([press("half"), press("approve", edits={"x": 8})])
+    with runs.headless() as tract:
+        pending = runs.ask(tract)
+        tract.reviewer.decide_now(pending)
+        assert pending.fields["x"] == 8
+        assert [d["action"] for d in decisions(tract)] == ["half", "approve"]
+        assert len(runs.ran) == 1
+
+
+def test_edits_are_found_by_what_was_asked(runs):
+    runs.record([press("approve", edits={"x": 4})])
+    with runs.headless() as tract:
+        pending = runs.ask(tract)
+        tract.reviewer.decide_now(pending)
+        assert pending.fields["x"] == 4
+        with pytest.raises(NobodyToAskError):
+            tract.reviewer.decide_now(runs.ask(tract, x=4))  # nobody was asked about this
+
+
+def test_volatile_values_may_differ(runs):
+    runs.record([press("go", n=3)])
+    with runs.headless() as tract:
+        tract.reviewer.decide_now(runs.ask(tract, when="tomorrow"))
+        assert len(runs.ran) == 1
+
+
+def test_no_standing_approval_is_recorded(runs):
+    runs.record([press("approve", edits={"x": 4})])
+    with runs.open(FakeChannel()) as tract:
+        pending = runs.ask(tract)
+        tract.reviewer.keep(pending)
+        pending.approve(edits={"x": 4}, scope="always", uses=3)
+        assert len(tract.grants.all()) == 1
+        (found,) = find_entries(tract.reviewer.ledger, Trust(), since=None).entries
+        assert found.arguments == {"edits": {"x": 4}}
+
+
+@pytest.mark.parametrize(
+    "changes", [{"code": CODE.replace("= n", "=  n")}, {"description": "other"}, {"version": "2"}]
+)
+def test_one_changed_character_refuses(runs, changes):
+    runs.record([press("go", n=3)])
+    with runs.headless(**changes) as tract:
+        pending = runs.ask(tract)
+        with pytest.raises(NobodyToAskError, match="other code or other values"):
+            tract.reviewer.decide_now(pending)
+        assert (runs.ran, pending.status, decisions(tract)) == ([], "pending", [])
+        assert [stored.pending_id for stored in tract.inbox()] == [pending.pending_id]
+
+
+def test_changed_values_refuse(runs):
+    runs.record([press("go", n=3)])
+    with runs.headless() as tract, pytest.raises(NobodyToAskError, match="other code or other values"):
+        tract.reviewer.decide_now(runs.ask(tract, x=1))
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_changed_entry_refuses(runs, name):
+    runs.record([press("go", n=3)])
+    data = json.loads(runs.path.read_text())
+    data["entries"][0][name] = CHANGES[name]
+    runs.path.write_text(json.dumps(data))
+    with runs.headless() as tract:
+        with pytest.raises(NobodyToAskError) as caught:
+            tract.reviewer.decide_now(runs.ask(tract))
+        if name != "identity":
+            assert "is not signed with your secret, or was changed" in str(caught.value)
+        assert "%tract record" in str(caught.value)
+        assert runs.ran == []
+
+
+def test_an_entry_that_was_copied_for_something_else_refuses(runs):
+    runs.record([press("go", n=3)])
+    with runs.headless() as tract:
+        pending = runs.ask(tract, x=99)
+        write_lock(runs.path, [replace(read_lock(runs.path)[0], identity=pending.identity)])
+        with pytest.raises(NobodyToAskError, match="not signed with your secret"):
+            tract.reviewer.decide_now(pending)
+
+
+def test_without_the_secret_it_refuses(runs, data_dir):
+    runs.record([press("go", n=3)])
+    (data_dir / "tract_jupyter" / "secret").unlink()
+    with runs.headless() as tract, pytest.raises(NobodyToAskError, match="not signed with your secret"):
+        tract.reviewer.decide_now(runs.ask(tract))
+
+
+def test_with_the_secret_of_the_environment_it_does_not(runs, data_dir, monkeypatch):
+    runs.record([press("go", n=3)])
+    secret = data_dir / "tract_jupyter" / "secret"
+    monkeypatch.setenv("TRACT_JUPYTER_SECRET", secret.read_bytes().hex())
+    secret.unlink()
+    with runs.headless() as tract:
+        tract.reviewer.decide_now(runs.ask(tract))
+        assert len(runs.ran) == 1
+
+
+def test_a_damaged_file_stops_whatever_asks(runs):
+    runs.path.write_text("{")
+    with runs.headless() as tract:
+        for way in WAYS.values():
+            pending = runs.ask(tract)
+            with pytest.raises(LockFileError, match="tract.lock.json is no readable lock file"):
+                way(tract, pending)
+            assert pending.status == "pending"
+
+
+def test_showing_what_is_not_recorded_leaves_it_open_and_says_why(runs):
+    with runs.headless() as tract:
+        pending = runs.ask(tract)
+        tract.reviewer.show(pending)
+        assert pending.status == "pending"
+        ((request, _),) = tract.reviewer.channel.shown
+        assert "tract.lock.json has no entry for 'deploy'" in request.note
+
+
+def test_a_recorded_action_that_fails_leaves_it_open(runs):
+    runs.record([press("go", n=3)])
+    good = read_lock(runs.path)[0]
+    write_lock(runs.path, [replace(good, action="boom", arguments={}).signed(Trust())])
+    with runs.headless() as tract:
+        pending = runs.ask(tract)
+        with pytest.raises(NobodyToAskError, match="ValueError: boom"):
+            tract.reviewer.decide_now(pending)
+        assert (pending.status, [d["action"] for d in decisions(tract)]) == ("failed", ["boom"])
+
+
+@pytest.mark.parametrize(
+    "changes", [{"action": "nothing"}, {"arguments": {"m": 1}}, {"arguments": {"n": "x"}}]
+)
+def test_an_answer_that_does_not_fit_runs_nothing(runs, changes):
+    runs.record([press("go", n=3)])
+    write_lock(runs.path, [replace(read_lock(runs.path)[0], **changes).signed(Trust())])
+    with runs.headless() as tract:
+        with pytest.raises(NobodyToAskError, match="Nothing was run"):
+            tract.reviewer.decide_now(runs.ask(tract))
+        assert (runs.ran, decisions(tract)) == ([], [])
+
+
+def test_where_recorded_decisions_do_not_count_it_is_asked(runs):
+    runs.record([press("go", n=3)])
+    with runs.open(FakeChannel(press("reject"))) as tract:
+        tract.reviewer.channel.lock = Recorded(runs.path, Trust())
+        pending = runs.ask(tract)
+        tract.reviewer.decide_now(pending)
+        assert pending.status == "rejected"
+    with runs.open(FakeChannel(reachable=False)) as tract:
+        with pytest.raises(NobodyToAskError) as caught:
+            tract.reviewer.decide_now(runs.ask(tract))
+        assert "record" not in str(caught.value)
+    with runs.open(Tract.open().reviewer.channel) as tract, pytest.raises(NobodyToAskError):
+        tract.reviewer.decide_now(runs.ask(tract))
+
+
+def test_code_that_decides_what_was_recorded_of_it_changes_nothing(runs):
+    runs.record([press("go", n=3)])
+    with runs.headless() as tract:
+        pending = runs.ask(tract)
+        tract.reviewer.show(pending)
+        pending.go(n=3)
+        with pytest.raises(PendingStateError, match="decided already"):
+            pending.go(n=4)
+        with pytest.raises(PendingStateError, match="decided already"):
+            pending.apply_decision({"action": "go", "args": {"n": 3}})
+        assert (len(runs.ran), len(decisions(tract))) == (1, 1)
+
+
+def test_a_gated_tool_call_is_settled(tract, lock):
+    from tract_jupyter.hooks.builtin.tool_call import PendingToolCall
+    from tract_jupyter.models.parameters import Parameter, Parameters
+
+    pending = PendingToolCall("rm", {"path": "a"}, tract=tract, parameters=Parameters("rm", [Parameter("path", str)]),
+                              definition_hash="0" * 64)  # fmt: skip
+    tract.reviewer.channel = FakeChannel(reachable=False)
+    tract.reviewer.channel.lock = lock(entry(kind="tool", title=pending.title, identity=pending.identity))
+    tract.reviewer.decide_now(pending)
+    assert pending.status == "approved"
+
+
+# --- which decisions are recorded
+
+
+def recordable(tract, **options):
+    return find_entries(tract.reviewer.ledger, Trust(), since=None, **options)
+
+
+def test_code_that_decides_what_was_asked_is_recorded_and_what_was_not_asked_is_not(runs):
+    with runs.open(FakeChannel()) as tract:
+        runs.ask(tract).approve()
+        assert recordable(tract).entries == []
+        asked = runs.ask(tract)
+        tract.reviewer.keep(asked)
+        asked.approve()
+        (found,) = recordable(tract).entries
+        assert (found.kind, found.title, found.action) == ("operation", "deploy", "approve")
+        assert found.identity == asked.identity
+
+
+def test_what_no_person_decided_is_not_recorded(runs):
+    with runs.open(FakeChannel()) as tract:
+        for decide in (
+            lambda p: p.apply_decision({"action": "approve"}),
+            lambda p: p.execute_tool("approve", {}),
+            lambda p: tract.on("deploy", lambda q: q.approve()) and tract.fire("deploy"),
+        ):
+            pending = runs.ask(tract)
+            tract.reviewer.keep(pending)
+            decide(pending)
+        assert recordable(tract) == ([], 0)
+
+
+def test_what_failed_or_is_not_signed_is_left_out(runs, data_dir):
+    with runs.open(FakeChannel()) as tract:
+        pending = runs.ask(tract)
+        tract.reviewer.keep(pending)
+        with pytest.raises(ValueError, match="boom"):
+            pending.boom()
+        pending.reject("it does not work")
+        found = recordable(tract)
+        assert ([e.action for e in found.entries], found.left_out) == (["reject"], 1)
+        (data_dir / "tract_jupyter" / "secret").unlink()
+        assert recordable(tract) == ([], 2)
+
+
+def test_an_identity_that_was_changed_in_the_store_is_not_signed(runs):
+    with runs.open(FakeChannel()) as tract:
+        pending = runs.ask(tract)
+        tract.reviewer.keep(pending)
+        pending.approve()
+        with tract._database.write() as connection:
+            connection.exec_driver_sql(f"UPDATE decisions SET identity = '{IDENTITY}'")
+        assert recordable(tract) == ([], 1)
+
+
+def test_activations_are_recorded_by_the_name_of_the_operation(tract, spec):
+    pending = tract.propose_operation(spec())
+    pending.approve()
+    (found,) = recordable(tract).entries
+    assert (found.kind, found.title) == ("activation", "Activate operation citation_check")
+    assert found.identity == pending.identity
+    replaced = tract.propose_operation(spec("pending.reject()\n"))
+    replaced.approve()
+    assert {e.title for e in recordable(tract).entries} == {found.title}
+
+
+def test_only_what_was_decided_since_and_what_is_active(tract, spec):
+    from datetime import UTC, datetime, timedelta
+
+    old = tract.propose_operation(spec(name="old"))
+    old.approve()
+    tract.propose_operation(spec(name="gone")).reject()
+    soon = datetime.now(UTC) + timedelta(hours=1)
+    ledger = tract.reviewer.ledger
+    assert find_entries(ledger, Trust(), since=soon).entries == []
+    (found,) = find_entries(ledger, Trust(), since=soon, active={old.identity, IDENTITY}).entries
+    assert found.identity == old.identity
+    assert len(find_entries(ledger, Trust(), since=None, active={old.identity}).entries) == 2

@@ -1,0 +1,192 @@
+"""The lock file: decisions of persons, signed, for runs in which nobody can be asked.
+
+It lies beside the notebook and is read, reviewed and versioned with it. Each entry is signed on its own, so entries may
+be taken out, but none can be changed, or made for something else, without the user's secret.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from tract_jupyter.exceptions import ContentError, LockFileError
+from tract_jupyter.models.canonical import canonical_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from tract_jupyter.review.trust import Trust
+
+LOCK_FILE = "tract.lock.json"
+VERSION = 1
+_SIGNED = "recorded"
+_HEX = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A recorded decision.
+
+    Attributes:
+        kind: `activation`, `operation`, `tool` or `pending`: what kind of thing was decided.
+        title: what a person calls it; it names the operation.
+        identity: what it was about, 64 hex digits: the code and values as they were asked, without volatile ones.
+        action: what was chosen.
+        arguments: with which arguments; edits are among them, standing approvals are not.
+        decided_by: by whom.
+        decided_at: when, UTC, ISO 8601.
+        signature: over all of that, with the secret of who recorded it.
+    """
+
+    kind: str
+    title: str
+    identity: str
+    action: str
+    arguments: dict[str, Any]
+    decided_by: str
+    decided_at: str
+    signature: str = ""
+
+    def signed(self, trust: Trust) -> Entry:
+        """The same with its signature.
+
+        Raises:
+            TrustError: there is no usable secret.
+        """
+        return Entry(**{**asdict(self), "signature": trust.sign(_SIGNED, self._signed_text())})
+
+    def verifies(self, trust: Trust) -> bool:
+        """Whether this user signed it as it is.
+
+        Raises:
+            TrustError: the secret cannot be read.
+        """
+        return trust.verify(_SIGNED, self._signed_text(), self.signature)
+
+    def says(self) -> tuple[str, str, str]:
+        """What was answered, and by whom."""
+        return self.action, canonical_json(self.arguments), self.decided_by
+
+    def _signed_text(self) -> str:
+        return canonical_json({name: value for name, value in asdict(self).items() if name != "signature"})
+
+
+_KEYS = tuple(field.name for field in fields(Entry))
+
+
+def read_lock(path: Path) -> tuple[Entry, ...]:
+    """Read a lock file; one that is not there has no entries.
+
+    Raises:
+        LockFileError: it cannot be read, is no lock file, or is of a newer version.
+    """
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
+    except FileNotFoundError:
+        return ()
+    except (OSError, ValueError, RecursionError) as error:
+        raise LockFileError(_unreadable(path, str(error) or type(error).__name__)) from None
+    try:
+        return tuple(_entries(data))
+    except ContentError as error:
+        raise LockFileError(_unreadable(path, str(error))) from None
+
+
+def write_lock(path: Path, entries: Iterable[Entry]) -> None:
+    """Write a lock file whole or not at all. Its order and layout depend on the entries only.
+
+    Raises:
+        LockFileError: it cannot be written; what was there is as it was.
+    """
+    path = path.resolve()  # a link stays one
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        try:
+            with temporary.open("x", encoding="utf-8", newline="\n") as file:
+                file.write(lock_text(entries))
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise LockFileError(
+            f"{path} cannot be written: {error.strerror}; nothing was changed. Make its folder writable, or set "
+            "TractJupyter.lock_file to another place"
+        ) from error
+
+
+def lock_text(entries: Iterable[Entry]) -> str:
+    """The text of a lock file. Entries of one identity stay in their order: they answer one question after another."""
+    ordered = sorted(entries, key=lambda entry: (entry.kind, entry.title, entry.identity))
+    listed = [{**asdict(entry), "arguments": _sorted(entry.arguments)} for entry in ordered]
+    return json.dumps({"version": VERSION, "entries": listed}, indent=2, ensure_ascii=False) + "\n"
+
+
+def merged(old: Iterable[Entry], new: Iterable[Entry], trust: Trust) -> list[Entry]:
+    """The entries of a file, with new ones in the place of those of the same identities.
+
+    Where the answers are the same as those that are there, these stay, so that recording again changes nothing.
+    """
+    before, fresh = _by_identity(old), _by_identity(new)
+    for identity, answers in fresh.items():
+        known = before.get(identity, [])
+        is_same = [entry.says() for entry in known] == [entry.says() for entry in answers]
+        if not is_same or not all(entry.verifies(trust) for entry in known):
+            before[identity] = answers
+    return [entry for group in before.values() for entry in group]
+
+
+def _by_identity(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
+    groups: dict[str, list[Entry]] = {}
+    for entry in entries:
+        groups.setdefault(entry.identity, []).append(entry)
+    return groups
+
+
+def _entries(data: Any) -> Iterable[Entry]:
+    if not isinstance(data, dict) or not isinstance(data.get("entries"), list):
+        raise ContentError("it is no object with a version and a list of entries")
+    version = data.get("version")
+    if type(version) is not int or version != VERSION:
+        raise ContentError(f"it is of version {version!r}, and this tract_jupyter knows version {VERSION}")
+    for number, entry in enumerate(data["entries"], 1):
+        try:
+            yield _entry(entry)
+        except ContentError as error:
+            raise ContentError(f"entry {number}: {error}") from None
+
+
+def _entry(data: Any) -> Entry:
+    if not isinstance(data, dict) or sorted(data) != sorted(_KEYS):
+        raise ContentError(f"it should have exactly {', '.join(_KEYS)}")
+    if not isinstance(data["arguments"], dict):
+        raise ContentError("its arguments are no object")
+    for name in _KEYS:
+        if name != "arguments" and not isinstance(data[name], str):
+            raise ContentError(f"its {name} is no text")
+    if not _HEX.fullmatch(data["identity"]):
+        raise ContentError("its identity is not 64 hex digits")
+    canonical_json(data)  # what it says can be signed
+    return Entry(**data)
+
+
+def _sorted(arguments: dict[str, Any]) -> dict[str, Any]:
+    made: dict[str, Any] = json.loads(canonical_json(arguments))
+    return made
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _unreadable(path: Path, why: str) -> str:
+    return (
+        f"{path} is no readable lock file: {why:.300}. Take it from version control again, or delete it and write it "
+        "anew with '%tract record'"
+    )
