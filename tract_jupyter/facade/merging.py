@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from tract_jupyter.facade.parts import Parts
+from tract_jupyter.facade.gated import Gated
 from tract_jupyter.history.deciding import Settling
 from tract_jupyter.history.imports import Imports
 from tract_jupyter.history.merge import Merge
@@ -13,14 +13,17 @@ from tract_jupyter.history.origins import Origins
 from tract_jupyter.history.rebase import Rebase
 from tract_jupyter.history.replay import Replay
 from tract_jupyter.history.sides import SideBySide
+from tract_jupyter.hooks.builtin.merge import PendingMerge, conflict_to_dict, resolutions_of
+from tract_jupyter.hooks.builtin.rebase import PendingRebase
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tract_jupyter.models.merge import ImportResolver, ImportResult, MergeResult, RebaseResult, Resolver
+    from tract_jupyter.storage.entry import Draft
 
 
-class Merging(Parts):
+class Merging(Gated):
     """The part of `Tract` that merges, rebases and imports."""
 
     def merge(
@@ -62,7 +65,18 @@ class Merging(Parts):
             DetachedHeadError: there is no current branch.
             BranchMovedError: another process moved the branch meanwhile; nothing was written.
             BudgetExceededError: the budget refuses it.
+            RejectedError, UndecidedError: a handler turned it down, or left it open. They see merges with conflicts.
         """
+        if self._is_hooked("merge") and self.preview_merge(source, strategy=strategy, no_ff=no_ff).conflicts:
+            pending = self.propose_merge(
+                source,
+                resolver=resolver,
+                strategy=strategy,
+                no_ff=no_ff,
+                delete_branch=delete_branch,
+                message=message,
+            )
+            return self._decided(pending)  # type: ignore[no-any-return]
         return self._merge.run(
             source,
             resolver=resolver,
@@ -71,6 +85,39 @@ class Merging(Parts):
             delete_branch=delete_branch,
             message=message,
         )
+
+    def propose_merge(
+        self,
+        source: str,
+        *,
+        resolver: Resolver | None = None,
+        strategy: Literal["auto", "strict"] = "auto",
+        no_ff: bool = False,
+        delete_branch: bool = False,
+        message: str | None = None,
+        guidance: str | None = None,
+    ) -> PendingMerge:
+        """Return the pending whose approval does what `merge` would; the arguments are the same.
+
+        What the resolver leaves open can be decided there. A resolver that takes `guidance` is told it by `retry`.
+        """
+        found, tips = self._merge.look(source, strategy, no_ff=no_ff)
+        fields = {
+            "branch": tips.branch,
+            "head": tips.head,
+            "source_head": tips.other,
+            "source_branch": source,
+            "target_branch": found.target,
+            "conflicts": [conflict_to_dict(conflict) for conflict in found.conflicts],
+            "resolutions": resolutions_of(found.conflicts, resolver),
+            "strategy": strategy,
+            "no_ff": no_ff,
+            "delete_branch": delete_branch,
+            "message": message,
+            "guidance": guidance,
+            "guidance_source": None if guidance is None else "user",
+        }
+        return PendingMerge(fields, tract=self, merge=self._merge, resolver=resolver)
 
     def preview_merge(
         self, source: str, *, strategy: Literal["auto", "strict"] = "auto", no_ff: bool = False
@@ -95,8 +142,27 @@ class Merging(Parts):
             DetachedHeadError: there is no current branch.
             BranchMovedError: another process moved the branch meanwhile; nothing was written.
             BudgetExceededError: the budget refuses it.
+            RejectedError, UndecidedError: a handler turned it down, or left it open.
         """
+        if self._is_hooked("rebase"):
+            return self._decided(self.propose_rebase(target_branch, resolver=resolver))  # type: ignore[no-any-return]
         return self._rebase.run(target_branch, resolver)
+
+    def propose_rebase(self, target_branch: str, *, resolver: Resolver | None = None) -> PendingRebase:
+        """Return the pending whose approval does what `rebase` would; the arguments are the same."""
+        sides, drafts = self._rebase.look(target_branch)
+        conflicts = sides.compared.conflicts
+        fields = {
+            "branch": sides.here.branch,
+            "head": sides.tips[0],
+            "target_base": target_branch,
+            "target_head": sides.tips[1],
+            "replay_plan": [_draft_to_dict(draft) for draft in drafts],
+            "excluded": [],
+            "warnings": [str(conflict) for conflict in conflicts],
+            "resolutions": resolutions_of(conflicts, resolver),
+        }
+        return PendingRebase(fields, tract=self, rebase=self._rebase)
 
     def import_commit(self, name: str, *, resolver: ImportResolver | None = None) -> ImportResult:
         """Copy one commit from elsewhere to the tip of the current branch; see `import_commits`."""
@@ -148,3 +214,12 @@ class Merging(Parts):
     def _imports(self) -> Imports:
         origins = Origins(self._database, self._rows, self._ref_rows)
         return Imports(self._refs, self._timelines, self._commits, origins, self._replay)
+
+
+def _draft_to_dict(draft: Draft) -> dict[str, Any]:
+    return {
+        "commit_hash": draft.source,
+        "operation": draft.operation,
+        "target": draft.edit_target,
+        "message": draft.message,
+    }

@@ -45,8 +45,7 @@ def decide(conflicts: Sequence[Conflict], resolver: Resolver | None, doing: str)
         MergeConflictError: something that blocks was not decided, or the resolver gave up.
         HistoryError: the resolver, or what it returned, decides nothing.
     """
-    ask = _asker(conflicts, resolver)
-    decided = {conflict.key: answer for conflict in conflicts if (answer := ask(conflict)) is not None}
+    decided = answers(conflicts, resolver)
     given_up = [c for c in conflicts if c.key in decided and decided[c.key].action is Action.ABORT]
     if given_up:
         reason = decided[given_up[0].key].reason
@@ -61,6 +60,16 @@ def decide(conflicts: Sequence[Conflict], resolver: Resolver | None, doing: str)
             f"{doing} needs decisions, and nothing was written:{listed}\n{_HOW}", still_open
         )
     return decided
+
+
+def answers(conflicts: Sequence[Conflict], resolver: Resolver | None) -> dict[str, Resolution]:
+    """What a resolver says, by the conflict's key; nothing about what it leaves open.
+
+    Raises:
+        HistoryError: the resolver, or what it returned, decides nothing.
+    """
+    ask = _asker(conflicts, resolver)
+    return {conflict.key: answer for conflict in conflicts if (answer := ask(conflict)) is not None}
 
 
 def _asker(

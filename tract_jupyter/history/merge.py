@@ -14,6 +14,7 @@ from tract_jupyter.engine.drafts import check_words, merge_draft
 from tract_jupyter.engine.writer import Plan
 from tract_jupyter.exceptions import CommitNotFoundError, HistoryError, NothingToMergeError
 from tract_jupyter.history.deciding import decide, removed
+from tract_jupyter.history.sides import Tips
 from tract_jupyter.models.checks import check_text
 from tract_jupyter.models.merge import MergeResult, MergeType
 
@@ -39,7 +40,12 @@ class Merge:
 
     def preview(self, source: str, *, strategy: str = "auto", no_ff: bool = False) -> MergeResult:
         """What `run` would do, and what it would have to be told. Writes nothing."""
-        return _found(self._look(source, strategy), no_ff=no_ff)
+        return self.look(source, strategy, no_ff=no_ff)[0]
+
+    def look(self, source: str, strategy: str, *, no_ff: bool) -> tuple[MergeResult, Tips]:
+        """What `run` would do, and where the two branches are."""
+        sides = self._look(source, strategy)
+        return _found(sides, no_ff=no_ff), Tips(sides.here.branch, *sides.tips)
 
     def run(
         self,
@@ -50,11 +56,12 @@ class Merge:
         no_ff: bool = False,
         delete_branch: bool = False,
         message: str | None = None,
+        expected: Tips | None = None,
     ) -> MergeResult:
-        """Merge; the arguments are those of `Tract.merge`."""
+        """Merge; the arguments are those of `Tract.merge`, and where it was decided, if it was decided before."""
         if message is not None:
             check_words(check_text(message, "message"))
-        sides = self._look(source, strategy)
+        sides = self._look(source, strategy, expected)
         found = _found(sides, no_ff=no_ff)
         told = message or f"merge {source} into {found.target}"
         if found.merge_type is MergeType.FAST_FORWARD:
@@ -70,12 +77,12 @@ class Merge:
             self._refs.delete(source)
         return done
 
-    def _look(self, source: str, strategy: str) -> Sides:
+    def _look(self, source: str, strategy: str, expected: Tips | None = None) -> Sides:
         if strategy not in STRATEGIES:
             raise HistoryError(
                 f"{strategy!r} is no strategy of a merge; use 'auto', or 'strict' where warnings block"
             )
-        sides = self._sides.look(source, "merge", strict=strategy == "strict")
+        sides = self._sides.look(source, "merge", strict=strategy == "strict", expected=expected)
         if source == sides.here.branch:
             raise NothingToMergeError(f"{source!r} is the current branch; switch to the one to merge it into")
         if sides.is_ahead:

@@ -17,9 +17,11 @@ from tract_jupyter.models.merge import RebaseResult, RebaseType
 from tract_jupyter.storage.entry import MERGE
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from tract_jupyter.history.deciding import Settling
     from tract_jupyter.history.replay import Replay
-    from tract_jupyter.history.sides import SideBySide, Sides
+    from tract_jupyter.history.sides import SideBySide, Sides, Tips
     from tract_jupyter.models.merge import Resolution, Resolver
     from tract_jupyter.storage.entry import Draft
 
@@ -32,9 +34,31 @@ class Rebase:
         self._settling = settling
         self._replay = replay
 
-    def run(self, target: str, resolver: Resolver | None = None) -> RebaseResult:
-        """Rebase; the arguments are those of `Tract.rebase`."""
+    def look(self, target: str) -> tuple[Sides, list[Draft]]:
+        """How the two branches compare, and the own commits as they would be placed anew."""
         sides = self._sides.look(target, "rebase", ours_last=True)
+        if sides.is_ahead or sides.is_behind:
+            return sides, []
+        _check_no_merges(sides)
+        return sides, self._replay.copies(sides.tips[0], sides.compared.ours)
+
+    def run(
+        self,
+        target: str,
+        resolver: Resolver | None = None,
+        *,
+        leave_out: Collection[str] = (),
+        expected: Tips | None = None,
+    ) -> RebaseResult:
+        """Rebase.
+
+        Args:
+            target: the branch to go on from.
+            resolver: as for `Tract.rebase`.
+            leave_out: own commits that are not taken along; what edits or annotates them is named too.
+            expected: where the two branches were when this was decided, if it was decided before.
+        """
+        sides = self._sides.look(target, "rebase", ours_last=True, expected=expected)
         if sides.is_ahead:
             return _result(sides, RebaseType.UP_TO_DATE, sides.tips[0])
         if sides.is_behind:
@@ -44,6 +68,7 @@ class Rebase:
         branch, onto = sides.names
         decided = decide(sides.compared.conflicts, resolver, f"rebasing {branch!r} onto {onto!r}")
         drafts = self._replay.copies(sides.tips[0], sides.compared.ours)
+        drafts = [draft for draft in drafts if draft.source not in leave_out]
         drafts += self._settling.drafts(sides.compared.findings, decided)
         return self._write(sides, drafts, decided)
 

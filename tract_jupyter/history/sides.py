@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from itertools import permutations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from tract_jupyter.exceptions import HistoryError
+from tract_jupyter.exceptions import BranchMovedError, HistoryError
 from tract_jupyter.history.ancestry import merge_bases
 from tract_jupyter.history.comparison import Comparison
 from tract_jupyter.models.compression import COMPRESSED_FROM
@@ -20,6 +20,14 @@ if TYPE_CHECKING:
     from tract_jupyter.storage.database import Database
     from tract_jupyter.storage.entry import Step
     from tract_jupyter.storage.refs import Position
+
+
+class Tips(NamedTuple):
+    """Where two branches are: the current one with its newest commit, and that of the other one."""
+
+    branch: str | None
+    head: str | None
+    other: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +69,36 @@ class SideBySide:
         self._refs = refs
         self._timelines = timelines
 
-    def look(self, name: str, doing: str, *, ours_last: bool = False, strict: bool = False) -> Sides:
+    def look(
+        self,
+        name: str,
+        doing: str,
+        *,
+        ours_last: bool = False,
+        strict: bool = False,
+        expected: Tips | None = None,
+    ) -> Sides:
         """Compare the current branch with the branch `name`.
 
+        Args:
+            name: the other branch.
+            doing: what for, for errors.
+            ours_last: the own changes come after the others'.
+            strict: warnings block too.
+            expected: where the two were when this was decided, if it was decided before.
+
         Raises:
+            BranchMovedError: they are not where that was decided.
             DetachedHeadError: there is no current branch.
             BranchNotFoundError: there is no such branch.
             HistoryError: one of them has no commits, they share none, or one has a summary of what the other still has.
         """
-        here = self._here(name, doing)
-        there = self._refs.at(name)
+        here, there = self._here(name, doing), self._refs.at(name)
+        if expected is not None and Tips(here.branch, here.commit_hash, there.commit_hash) != expected:
+            raise BranchMovedError(
+                f"cannot {doing}: that was decided when {expected.branch!r} was at {(expected.head or '')[:8]} and "
+                f"{name!r} at {(expected.other or '')[:8]}, and they have moved since; nothing was changed"
+            )
         if there.commit_hash is None:
             raise HistoryError(f"branch {name!r} has no commits yet: nothing to {doing}")
         with self._timelines.lock:
