@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tract_jupyter.notebook.front_end import FrontEnd
     from tract_jupyter.notebook.panels.panel import Panel
     from tract_jupyter.review.decision import Answer
+    from tract_jupyter.review.recorded import Recorded
     from tract_jupyter.review.ticket import Ticket
 
 PROBE_SECONDS = 3.0
@@ -48,8 +49,9 @@ class NotebookChannel:
 
     name = "notebook"
 
-    def __init__(self, front_end: FrontEnd) -> None:
+    def __init__(self, front_end: FrontEnd, recorded: Recorded | None = None) -> None:
         self._front_end = front_end
+        self._recorded = recorded
         self._shown: dict[str, _Shown] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -57,6 +59,10 @@ class NotebookChannel:
     def can_reach(self) -> bool:
         """A person can answer if this cell takes input, and does not itself run for a click."""
         return self._front_end.takes_input and not self._front_end.in_callback
+
+    def recorded(self) -> Recorded | None:
+        """Those of the lock file, in headless runs; never where there is a person, or was."""
+        return self._recorded if self._front_end.is_headless else None
 
     def show(self, ticket: Ticket) -> None:
         """Put the ticket on display, or bring what is on display up to date."""

@@ -9,6 +9,7 @@ from tract_jupyter.models.parameters import type_text
 from tract_jupyter.notebook.command import Command, no_arguments, when
 from tract_jupyter.notebook.display import Grid, View
 from tract_jupyter.notebook.history_commands import HISTORY
+from tract_jupyter.notebook.record_command import RECORD
 
 if TYPE_CHECKING:
     from tract_jupyter.notebook.session import Session
@@ -141,5 +142,6 @@ COMMANDS = {
     "review": Command(
         "review NAME", "look at a stored operation that is not active", _review, ("operation",)
     ),
+    "record": RECORD,
     "help": Command("help", "this list", _help),
 }

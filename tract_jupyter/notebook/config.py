@@ -13,6 +13,10 @@ class TractJupyter(Configurable):
         ".tract/tract.db",
         help="The SQLite file of the context, relative to the notebook's folder, or an SQLAlchemy URL.",
     ).tag(config=True)
+    lock_file = Unicode(
+        "tract.lock.json",
+        help="The file of recorded decisions, relative to the notebook's folder. %tract record writes it.",
+    ).tag(config=True)
     tract_name = Unicode("tract", help="The name of the context in the notebook's namespace.").tag(
         config=True
     )

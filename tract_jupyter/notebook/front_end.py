@@ -14,6 +14,8 @@ class FrontEnd:
 
     def __init__(self, shell: InteractiveShell) -> None:
         self._kernel: Any = getattr(shell, "kernel", None)
+        self._was_live = False
+        self._was_live = self.takes_input  # of the cell that loads the extension
 
     @property
     def has_kernel(self) -> bool:
@@ -28,7 +30,21 @@ class FrontEnd:
         request = self._request()
         if request.get("header", {}).get("msg_type") != "execute_request":
             return False
-        return bool(request.get("content", {}).get("allow_stdin"))
+        allowed = bool(request.get("content", {}).get("allow_stdin"))
+        self._was_live = self._was_live or allowed
+        return allowed
+
+    @property
+    def is_headless(self) -> bool:
+        """Whether a runner without a person executes this: a kernel whose cells say that they take no input.
+
+        A kernel that ever ran a cell which took input is somebody's own, whatever extensions run in it beside.
+        """
+        if self._kernel is None or self.takes_input or self._was_live:
+            return False
+        request = self._request()
+        is_cell = request.get("header", {}).get("msg_type") == "execute_request"
+        return is_cell and request.get("content", {}).get("allow_stdin") is False
 
     @property
     def in_callback(self) -> bool:

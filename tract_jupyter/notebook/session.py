@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tract_jupyter.notebook.front_end import FrontEnd
@@ -12,6 +14,12 @@ if TYPE_CHECKING:
 
     from tract_jupyter.notebook.config import TractJupyter
     from tract_jupyter.tract import Tract
+
+BEGAN = datetime.now(UTC)
+"""When this kernel loaded the extension for the first time."""
+
+_used: set[str] = set()
+"""The recorded decisions that this kernel has used; reloading the extension makes them no newer."""
 
 
 class Session:
@@ -26,6 +34,7 @@ class Session:
         self.shell = shell
         self.config = config
         self.front_end = FrontEnd(shell)
+        self._folder = Path.cwd()
         self._tract: Tract | None = None
         self._lock = threading.Lock()
 
@@ -42,6 +51,11 @@ class Session:
             return self._tract
 
     @property
+    def lock_path(self) -> Path:
+        """The file of recorded decisions."""
+        return self._folder / self.config.lock_file
+
+    @property
     def is_open(self) -> bool:
         """Whether the tract has been used."""
         return self._tract is not None
@@ -55,9 +69,11 @@ class Session:
 
     def _open(self) -> Tract:
         from tract_jupyter.notebook.channels import NotebookChannel
+        from tract_jupyter.review.recorded import Recorded
+        from tract_jupyter.review.trust import Trust
         from tract_jupyter.tract import Tract
 
         store = self.config.store
         tract = Tract.open(url=store) if "://" in store else Tract.open(store)
-        tract.reviewer.channel = NotebookChannel(self.front_end)
+        tract.reviewer.channel = NotebookChannel(self.front_end, Recorded(self.lock_path, Trust(), _used))
         return tract
