@@ -213,3 +213,11 @@ def test_quarantined_operations_are_listed_and_can_be_reviewed(shell, data_dir):
     assert "nobody here has approved it" in shell.run("%tract ops").text
     assert "Did you mean" not in shell.run("%tract_fire citation_check urls=[]").text
     assert "[pending] Activate operation citation_check" in shell.run("%tract review citation_check").text
+
+
+def test_nothing_of_a_line_is_evaluated(shell):
+    shell.run(CELL)
+    shell.run("n = ['a']\ndef f(m):\n    p = %tract_fire citation_check urls=$m\n    return p")
+    assert "neither a Python literal nor JSON" in shell.run("%tract_fire citation_check urls={1+1}").error
+    assert "neither a Python literal nor JSON" in shell.run("%tract_fire citation_check urls={n}").error
+    assert shell.run("print(f(['b']).fields)").text.startswith("{'urls': ['b']")

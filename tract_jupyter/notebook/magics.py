@@ -9,7 +9,14 @@ import functools
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from IPython.core.error import UsageError
-from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
+from IPython.core.magic import (
+    Magics,
+    cell_magic,
+    line_magic,
+    magics_class,
+    needs_local_scope,
+    no_var_expand,
+)
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 from IPython.display import display
 
@@ -124,8 +131,10 @@ class TractMagics(Magics):
         )
 
     @line_magic
+    @no_var_expand  # IPython would evaluate {expressions} in the line
+    @needs_local_scope
     @_tells_the_user
-    def tract_fire(self, line: str) -> Any:
+    def tract_fire(self, line: str, local_ns: dict[str, Any] | None = None) -> Any:
         """Fire an operation and return its pending.
 
         %tract_fire citation_check urls=["https://example.com"] verified=False
@@ -138,7 +147,7 @@ class TractMagics(Magics):
         """
         from tract_jupyter.notebook.arguments import parse_fire
 
-        given = parse_fire(line, self._session.shell.user_ns)
+        given = parse_fire(line, {**self._session.shell.user_ns, **(local_ns or {})})
         tract = self._session.tract
         pending = tract.fire(given.operation, given.fields, review=given.review, triggered_by="%tract_fire")
         if given.review:
