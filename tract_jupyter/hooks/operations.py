@@ -10,7 +10,7 @@ from tract_jupyter.hooks.dynamic.action import check_code
 from tract_jupyter.hooks.dynamic.check import BUILTIN_OPERATIONS, check_spec
 from tract_jupyter.hooks.dynamic.spec import spec_from_json, spec_to_dict, spec_to_json
 from tract_jupyter.hooks.registry import OperationRegistry
-from tract_jupyter.hooks.remote import RemotePending
+from tract_jupyter.hooks.remote import RemotePending, stored_asking_block
 from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.storage.specs import StoredSpec
@@ -225,6 +225,7 @@ class Operations:
         Raises:
             FingerprintError: the operation was replaced or removed since.
         """
+        pending.asked_earlier(stored_asking_block(stored))
         active = self.registry.get_spec(pending.operation)
         if active is None or active.spec_hash != pending.spec_hash:
             if not self.registry.was_active(pending.spec_hash):

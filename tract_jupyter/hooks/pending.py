@@ -117,6 +117,7 @@ class Pending:
         self._place = asking_place()
 
     def __init_subclass__(cls) -> None:
+        self._asking: CodeBlock | None = None
         cls._public_actions = offered(cls)
 
     # --- decisions
@@ -268,7 +269,11 @@ class Pending:
 
     def asking_block(self) -> CodeBlock | None:
         """The line of code that asked, where that says something."""
-        return None if self._place is None else self._place.block()
+        return self._asking if self._place is None else self._place.block()
+
+    def asked_earlier(self, block: CodeBlock | None) -> None:
+        """Take over the line that asked: made again from the store, this object has another maker."""
+        self._place, self._asking = None, block
 
     def review_request(self, note: str = "") -> ReviewRequest:
         """Everything that is shown, as data."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from tract_jupyter.review.fingerprint import Subject
-    from tract_jupyter.review.request import ReviewRequest
+    from tract_jupyter.review.request import CodeBlock, ReviewRequest
     from tract_jupyter.storage.pendings import StoredPending
 
 
@@ -107,6 +107,15 @@ class RemotePending(FieldPending):
             f"Handed to {process_text(self.stored.origin)}. If that has ended, it was not run: run its cell again, and "
             "the approval counts there."
         )
+
+
+def stored_asking_block(stored: StoredPending) -> CodeBlock | None:
+    """The line that asked, as it was shown; None if it was not."""
+    try:
+        code = _request(stored).code
+    except PendingError:
+        return None
+    return next((block for block in code if block.marked is not None), None)
 
 
 def _request(stored: StoredPending) -> ReviewRequest:

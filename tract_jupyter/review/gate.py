@@ -163,9 +163,9 @@ class Gate:
             )
         if action not in _ALWAYS:
             self._check(pending, now.shown)
-        grant = self._grants.asked_for(pending, action, arguments, now)
         asked = pending.identity
         with pending.edited(arguments):
+            grant = self._grants.asked_for(pending, action, arguments, now)  # for the values as they were changed
             decision = Decision(
                 action, arguments, now.channel, pending.fingerprint, now.decided_by, identity=asked
             )

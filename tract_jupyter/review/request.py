@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from tract_jupyter.models.text import safe_repr
 
 if TYPE_CHECKING:
-    from tract_jupyter.analysis.findings import Finding
+    from collections.abc import Iterable
+
+    from tract_jupyter.analysis.findings import Finding, RiskLevel
     from tract_jupyter.models.parameters import Parameters
     from tract_jupyter.review.fingerprint import Subject
 
@@ -87,6 +89,22 @@ class ReviewRequest:
     def action(self, name: str) -> ReviewAction | None:
         """The offered action of that name."""
         return next((action for action in self.actions if action.name == name), None)
+
+
+def worst_finding(blocks: Iterable[CodeBlock]) -> RiskLevel | None:
+    """The worst level among the findings, None if there are none."""
+    return max((finding.level for block in blocks for finding in block.findings), default=None)
+
+
+def findings_text(blocks: Iterable[CodeBlock]) -> str:
+    """How many findings there are and how bad the worst is, in a sentence; empty if there are none."""
+    blocks = tuple(blocks)
+    count, worst = sum(len(block.findings) for block in blocks), worst_finding(blocks)
+    if worst is None:
+        return ""
+    if count == 1:
+        return f"Its code has one finding, of level {worst.value}."
+    return f"Its code has {count} findings, the worst of level {worst.value}."
 
 
 def show_value(value: Any, limit: int = 300) -> str:

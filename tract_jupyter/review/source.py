@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import linecache
 import os
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 _FOREIGN = (str(Path(__file__).parent.parent), os.path.dirname(os.__file__))  # noqa: PTH120 # frames name files as text
 _AROUND = 3
 _MOST_FRAMES = 60
+_CELL_MAGIC = "get_ipython().run_cell_magic("
+_LINE_MAGIC = re.compile(r"get_ipython\(\)\.run_line_magic(\(.*\))(?=\s*$)", re.MULTILINE)
 
 
 class Place(NamedTuple):
@@ -25,14 +29,14 @@ class Place(NamedTuple):
     line: int
 
     def block(self) -> CodeBlock | None:
-        """The line with those around it, None where the source is not known."""
+        """The line with those around it, None where the source is not known, or is a cell as a whole."""
         lines = linecache.getlines(self.filename)
-        if not 0 < self.line <= len(lines):
+        if not 0 < self.line <= len(lines) or _CELL_MAGIC in lines[self.line - 1]:
             return None
         first = max(self.line - _AROUND, 1)
         shown = lines[first - 1 : self.line + _AROUND]
         title = f"Asked by {_name(self.filename)}, line {self.line}"
-        return CodeBlock(title, "".join(shown), first_line=first, marked=self.line)
+        return CodeBlock(title, _as_typed("".join(shown)), first_line=first, marked=self.line)
 
 
 def asking_place() -> Place | None:
@@ -50,6 +54,19 @@ def asking_place() -> Place | None:
             return Place(filename, frame.f_lineno)
         frame = frame.f_back
     return None
+
+
+def _as_typed(code: str) -> str:
+    """With line magics as a person typed them, which IPython rewrote as calls."""
+
+    def typed(call: re.Match[str]) -> str:
+        try:
+            name, line = ast.literal_eval(call[1])
+        except (ValueError, SyntaxError):
+            return call[0]
+        return f"%{name} {line}".rstrip()
+
+    return _LINE_MAGIC.sub(typed, code)
 
 
 def _name(filename: str) -> str:

@@ -41,11 +41,19 @@ class Ticket:
         self._lock = threading.Lock()
         self._answer: tuple[Answer, str] | None = None
         self._held = False
-        self.new_round()
+        self.request: ReviewRequest = pending.review_request()
+        self.round_id = secrets.token_hex(8)
+        self.decided: list[tuple[ReviewRequest, Decision]] = []
+        """What was decided so far, each with the showing that it was about."""
+        self._known = pending.decision
 
     def new_round(self, note: str = "") -> None:
         """Show how things stand now, and take a new answer."""
-        self.request: ReviewRequest = self.pending.review_request(note)
+        decision = self.pending.decision
+        if decision is not None and decision is not self._known:
+            self.decided.append((self.request, decision))
+            self._known = decision
+        self.request = self.pending.review_request(note)
         with self._lock:
             self.round_id = secrets.token_hex(8)
             self._answer, self._held = None, False

@@ -10,7 +10,7 @@ from tract_jupyter.hooks.dynamic.spec import spec_from_json, spec_to_json
 from tract_jupyter.hooks.pending import Pending
 from tract_jupyter.models.parameters import type_text
 from tract_jupyter.review.fingerprint import fingerprint
-from tract_jupyter.review.request import CodeBlock, ValueRow, ValueTable, show_value
+from tract_jupyter.review.request import CodeBlock, ValueRow, ValueTable, findings_text, show_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -78,7 +78,8 @@ class PendingActivation(Pending):
     def why(self) -> str:
         """Why a person is asked."""
         source = f" (from {self.triggered_by})" if self.triggered_by else ""
-        return f"Code that was written for you runs only after you approved it{source}."
+        found = findings_text(self.code_blocks())
+        return f"Code that was written for you runs only after you approved it{source}. {found}".rstrip()
 
     def code_blocks(self) -> tuple[CodeBlock, ...]:
         """The change since the active version, if there is one, and the code of each action."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from tract_jupyter.analysis import CodeAnalyzer
 from tract_jupyter.hooks.field_pending import FieldPending
 from tract_jupyter.models.pending import PendingStatus
-from tract_jupyter.review.request import CodeBlock
+from tract_jupyter.review.request import CodeBlock, findings_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,6 +31,7 @@ class DynamicPending(FieldPending):
     kind = "operation"
     spec: ClassVar[OperationSpec]
     spec_hash: ClassVar[str]
+    _blocks: ClassVar[tuple[CodeBlock, ...]]
     field_parameters: ClassVar[Parameters]  # type: ignore[misc] # of the class here, of the instance for tool calls
 
     def __init__(self, *, tract: Any, fields: dict[str, Any] | None = None, **options: Any) -> None:
@@ -57,8 +58,19 @@ class DynamicPending(FieldPending):
         self.tract.operations.check_current(self)
 
     def code_blocks(self) -> tuple[CodeBlock, ...]:
-        """The code of each action, with findings."""
-        return tuple(action_block(action) for action in self.spec.actions.values())
+        """The code of each action, with findings; analysed once for all pendings of a version."""
+        cls = type(self)
+        if "_blocks" not in vars(cls):
+            cls._blocks = tuple(map(action_block, cls.spec.actions.values()))
+        return cls._blocks
+
+    def why(self) -> str:
+        """What makes it a person's decision, who fired it, and what the analysis found."""
+        asks = "A review was asked for, or a handler left it to a person"
+        if self.spec.unhandled == "ask":
+            asks = f"{self.operation} asks a person whenever no handler decides"
+        through = f" ({self.triggered_by})" if self.triggered_by else ""
+        return f"{asks}; fired by {self.actor}{through}. {findings_text(self.code_blocks())}".rstrip()
 
     def run_action(self, action: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Do one of the operation's own actions, through the gate."""
