@@ -6,17 +6,19 @@ import asyncio
 import contextvars
 import logging
 import secrets
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
 
 from IPython.core.error import StdinNotImplementedError
 from IPython.display import display, update_display
 
 from tract_jupyter.exceptions import StoreClosedError
-from tract_jupyter.notebook.panels.render import record_html, record_text, request_text
+from tract_jupyter.notebook.panels.render import record_html
+from tract_jupyter.notebook.panels.text import record_text, request_text
 from tract_jupyter.notebook.prompt import ask
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tract_jupyter.notebook.front_end import FrontEnd
     from tract_jupyter.notebook.panels.panel import Panel
@@ -33,15 +35,53 @@ WATCH_SECONDS = 0.5
 _logger = logging.getLogger(__name__)
 
 
+class Board(Protocol):
+    """Shows several requests in one output."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether its script has run somewhere and reached this kernel."""
+        ...
+
+    def refresh(self) -> None:
+        """Show how things stand now."""
+        ...
+
+
 class _Shown:
     """Where a ticket is on display, and in which circumstances it was put there."""
 
-    def __init__(self, panel: Panel | None) -> None:
+    def __init__(self, ticket: Ticket, panel: Panel | Board | None) -> None:
+        self.ticket = ticket
         self.panel = panel
         self.printed_round = ""
         """The round that stands on the terminal in full, and need not be printed again for the prompt."""
-        self.display_id = secrets.token_hex(16)
         self.context = contextvars.copy_context()  # of the cell, so that later output belongs to it
+
+    def refresh(self) -> None:
+        """Bring it up to date."""
+        if self.panel is not None:
+            self.panel.refresh()
+
+
+class _ShownAlone(_Shown):
+    """A ticket in an output of its own, which becomes its record."""
+
+    def __init__(self, ticket: Ticket, panel: Panel | None) -> None:
+        super().__init__(ticket, panel)
+        self._display_id = secrets.token_hex(16)
+
+    def put_up(self) -> None:
+        """Display it for the first time."""
+        content: Any = _record(self.ticket) if self.panel is None else self.panel
+        display(content, raw=self.panel is None, display_id=self._display_id)
+
+    def refresh(self) -> None:
+        """Bring it up to date."""
+        super().refresh()
+        if not self.ticket.status.is_open:
+            # The saved notebook keeps the record. The live panel stays too, for a page that was reloaded.
+            update_display(_record(self.ticket), raw=True, display_id=self._display_id)
 
 
 class NotebookChannel:
@@ -52,7 +92,10 @@ class NotebookChannel:
     def __init__(self, front_end: FrontEnd, recorded: Recorded | None = None) -> None:
         self._front_end = front_end
         self._recorded = recorded
-        self._shown: dict[str, _Shown] = {}
+        self._shown: dict[str, list[_Shown]] = {}
+        """Every place of a ticket; the last one is where it is asked."""
+        self._moved: set[str] = set()
+        self._board: Board | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -64,28 +107,32 @@ class NotebookChannel:
         """Those of the lock file, in headless runs; never where there is a person, or was."""
         return self._recorded if self._front_end.is_headless else None
 
+    @contextmanager
+    def gathering(self, board: Board) -> Iterator[None]:
+        """Have the tickets that are put up meanwhile shown by a board, rather than in an output each."""
+        before, self._board = self._board, board
+        try:
+            yield
+        finally:
+            self._board = before
+
     def show(self, ticket: Ticket) -> None:
-        """Put the ticket on display, or bring what is on display up to date."""
-        shown = self._shown.get(ticket.pending.pending_id)
-        if shown is None:
+        """Put the ticket on display, or bring what is on display up to date, in every place where it is."""
+        pending_id = ticket.pending.pending_id
+        for shown in self._shown.get(pending_id, []):
+            shown.refresh()
+        if pending_id not in self._shown or pending_id in self._moved:
+            self._moved.discard(pending_id)
             self._put_up(ticket)
-            return
-        if shown.panel is not None:
-            shown.panel.refresh()
-        if not ticket.status.is_open:
-            # The saved notebook keeps the record. The live panel stays too, for a page that was reloaded.
-            update_display(_record(ticket), raw=True, display_id=shown.display_id)
 
     def forget(self, ticket: Ticket) -> None:
-        """Show the request in a new place the next time; the old panel stays as it is, and its clicks still count."""
-        self._shown.pop(ticket.pending.pending_id, None)
+        """Show the request in a new place the next time; clicks in the old one still count."""
+        self._moved.add(ticket.pending.pending_id)
 
     def panel_may_answer(self, ticket: Ticket, waited: float) -> bool:
         """Whether the panel's script has run somewhere and reached this kernel, or still has time to."""
-        shown = self._shown.get(ticket.pending.pending_id)
-        if shown is None or shown.panel is None:
-            return False
-        return bool(shown.panel.ready) or waited < PROBE_SECONDS
+        panels = [shown.panel for shown in self._places(ticket) if shown.panel is not None]
+        return bool(panels) and (waited < PROBE_SECONDS or any(panel.ready for panel in panels))
 
     def prompt(self, ticket: Ticket, *, may_wait: bool = False) -> Answer | None:
         """Ask by `input()`."""
@@ -99,11 +146,18 @@ class NotebookChannel:
 
     def later(self, ticket: Ticket, run: Callable[[], None]) -> None:
         """Run it in a fresh task of the kernel's loop, as if the cell that shows the panel went on."""
-        shown = self._shown.get(ticket.pending.pending_id)
-        if self._loop is None or self._loop.is_closed() or shown is None:
+        places = self._places(ticket)
+        if places:
+            self.soon(run, places[-1].context)
+        else:
+            run()
+
+    def soon(self, run: Callable[[], None], context: contextvars.Context) -> None:
+        """Run it in a fresh task, as if the cell with that context went on; at once, where no loop runs."""
+        if self._loop is None or self._loop.is_closed():
             run()
         else:
-            self._loop.call_soon_threadsafe(self._start, run, shown.context.copy())
+            self._loop.call_soon_threadsafe(self._start, run, context.copy())
 
     def watch(self, look: Callable[[], bool]) -> bool:
         """Look from the kernel's own loop, between cells."""
@@ -129,28 +183,36 @@ class NotebookChannel:
         self._tasks.add(task)  # the loop itself keeps only a weak reference
         task.add_done_callback(self._tasks.discard)
 
+    def _places(self, ticket: Ticket) -> list[_Shown]:
+        return self._shown.get(ticket.pending.pending_id, [])
+
     def _print_request(self, ticket: Ticket) -> None:
-        shown = self._shown.get(ticket.pending.pending_id)
-        if shown is None or shown.printed_round != ticket.round_id:
+        places = self._places(ticket)
+        if not places or places[-1].printed_round != ticket.round_id:
             print(request_text(ticket))  # noqa: T201 # a terminal's display; a prompt's conversation
-        if shown is not None:
-            shown.printed_round = ticket.round_id
+        if places:
+            places[-1].printed_round = ticket.round_id
 
     def _put_up(self, ticket: Ticket) -> None:
-        front_end = self._front_end
-        if not front_end.has_kernel:
-            self._shown[ticket.pending.pending_id] = _Shown(None)
-            self._print_request(ticket)
-            return
-        panel = None
-        if front_end.takes_input or front_end.in_callback:  # headless: a live panel would never be clicked
-            from tract_jupyter.notebook.panels.panel import Panel
-
-            panel = Panel(ticket)
+        places = self._shown.setdefault(ticket.pending.pending_id, [])
+        if self._board is not None:
+            places.append(_Shown(ticket, self._board))
             self._loop = _running_loop() or self._loop
-        shown = self._shown[ticket.pending.pending_id] = _Shown(panel)
-        content: Any = panel if panel is not None else _record(ticket)
-        display(content, raw=panel is None, display_id=shown.display_id)
+            return
+        shown = _ShownAlone(ticket, self._new_panel(ticket))
+        places.append(shown)
+        if self._front_end.has_kernel:
+            shown.put_up()
+        else:
+            self._print_request(ticket)
+
+    def _new_panel(self, ticket: Ticket) -> Panel | None:
+        if not self._front_end.can_click:  # headless, or a terminal
+            return None
+        from tract_jupyter.notebook.panels.panel import Panel
+
+        self._loop = _running_loop() or self._loop
+        return Panel(ticket)
 
 
 async def _logged(run: Callable[[], None]) -> None:

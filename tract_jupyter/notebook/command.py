@@ -21,7 +21,8 @@ class Command:
     """A subcommand: its usage, what it does, and the function.
 
     The function takes the session and the words after the name; it returns what IPython shows, or None. `completes`
-    says what the words may be: `commit`, `branch`, `operation` (a stored one that is not active), or an option.
+    says what the words may be: `commit`, `branch`, `operation` (a stored one that is not active),
+    `grant`, or an option.
     """
 
     usage: str

@@ -1,15 +1,16 @@
-"""The subcommands of `%tract`: those about operations and tools here, those about the context in their own file."""
+"""The subcommands of `%tract`: those about operations and tools here, those about the context and review in theirs."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.exceptions import OperationError, PendingError, nearest
+from tract_jupyter.exceptions import OperationError, nearest
 from tract_jupyter.models.parameters import type_text
-from tract_jupyter.notebook.command import Command, no_arguments, when
+from tract_jupyter.notebook.command import Command, no_arguments
 from tract_jupyter.notebook.display import Grid, View
 from tract_jupyter.notebook.history_commands import HISTORY
 from tract_jupyter.notebook.record_command import RECORD
+from tract_jupyter.notebook.review_commands import REVIEW
 
 if TYPE_CHECKING:
     from tract_jupyter.notebook.session import Session
@@ -93,35 +94,6 @@ def _tools(session: Session, rest: list[str]) -> View:
     return View("Tools", (), (Grid(("Call", "", "Description"), rows, code=frozenset({"Call"})),))
 
 
-def _inbox(session: Session, rest: list[str]) -> View | None:
-    """Put every waiting request on display again, so that it can be decided here."""
-    no_arguments("inbox", rest)
-    waiting = session.tract.inbox()
-    stuck = []
-    for stored in waiting:
-        try:
-            session.tract.reviewer.show_again(session.tract.operations.rebuild(stored))
-        except (OperationError, PendingError) as error:
-            stuck.append((stored.pending_id[:8], stored.title, str(error), when(stored.created_at)))
-    if waiting and not stuck:
-        return None
-    return View(
-        "Inbox",
-        () if waiting else ("Nothing waits for a decision.",),
-        (
-            Grid(
-                ("Id", "What", "Why it cannot be decided here", "Since"), tuple(stuck), code=frozenset({"Id"})
-            ),
-        ),
-    )
-
-
-def _review(session: Session, rest: list[str]) -> None:
-    if len(rest) != 1:
-        raise OperationError("name one stored operation: %tract review NAME")
-    session.tract.reviewer.show(session.tract.operations.review_quarantined(rest[0]))
-
-
 def _help(session: Session, rest: list[str]) -> View:  # noqa: ARG001 # the same for all
     rows = tuple((f"%tract {command.usage}", command.summary) for command in COMMANDS.values())
     more = (
@@ -138,10 +110,7 @@ COMMANDS = {
     **HISTORY,
     "ops": Command("ops", "active operations, and stored ones that nobody here has approved", _ops),
     "tools": Command("tools", "every tool with its signature", _tools),
-    "inbox": Command("inbox", "what waits for a decision, whichever kernel asked", _inbox),
-    "review": Command(
-        "review NAME", "look at a stored operation that is not active", _review, ("operation",)
-    ),
+    **REVIEW,
     "record": RECORD,
     "help": Command("help", "this list", _help),
 }

@@ -74,7 +74,8 @@ def _words(session: Session, magic: str, parts: list[str]) -> Iterable[tuple[str
         if len(parts) == 1:
             return [(name, "command") for name in COMMANDS]
         command = COMMANDS.get(parts[0])
-        return [word for kind in (command.completes if command else ()) for word in _names(session, kind)]
+        kinds = command.completes if command else ()
+        return [word for kind in kinds for word in _names(session, kind, parts[1:-1])]
     if magic == "%%tract_operation":
         return [(option, "option") for option in _OPTIONS]
     if len(parts) == 1:
@@ -84,13 +85,17 @@ def _words(session: Session, magic: str, parts: list[str]) -> Iterable[tuple[str
     return [*fields, ("--fields", "option"), ("--review", "option")]
 
 
-def _names(session: Session, kind: str) -> list[tuple[str, str]]:
-    """What an argument of `%tract` may be: an option, an operation, a branch, a commit."""
+def _names(session: Session, kind: str, given: list[str]) -> list[tuple[str, str]]:
+    """What an argument of `%tract` may be: an option, an operation, a grant, a branch, a commit."""
     if kind.startswith("--"):
         return [(kind, "option")]
+    from tract_jupyter.notebook.review_commands import grant_words
+
     if kind == "operation":
         return [(name, kind) for name in _operations(session, quarantined=True)]
     try:
+        if kind == "grant":
+            return grant_words(session.tract, given)
         branches = [(info.name, "branch") for info in session.tract.list_branches()]
         commits = (
             [(info.short_hash, "commit") for info in session.tract.log(_COMMITS)] if kind == "commit" else []

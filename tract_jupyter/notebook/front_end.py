@@ -51,6 +51,11 @@ class FrontEnd:
         """Whether this runs for a widget's message, where waiting for another message would never end."""
         return str(self._request().get("header", {}).get("msg_type", "")).startswith("comm_")
 
+    @property
+    def can_click(self) -> bool:
+        """Whether a panel that this puts up may have somebody before it."""
+        return self.has_kernel and (self.takes_input or self.in_callback)
+
     def _request(self) -> dict[str, Any]:
         """The message that the kernel is working on."""
         if self._kernel is None:

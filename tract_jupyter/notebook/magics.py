@@ -68,6 +68,7 @@ class TractMagics(Magics):
         %tract tools      tools, with signatures
         %tract inbox      what waits for a decision, whichever kernel asked
         %tract review N   look at a stored operation that is not active
+        %tract grants     what is not asked about again
         %tract help       all of them, with their arguments
         """
         from tract_jupyter.notebook.commands import run_command

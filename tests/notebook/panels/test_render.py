@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tract_jupyter.analysis import Finding, RiskLevel, Span
 from tract_jupyter.hooks import ActionDef, OperationSpec
 from tract_jupyter.notebook.panels.code import code_html
-from tract_jupyter.notebook.panels.forms import action_form
-from tract_jupyter.notebook.panels.render import body_html, record_html, record_text, request_text
+from tract_jupyter.notebook.panels.render import body_html, record_html
+from tract_jupyter.notebook.panels.text import record_text, request_text
 from tract_jupyter.review.request import CodeBlock
 
 VOID = {"br", "hr", "img", "input", "meta", "link"}
@@ -144,30 +144,83 @@ def test_any_code_and_any_span_give_balanced_html(code, start, end):
             assert line in parsed.text
 
 
-def test_the_form_has_an_input_for_each_parameter(tract):
-    params = {
-        "a": "str", "b": "int", "c": "float", "d": "bool", "e": "Literal['x', 'y']", "f": "list[str]", "g": "int | None",
-        "h": "bool",
-    }  # fmt: skip
-    action = ActionDef("act", "Act", params, "pending.approve()", ["a", "b"], {"d": True})
-    tract.register_operation(OperationSpec("op", "", {}, {"act": action}))
-    request = tract.fire("op", review=True).review_request()
-    form = action_form(request.action("act"))
-    inputs = {p["name"]: p for p in form["parameters"]}
-    kinds = {name: p["kind"] for name, p in inputs.items()}
-    assert kinds == {
-        "a": "text", "b": "integer", "c": "number", "d": "boolean", "e": "choice", "f": "json", "g": "integer", "h": "boolean",
-    }  # fmt: skip
-    assert inputs["e"]["choices"] == ["x", "y"]
-    assert inputs["a"]["required"]
-    assert not inputs["c"]["required"]
-    assert inputs["d"]["value"] is True
-    assert inputs["h"]["value"] is None
-
-
 def test_the_prompt_shows_code_findings_and_values(ticket):
     text = request_text(ticket())
     assert "os.system(x)" in text
     assert re.search(r"critical TJ101", text)
     assert "def act(pending, n: int):" in text
     assert "fingerprint" in text
+
+
+ASKING = CodeBlock("Asked by a cell", "a = 1\ntools.go()\nb = 2\n", first_line=11, marked=12)
+
+
+def test_the_line_that_asked_is_marked_and_counted_as_in_its_file():
+    html = code_html(ASKING)
+    assert re.findall(r'aria-hidden="true">(\d+)<', html) == ["11", "12", "13"]
+    (row,) = re.findall(r'<div class="tract-line tract-asked" role="group" aria-label="([^"]*)">', html)
+    assert row == "line 12, which asked"
+    assert html.index("tract-asked") > html.index(">11<")
+
+
+def test_a_finding_in_a_block_that_begins_later_stands_under_its_line():
+    block = CodeBlock("act", "a = 1\nb = 2\n", (finding(12, 0, 1),), first_line=11)
+    text = outline(code_html(block)).text
+    assert text.index("b = 2") < text.index("TJ101")
+
+
+def test_text_forms_point_at_the_line_that_asked(ticket, monkeypatch):
+    made = ticket()
+    monkeypatch.setattr(made.pending, "asking_block", lambda: ASKING)
+    made.new_round()
+    assert ">  12  tools.go()" in request_text(made)
+    assert "   11  a = 1" in request_text(made)
+    assert ">  12  tools.go()" in record_text(made)
+    assert "a = 1" not in record_text(made)
+
+
+def test_why_a_person_is_asked_is_one_line_while_it_is_open(ticket):
+    made = ticket()
+    html = body_html(made)
+    assert html.count('class="tract-why"') == 1
+    assert "the worst of level critical" in outline(html).text
+    answer(made, "reject", reason="no")
+    assert "tract-why" not in body_html(made)
+
+
+def test_the_record_shows_what_was_changed_before_approving(ticket):
+    made = ticket()
+    answer(made, "approve", edits={"a": "<b>new</b>"})
+    parsed = outline(record_html(made))
+    assert "Changed before approving" in parsed.text
+    assert "'<b>new</b>'" in parsed.text
+    assert f"changed a: {HOSTILE!r} → '<b>new</b>'" in record_text(made)
+
+
+def test_a_value_that_does_not_fit_is_told_and_decides_nothing(ticket):
+    made = ticket()
+    answer(made, "approve", edits={"a": 7})
+    assert made.status.is_open
+    assert "should be a valid string" in outline(body_html(made)).text
+    assert "Changed before approving" not in body_html(made)
+
+
+def test_the_record_says_which_standing_approval_was_given(ticket, tract):
+    made = ticket()
+    answer(made, "approve", scope="session", uses=2, pattern={"a": "<i>*"})
+    said = "Not asked again in this session, for the next 2: a: <i>*. %tract grants lists and revokes it."
+    assert said in outline(record_html(made)).text
+    assert said in record_text(made)
+
+
+def test_a_standing_approval_is_for_the_values_as_they_were_changed(ticket, tract):
+    made = ticket()
+    answer(made, "approve", scope="always", edits={"a": "safe"})
+    assert "a = 'safe'" in record_text(made)
+    assert [grant.covers for grant in tract.grants.all()] == ["a = 'safe'"]
+
+
+def answer(ticket, action, **arguments):
+    from tract_jupyter.review.decision import Answer
+
+    assert ticket.submit(Answer(action, arguments, ticket.round_id), "panel")

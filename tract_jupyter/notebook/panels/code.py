@@ -26,20 +26,16 @@ Piece = tuple[str, str]
 def code_html(block: CodeBlock) -> str:
     """The block under its title. Everything is escaped."""
     lines = _highlight(block.code.rstrip("\n"), block.language)
-    rows = (
-        [_row("", _pieces_html(_highlight(block.header, "python")[0]), "tract-header")]
-        if block.header
-        else []
-    )
+    rows = [_row("", _pieces_html(_highlight(block.header, "python")[0]), "tract-header")]
+    rows = rows if block.header else []
     by_line: dict[int, list[Finding]] = {}
+    last = block.first_line + len(lines) - 1
     for finding in block.findings:
-        by_line.setdefault(min(finding.span.line, len(lines)), []).append(finding)
-    for number, pieces in enumerate(lines, 1):
+        by_line.setdefault(min(finding.span.line, last), []).append(finding)
+    for number, pieces in enumerate(lines, block.first_line):
         findings = by_line.get(number, [])
-        if number <= _SHOWN_LINES or findings:
-            worst = max((f.level for f in findings), default=None)
-            marked = _mark(pieces, [f for f in findings if f.span.line == number])
-            rows.append(_row(str(number), marked, f"tract-{worst.value}" if worst else ""))
+        if number < block.first_line + _SHOWN_LINES or findings or number == block.marked:
+            rows.append(_line_html(number, pieces, findings, asked=number == block.marked))
             rows += map(_finding_html, findings)
     if len(lines) > _SHOWN_LINES:
         rows.append(_row("", f"… {len(lines) - _SHOWN_LINES:,} more lines", "tract-header"))
@@ -50,9 +46,17 @@ def code_html(block: CodeBlock) -> str:
     )
 
 
-def _row(number: str, content: str, css: str) -> str:
+def _line_html(number: int, pieces: list[Piece], findings: list[Finding], *, asked: bool) -> str:
+    worst = max((f.level for f in findings), default=None)
+    marked = _mark(pieces, [f for f in findings if f.span.line == number])
+    css = " ".join([*(["tract-asked"] if asked else []), *([f"tract-{worst.value}"] if worst else [])])
+    return _row(str(number), marked, css, f"line {number}, which asked" if asked else "")
+
+
+def _row(number: str, content: str, css: str, label: str = "") -> str:
+    named = f' role="group" aria-label="{label}"' if label else ""
     return (
-        f'<div class="tract-line {css}"><span class="tract-number" aria-hidden="true">{number}</span>'
+        f'<div class="tract-line {css}"{named}><span class="tract-number" aria-hidden="true">{number}</span>'
         f"<code>{content or ' '}</code></div>"
     )
 

@@ -9,64 +9,57 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import anywidget
 import traitlets
 
-from tract_jupyter.notebook.panels.forms import action_form
-from tract_jupyter.notebook.panels.render import asset, body_html, record_html, record_text
+from tract_jupyter.notebook.panels.forms import action_forms
+from tract_jupyter.notebook.panels.outcome import decided_text
+from tract_jupyter.notebook.panels.render import asset, body_html, record_html
+from tract_jupyter.notebook.panels.text import record_text
+from tract_jupyter.notebook.panels.widget import CHANNEL_NAME, ReviewWidget, read_arguments
 from tract_jupyter.review.decision import Answer
 
 if TYPE_CHECKING:
     from tract_jupyter.review.ticket import Ticket
 
-CHANNEL_NAME = "panel"
 
-
-class Panel(anywidget.AnyWidget):
+class Panel(ReviewWidget):
     """Shows a ticket and takes the answer.
 
-    Synced state: `view` is everything that is drawn; `ready` and `heard` acknowledge what the front end sent; `page`
-    is the loading of the page that showed it first.
+    Synced state: `view` is everything that is drawn.
     """
 
-    _esm = asset("panel.js")
+    _esm = asset("common.js") + asset("forms.js") + asset("panel.js")
     _css = asset("record.css") + asset("panel.css")
     view = traitlets.Dict().tag(sync=True)
-    ready = traitlets.Bool(default_value=False).tag(sync=True)
-    heard = traitlets.Unicode("").tag(sync=True)
-    page = traitlets.Unicode("").tag(sync=True)
 
     def __init__(self, ticket: Ticket) -> None:
         self._ticket = ticket
         super().__init__(view=_view(ticket))
-        self.on_msg(self._on_message)
-        _honour_the_front_ends_subshell(self.comm)
 
     def refresh(self) -> None:
         """Draw the ticket as it is now."""
         self.view = _view(self._ticket)
 
-    def _on_message(self, _panel: Any, content: Any, _buffers: Any) -> None:
-        if not isinstance(content, dict):
+    def take(self, content: dict[str, Any]) -> None:
+        """Hand a click to the ticket; one that came too late is told who was faster."""
+        action, round_id = content.get("action"), content.get("round_id")
+        arguments = read_arguments(content.get("arguments"))
+        if not isinstance(action, str) or arguments is None or not isinstance(round_id, str):
             return
-        if content.get("type") == "ready":
-            self.page = self.page or str(content.get("page", ""))
-            self.ready = True
-        elif content.get("type") == "decide":
-            self._take(content)
+        is_again, self.heard = self.heard == round_id, round_id
+        if not self._ticket.submit(Answer(action, arguments, round_id), CHANNEL_NAME) and not is_again:
+            self.view = {**_view(self._ticket), "late": _too_late(self._ticket)}
 
-    def _take(self, content: dict[str, Any]) -> None:
-        action, arguments, round_id = (content.get(key) for key in ("action", "arguments", "round_id"))
-        if isinstance(action, str) and isinstance(arguments, dict) and isinstance(round_id, str):
-            self.heard = round_id
-            self._ticket.submit(Answer(action, arguments, round_id), CHANNEL_NAME)
+    def fallback(self) -> dict[str, str]:
+        """The record, for whatever cannot show a live view."""
+        return {"text/plain": record_text(self._ticket), "text/html": record_html(self._ticket)}
 
-    def _repr_mimebundle_(self, **options: Any) -> Any:
-        """The live view, with the record for whatever cannot show one."""
-        bundle = super()._repr_mimebundle_(**options)
-        data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
-        fallback = {"text/plain": record_text(self._ticket), "text/html": record_html(self._ticket)}
-        return {**(data or {}), **fallback}, metadata
+
+def _too_late(ticket: Ticket) -> str:
+    decision = ticket.last_decision
+    if decision is None or ticket.status.is_open:
+        return "This was not taken: it answers an earlier showing, or another answer came first."
+    return f"Somebody else decided first: {decided_text(decision)}."
 
 
 def _view(ticket: Ticket) -> dict[str, Any]:
@@ -78,16 +71,6 @@ def _view(ticket: Ticket) -> dict[str, Any]:
         "is_open": ticket.status.is_open,
         "body_html": body_html(ticket),
         "keep_inputs": bool(ticket.request.note),
-        "actions": [action_form(action) for action in ticket.request.actions],
+        "actions": action_forms(ticket),
+        "late": "",
     }
-
-
-def _honour_the_front_ends_subshell(comm: Any) -> None:
-    """Let a click reach a kernel whose main thread is blocked.
-
-    ipykernel 7.4 sends a comm's messages to the shell that last published on it, which is the blocked one; None makes
-    it use the subshell that the front end asked for. The attribute is private: without it, the probe for `ready` fails
-    and the prompt takes over.
-    """
-    if hasattr(comm, "_reply_subshell_for"):
-        comm._reply_subshell_for = None  # noqa: SLF001 # see above

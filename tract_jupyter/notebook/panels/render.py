@@ -1,4 +1,4 @@
-"""A request as HTML and as text: the body of a live panel, and the record that stays in a saved notebook."""
+"""A request as HTML: the body of a live panel, and the record that stays in a saved notebook."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 
 from tract_jupyter.notebook.markup import heading
 from tract_jupyter.notebook.panels.code import code_html
+from tract_jupyter.notebook.panels.outcome import changed_values, foot_text, standing_text
 from tract_jupyter.review.request import show_value
 
 if TYPE_CHECKING:
-    from tract_jupyter.review.request import ValueTable
+    from collections.abc import Iterable
+
+    from tract_jupyter.review.request import ReviewRequest, ValueTable
     from tract_jupyter.review.ticket import Ticket
 
-SHORT_FINGERPRINT = 16
 _RESULT_CHARACTERS = 2_000
 
 
@@ -30,17 +32,26 @@ def body_html(ticket: Ticket) -> str:
     request = ticket.request
     parts = [f"<p>{html.escape(request.summary)}</p>" if request.summary else ""]
     if request.why and ticket.status.is_open:
-        parts.append(f'<p class="tract-why">{html.escape(request.why)}</p>')
+        parts.append(why_html(request))
     parts += [code_html(block) for block in request.code]
-    parts += [_table_html(table) for table in request.tables]
-    if ticket.output:
-        parts.append(_output_html("Printed", ticket.output))
-    if ticket.pending.result is not None and not ticket.status.is_open:
-        parts.append(_output_html("Result", show_value(ticket.pending.result, _RESULT_CHARACTERS)))
+    parts += [_values_html(table) for table in request.tables]
+    changes = changed_values(ticket)
+    if changes:
+        rows = [(c.name, c.before, c.after) for c in changes]
+        parts.append(table_html("Changed before approving", ("Name", "Before", "After"), rows, {1, 2}))
+    parts.append(_result_html(ticket))
     if request.note:
-        parts.append(f'<pre class="tract-note">{html.escape(request.note)}</pre>')
-    parts.append(f'<p class="tract-foot">{html.escape(_foot_text(ticket))}</p>')
+        css = "tract-note" if ticket.status.is_open else "tract-note tract-plain"
+        parts.append(f'<pre class="{css}">{html.escape(request.note)}</pre>')
+    standing = standing_text(ticket)
+    parts.append(f'<p class="tract-standing">{html.escape(standing)}</p>' if standing else "")
+    parts.append(f'<p class="tract-foot">{html.escape(foot_text(ticket))}</p>')
     return "".join(parts)
+
+
+def why_html(request: ReviewRequest) -> str:
+    """Why a person is asked, in one line."""
+    return f'<p class="tract-why"><b>Why you are asked:</b> {html.escape(request.why)}</p>'
 
 
 def record_html(ticket: Ticket) -> str:
@@ -53,69 +64,36 @@ def record_html(ticket: Ticket) -> str:
     )
 
 
-def record_text(ticket: Ticket) -> str:
-    """The same in plain text."""
-    request = ticket.request
-    lines = [f"[{ticket.status}] {request.title}", f"  {request.summary}" if request.summary else ""]
-    for block in request.code:
-        lines.append(f"  {block.title}: {len(block.code.splitlines())} lines")
-        lines += [f"    line {f.span.line}: {f.level.value} {f.code} {f.reason}" for f in block.findings]
-    lines += [f"  {row.name}: {row.value}" for table in request.tables for row in table.rows if row.value]
-    if ticket.output:
-        lines += ["  printed:", *(f"    {line}" for line in ticket.output.splitlines())]
-    if request.note:
-        lines += [f"  {line}" for line in request.note.splitlines()]
-    lines.append(f"  {_foot_text(ticket)}")
-    return "\n".join(line for line in lines if line)
-
-
-def request_text(ticket: Ticket) -> str:
-    """What a terminal shows, and a prompt before it asks: everything, code included."""
-    request = ticket.request
-    lines = [f"[{ticket.status}] {request.title}", request.summary, request.why]
-    for block in request.code:
-        lines += ["", block.title, f"      {block.header}" if block.header else ""]
-        by_line: dict[int, list[str]] = {}
-        for f in block.findings:
-            by_line.setdefault(f.span.line, []).append(
-                f"      ^ {f.level.value} {f.code}: {f.reason} {f.remedy}"
-            )
-        for number, text in enumerate(block.code.splitlines(), 1):
-            lines += [f"{number:4}  {text}", *by_line.get(number, [])]
-    lines += [f"  {row.name}: {row.type} = {row.value}" for table in request.tables for row in table.rows]
-    lines += [request.note, f"fingerprint {request.fingerprint[:SHORT_FINGERPRINT]}"]
-    return "\n".join(line for line in lines if line)
-
-
-def _table_html(table: ValueTable) -> str:
-    heads = ["Name", "Type", *(["Value"] if any(r.value for r in table.rows) else [])]
-    heads += ["Meaning"] if any(r.description for r in table.rows) else []
-    rows = []
-    for row in table.rows:
-        cells = [f"<code>{html.escape(row.type)}</code>"]
-        cells += [f"<code>{html.escape(row.value)}</code>"] if "Value" in heads else []
-        cells += [html.escape(row.description)] if "Meaning" in heads else []
-        rows.append(
-            f'<tr><th scope="row">{html.escape(row.name)}</th>{"".join(f"<td>{c}</td>" for c in cells)}</tr>'
-        )
-    head = "".join(f'<th scope="col">{h}</th>' for h in heads)
-    return (
-        f'{heading(table.title, 4)}<table class="tract-table"><thead><tr>{head}</tr></thead>'
-        f"<tbody>{''.join(rows)}</tbody></table>"
-    )
-
-
-def _foot_text(ticket: Ticket) -> str:
-    decision = ticket.last_decision
-    shown = ticket.request.fingerprint if decision is None else decision.fingerprint
-    pinned = f"fingerprint {shown[:SHORT_FINGERPRINT]}"
-    if decision is None:
-        return pinned
-    when = decision.decided_at.astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
-    given = decision.reason or ticket.pending.rejection_reason
-    reason = f": {given}" if given else ""
-    return f"{decision.action} by {decision.decided_by} ({decision.channel}), {when}{reason} · {pinned}"
+def _result_html(ticket: Ticket) -> str:
+    printed = _output_html("Printed", ticket.output) if ticket.output else ""
+    if ticket.pending.result is None or ticket.status.is_open:
+        return printed
+    return printed + _output_html("Result", show_value(ticket.pending.result, _RESULT_CHARACTERS))
 
 
 def _output_html(title: str, text: str) -> str:
     return f'{heading(title, 4)}<pre class="tract-output">{html.escape(text)}</pre>'
+
+
+def _values_html(table: ValueTable) -> str:
+    heads = ["Name", "Type", *(["Value"] if any(r.value for r in table.rows) else [])]
+    heads += ["Meaning"] if any(r.description for r in table.rows) else []
+    cells = {"Name": "name", "Type": "type", "Value": "value", "Meaning": "description"}
+    rows = [[str(getattr(row, cells[head])) for head in heads] for row in table.rows]
+    return table_html(table.title, heads, rows, {heads.index(h) for h in ("Type", "Value") if h in heads})
+
+
+def table_html(title: str, heads: Iterable[str], rows: Iterable[Iterable[str]], code: Iterable[int]) -> str:
+    """A table under a heading, everything escaped; the columns `code` are set in the code font."""
+    in_code = set(code)
+
+    def row_html(row: Iterable[str]) -> str:
+        first, *rest = map(html.escape, row)
+        cells = (f"<code>{cell}</code>" if n in in_code else cell for n, cell in enumerate(rest, 1))
+        return f'<tr><th scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>'
+
+    head = "".join(f'<th scope="col">{html.escape(text)}</th>' for text in heads)
+    return (
+        f'{heading(title, 4) if title else ""}<table class="tract-table"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{''.join(map(row_html, rows))}</tbody></table>"
+    )

@@ -1,0 +1,212 @@
+"""The inbox as one panel: rows, what may be decided, and its record; in this process, without a front end."""
+
+import pytest
+
+from tests.notebook.panels.test_render import outline
+from tract_jupyter.hooks import ActionDef, OperationSpec
+from tract_jupyter.notebook import inbox as inbox_module
+from tract_jupyter.notebook.channels import NotebookChannel
+from tract_jupyter.notebook.inbox import Inbox
+from tract_jupyter.review.ticket import Ticket
+
+
+class FrontEnd:
+    """One that draws widgets, and is never asked for input."""
+
+    has_kernel = can_click = takes_input = True
+    in_callback = is_headless = False
+
+
+@pytest.fixture
+def shown(monkeypatch):
+    """What was displayed."""
+    outputs = []
+    for name in ("display", "update_display"):
+        monkeypatch.setattr(inbox_module, name, lambda content, **_: outputs.append(content))
+        monkeypatch.setattr(f"tract_jupyter.notebook.channels.{name}", lambda content, **_: outputs.append(content))
+    return outputs
+
+
+@pytest.fixture
+def waiting(tract, spec, shown):
+    """Fires the example so often, and leaves the requests to a person."""
+    tract.reviewer.channel = NotebookChannel(FrontEnd())
+    fail = ActionDef("burst", "", {}, "1 / 0")
+    tract.register_operation(OperationSpec("note", "Note", {"text": {"type": "str"}}, {"burst": fail}, unhandled="ask"))
+
+    def fire(*texts):
+        return [tract.fire("note", {"text": text}) for text in texts]
+
+    return fire
+
+
+def open_inbox(tract):
+    made = Inbox(tract)
+    made.show()
+    return made
+
+
+def decide(inbox, action, *numbers, **more):
+    rows = [inbox.batch.page[number] for number in numbers]
+    rounds = {row.pending_id: row.ticket.round_id for row in rows}
+    inbox._panel.take({"type": "decide", "key": str(id(rounds)), "action": action, "rounds": rounds, **more})
+
+
+def texts(inbox):
+    return [row.ticket.pending.fields.get("text") for row in inbox.batch.page]
+
+
+def test_each_row_says_what_and_why(tract, waiting):
+    waiting("<one>", "two")
+    inbox = open_inbox(tract)
+    first, _ = inbox._panel.view["rows"]
+    assert first["title"] == "note"
+    assert first["values"] == "text = '<one>'"
+    assert "note asks a person" in first["why"]
+    assert first["waits"] == "no cell waits for it"
+    assert not first["must_be_opened"]
+    assert "&lt;one&gt;" in inbox._panel.bodies[first["pending_id"]]
+
+
+def test_some_are_approved_and_one_is_rejected(tract, waiting):
+    pendings = waiting("a", "b", "c", "d")
+    inbox = open_inbox(tract)
+    decide(inbox, "approve", 0, 1)
+    decide(inbox, "reject", 2, reason="not <b>this</b>")
+    assert [p.status for p in pendings] == ["approved", "approved", "rejected", "pending"]
+    assert pendings[2].rejection_reason == "not <b>this</b>"
+    rows = inbox._panel.view["rows"]
+    assert [row["is_open"] for row in rows] == [False, False, False, True]
+    assert "approve by" in rows[0]["said"]
+    decided = tract.reviewer.ledger.newest_decisions(10)
+    assert {(d.action, d.channel) for d in decided} == {("approve", "panel"), ("reject", "panel")}
+
+
+def test_the_decision_is_the_one_that_its_own_panel_makes(tract, waiting):
+    own, listed = waiting("same", "same")
+    ticket = tract.reviewer.show(own)
+    assert ticket.submit(answer_of(ticket, "approve"), "panel")
+    inbox = open_inbox(tract)
+    decide(inbox, "approve", 0)
+    one, other = (tract.reviewer.ledger.decisions(p.pending_id)[0] for p in (own, listed))
+    for name in ("action", "arguments", "channel", "decided_by", "fingerprint", "reason"):
+        assert getattr(one, name) == getattr(other, name)
+
+
+def test_the_record_is_a_table_that_stands_alone(tract, waiting, shown):
+    waiting("<i>a</i>", "b")
+    inbox = open_inbox(tract)
+    decide(inbox, "approve", 0)
+    decide(inbox, "reject", 1, reason="<b>no</b>")
+    record = shown[-1]
+    parsed = outline(record["text/html"])
+    assert "tract-batch-record" in record["text/html"]
+    assert not {"i", "b", "script"} & parsed.tags
+    for text in (parsed.text, record["text/plain"]):
+        assert "<b>no</b>" in text
+        assert "approve by" in text
+        assert "<i>a</i>" in text
+
+
+def test_code_that_nobody_opened_is_not_decided(tract, waiting):
+    waiting("a")
+    proposed = OperationSpec("sweep", "", {}, {"go": ActionDef("go", "", {}, "pending.approve()")})
+    tract.reviewer.show(tract.propose_operation(proposed))
+    inbox = open_inbox(tract)
+    assert [row["must_be_opened"] for row in inbox._panel.view["rows"]] == [False, True]
+    decide(inbox, "approve", 0, 1)
+    assert [row["is_open"] for row in inbox._panel.view["rows"]] == [False, True]
+    assert "Open it first" in inbox._panel.view["rows"][1]["refused"]
+    decide(inbox, "approve", 1, opened=[inbox.batch.page[1].pending_id])
+    assert tract.operations.registry.is_registered("sweep")
+
+
+def test_somebody_else_was_faster(tract, waiting):
+    first, _ = waiting("a", "b")
+    inbox = open_inbox(tract)
+    rounds = inbox.batch.page[0].ticket.round_id
+    first.reject("too late for you")
+    inbox._panel.take({"key": "1", "action": "approve", "rounds": {first.pending_id: rounds}})
+    row = inbox._panel.view["rows"][0]
+    assert first.status == "rejected"
+    assert not row["is_open"]
+    assert "decided already" in row["said"] or "somebody else" in row["said"].lower()
+
+
+def test_what_failed_says_so_and_can_be_decided_again(tract, waiting, monkeypatch):
+    pending, _ = waiting("a", "b")
+    inbox = open_inbox(tract)
+    ran = []
+    pending._execute_fn = lambda p: ran.append(p) or 1 / (len(ran) - 1)
+    decide(inbox, "approve", 0)
+    row = inbox._panel.view["rows"][0]
+    assert row["status"] == "failed"
+    assert row["failed"]
+    assert "ZeroDivisionError" in row["said"]
+    decide(inbox, "approve", 0)
+    assert inbox._panel.view["rows"][0]["status"] == "approved"
+
+
+def test_pages(tract, waiting, monkeypatch):
+    monkeypatch.setattr(inbox_module, "PAGE", 2)
+    waiting(*"abcde")
+    inbox = open_inbox(tract)
+    view = inbox._panel.view
+    assert (texts(inbox), view["place"]) == (["a", "b"], "1 to 2 of 5")
+    assert view["has_next"]
+    assert not view["has_previous"]
+    turn(inbox, 1)
+    decide(inbox, "approve", 0)
+    turn(inbox, 1)
+    assert (texts(inbox), inbox._panel.view["place"]) == (["e"], "5 to 5 of 5")
+    assert not inbox._panel.view["has_next"]
+    turn(inbox, -1)
+    assert [row["is_open"] for row in inbox._panel.view["rows"]] == [False, True]
+    assert "text = 'c'" in inbox.batch.record_text()
+
+
+def test_what_cannot_be_shown_is_listed_with_the_reason(tract, waiting, monkeypatch):
+    waiting("a", "b", "c")
+    stored = tract.inbox()[1]
+    rebuild = tract.operations.rebuild
+
+    def broken(one):
+        if one.pending_id == stored.pending_id:
+            from tract_jupyter.exceptions import PendingError
+
+            raise PendingError("its <request> is unreadable")
+        return rebuild(one)
+
+    monkeypatch.setattr(tract.operations, "rebuild", broken)
+    tract.operations.quarantined["old"] = "nobody here has approved it"
+    inbox = open_inbox(tract)
+    assert texts(inbox) == ["a", "c"]
+    text = outline(inbox._panel.view["rest_html"]).text
+    for words in (stored.pending_id[:8], "its <request> is unreadable", "%tract review old"):
+        assert words in text
+        assert words in inbox.batch.record_text()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {}, {"key": 1}, {"key": "1"}, {"key": "2", "action": "ship", "rounds": {}}, {"key": "3", "action": "approve"},
+        {"key": "4", "action": "approve", "rounds": {"nothing": "x"}}, {"key": "5", "page": 7},
+        {"key": "6", "action": "reject", "rounds": {"nothing": None}, "reason": 7, "opened": None},
+    ],
+)  # fmt: skip
+def test_other_messages_do_nothing(tract, waiting, content):
+    pendings = waiting("a", "b")
+    inbox = open_inbox(tract)
+    inbox._panel._on_message(None, {"type": "decide", **content}, [])
+    assert [p.status for p in pendings] == ["pending", "pending"]
+
+
+def answer_of(ticket: Ticket, action):
+    from tract_jupyter.review.decision import Answer
+
+    return Answer(action, {}, ticket.round_id)
+
+
+def turn(inbox, by):
+    inbox._panel.take({"key": f"{by} from {inbox.batch.shown}", "page": by})

@@ -1,0 +1,111 @@
+"""`%tract inbox`, `%tract review`, `%tract grants`."""
+
+import pytest
+
+CELL = '''%%tract_operation deploy --activate --ask
+"""Put it into production."""
+target: str
+n: int = 1
+'''
+
+
+@pytest.fixture
+def deploy(shell):
+    shell.run(CELL)
+    return shell
+
+
+def grant(shell, **options):
+    shell.run(f"tract.fire('deploy', {{'target': 'a/b'}}, review=True).approve(**{options!r})")
+
+
+def test_help_lists_them(shell):
+    text = shell.run("%tract help").text
+    for usage in ("%tract inbox", "%tract review NAME", "%tract grants [revoke ID]"):
+        assert usage in text
+
+
+def test_grants_are_listed_with_what_they_cover(deploy):
+    assert "None." in deploy.run("%tract grants").text
+    grant(deploy, scope="always", uses=3, pattern={"target": "a/*"})
+    grant(deploy, scope="session")
+    deploy.run("tract.fire('deploy', {'target': 'a/c'})")
+    text = deploy.run("%tract grants").text
+    for words in ("operation deploy", "target: a/*", "always", "1 of 3", "session", "target = 'a/b'", "live"):
+        assert words in text
+    assert "<code>" in deploy.run("%tract grants").html
+
+
+def test_a_grant_is_revoked_by_the_beginning_of_its_id(deploy):
+    grant(deploy, scope="always", pattern={"target": "*"})
+    (given,) = deploy.namespace["tract"].grants.all()
+    assert "is asked about again" in deploy.run(f"%tract grants revoke {given.grant_id[:8]}").text
+    assert "revoked" in deploy.run("%tract grants").text
+    assert "[pending] deploy" in deploy.run("p = %tract_fire deploy target=x").text
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("grants revok 1", "takes one back"), ("grants revoke", "takes one back"), ("grants revoke a b", "takes one back"),
+        ("grants revoke ffff", "no grant begins with 'ffff'"), ("inbox now", "takes no arguments"),
+    ],
+)  # fmt: skip
+def test_a_wrong_line_is_told_in_one_line(deploy, line, words):
+    result = deploy.run(f"%tract {line}")
+    assert not result.ok
+    assert words in result.text
+    assert "Traceback" not in result.text
+
+
+def test_the_inbox_says_which_operations_are_not_active(deploy):
+    deploy.namespace["tract"].operations.quarantined["old"] = "nobody here has approved it"
+    text = deploy.run("%tract inbox").text
+    assert "Nothing waits" in text
+    assert "%tract review old" in text
+
+
+def test_the_inbox_shows_each_request_where_nothing_can_be_clicked(deploy):
+    deploy.run("for x in 'ab': tract.fire('deploy', {'target': x})")
+    text = deploy.run("%tract inbox").text
+    assert text.count("[pending] deploy") == 2
+    assert "target: str = 'b'" in text
+
+
+def test_what_asked_is_shown_as_it_was_typed(deploy):
+    result = deploy.run("x = 1\np = %tract_fire deploy target='it''s'\ny = 2")
+    assert ">   2  p = %tract_fire deploy target='it''s'" in result.text
+    shown_again = deploy.run("1\n%tract inbox").text
+    assert "tract inbox" not in shown_again  # that line did not ask
+
+
+def test_a_cell_that_is_an_operation_is_not_shown_twice(shell):
+    shell.run("%%tract_operation other\nx: int = 1\ndef go(pending):\n    pending.approve()\n")
+    assert "run_cell_magic" not in shell.run("%tract inbox").text
+
+
+@pytest.mark.kernel
+class TestInAKernel:
+    """What a front end asks of a kernel."""
+
+    @pytest.fixture(autouse=True)
+    def _define(self, kernel):
+        kernel.run(CELL)
+
+    def test_completion(self, kernel):
+        assert "grants" in kernel.complete("%tract gr")
+        assert kernel.complete("%tract grants ") == ["revoke"]
+        kernel.run("tract.fire('deploy', {'target': 'a'}, review=True).approve(scope='always')")
+        listed = kernel.run("%tract grants").text
+        (found,) = kernel.complete("%tract grants revoke ")
+        assert found in listed
+
+    def test_several_stand_in_one_output_and_are_asked_one_by_one_without_panels(self, kernel):
+        kernel.run("from tract_jupyter.notebook import channels; channels.PROBE_SECONDS = 0")
+        kernel.run("for x in 'bc': tract.reviewer.keep(tract.fire('deploy', {'target': x}, review=True))")
+        result = kernel.run("%tract inbox", typed=("approve", ""))
+        assert result.ok
+        assert result.html.count("tract-batch-record") >= 1
+        assert "Inbox: 2 waiting" in result.text
+        assert "[approved] deploy (target = 'b', n = 1)" in result.text
+        assert "[pending] deploy (target = 'c', n = 1)" in result.text

@@ -1,0 +1,147 @@
+// The panel of several requests: a list with a checkbox and the full request of each, and two buttons for all selected.
+
+// What a person selected, unfolded and typed, by panel: a front end may draw the same panel anew.
+const MEMORY = new Map();
+const memoryOf = (board) => {
+  if (!MEMORY.has(board))
+    MEMORY.set(board, { selected: new Set(), opened: new Set(), unfolded: new Set(), reason: "", sent: new Map() });
+  return MEMORY.get(board);
+};
+
+function render({ model, el }) {
+  const id = newId();
+  const { panel, header, title, badge, message, lost } = frame(id, "tract-batch");
+  const kernel = connect(model, lost);
+  const memory = memoryOf(model.get("board_id"));
+
+  const rows = () => model.get("view").rows;
+  const isBusy = (row) => row.is_open && !row.refused && memory.sent.get(row.pending_id) === row.round_id;
+  const isReady = (row) => row.is_open && !isBusy(row) && (!row.must_be_opened || memory.opened.has(row.pending_id));
+  const selected = () => rows().filter((row) => isReady(row) && memory.selected.has(row.pending_id));
+
+  const decide = (content, isOpen) => {
+    const key = newId() + Math.random();
+    message.textContent = "";
+    kernel.decide({ type: "decide", key, ...content }, key, isOpen, (text) => { message.textContent = text; });
+  };
+  const submit = (action) => {
+    const chosen = selected();
+    if (!chosen.length) return;
+    const rounds = Object.fromEntries(chosen.map((row) => [row.pending_id, row.round_id]));
+    for (const [pending, round] of Object.entries(rounds)) memory.sent.set(pending, round);
+    chosen.forEach((row) => memory.selected.delete(row.pending_id));
+    const reason = action === "reject" ? memory.reason : "";
+    decide({ action, rounds, reason, opened: [...memory.opened] }, () => rows().some((row) => rounds[row.pending_id] && isBusy(row)));
+    if (action === "reject") memory.reason = "";
+    draw();
+  };
+  const turn = (page) => {
+    const place = model.get("view").place;
+    decide({ page }, () => model.get("view").place === place);
+  };
+
+  // What follows from a selection, without drawing anew: a person may be in the midst of a list.
+  const approve = ELEMENT("button", { type: "button", class: "tract-approve-all" });
+  const reject = ELEMENT("button", { type: "submit", class: "tract-reject-all" });
+  const all = ELEMENT("input", { type: "checkbox", id: `${id}-all` });
+  const update = () => {
+    const ready = rows().filter(isReady);
+    const count = selected().length;
+    approve.textContent = count ? `Approve selected (${count})` : "Approve selected";
+    reject.textContent = count ? `Reject selected (${count})` : "Reject selected";
+    approve.disabled = reject.disabled = !count;
+    all.checked = count > 0 && count === ready.length;
+    all.indeterminate = count > 0 && count < ready.length;
+    all.disabled = !ready.length;
+    for (const row of rows()) {
+      const box = panel.querySelector(`[data-pending-id="${row.pending_id}"] .tract-select`);
+      if (!box) continue;
+      box.disabled = !isReady(row);
+      box.checked = isReady(row) && memory.selected.has(row.pending_id);
+      box.title = row.is_open && row.must_be_opened && !memory.opened.has(row.pending_id) ? "Open it first: this is code that nobody has read yet" : "";
+    }
+  };
+  approve.addEventListener("click", () => submit("approve"));
+  all.addEventListener("change", () => {
+    for (const row of rows().filter(isReady)) memory.selected[all.checked ? "add" : "delete"](row.pending_id);
+    update();
+  });
+
+  const fold = (row) => {
+    const hint = row.is_open && row.must_be_opened ? "Show what would run (open it to select it)" : "Show the full request";
+    const part = ELEMENT("details", { class: "tract-more" }, ELEMENT("summary", {}, hint));
+    const body = ELEMENT("div", { class: "tract-body" });
+    body.innerHTML = model.get("bodies")[row.pending_id] ?? "";
+    part.append(body);
+    part.open = memory.unfolded.has(row.pending_id);
+    part.addEventListener("toggle", () => {
+      memory.unfolded[part.open ? "add" : "delete"](row.pending_id);
+      if (part.open) memory.opened.add(row.pending_id);
+      update();
+    });
+    return part;
+  };
+  const item = (row) => {
+    const name = `${id}-${row.pending_id}`;
+    const box = ELEMENT("input", { type: "checkbox", class: "tract-select", id: name, "aria-describedby": `${name}-about` });
+    box.addEventListener("change", () => { memory.selected[box.checked ? "add" : "delete"](row.pending_id); update(); });
+    const worst = row.worst ? [ELEMENT("span", { class: `tract-chip tract-${row.worst}` }, `finding: ${row.worst}`)] : [];
+    const status = ELEMENT("span", { class: "tract-badge" }, isBusy(row) ? `${row.status} …` : row.status);
+    const said = [row.refused, row.said].filter(Boolean).join("\n");
+    return ELEMENT("li", { class: "tract-row", "data-pending-id": row.pending_id, "data-status": row.status },
+      ELEMENT("div", { class: "tract-row-head" }, box, ELEMENT("label", { for: name }, row.title), ...worst, status),
+      ELEMENT("div", { class: "tract-row-about", id: `${name}-about` },
+        ...(row.values ? [ELEMENT("code", {}, row.values)] : []), ELEMENT("div", {}, row.why),
+        ELEMENT("div", { class: "tract-foot" }, `since ${row.since} · ${row.waits}`)),
+      ...(said ? [ELEMENT("pre", { class: `tract-note${row.refused || row.failed ? "" : " tract-plain"}` }, said)] : []),
+      fold(row));
+  };
+
+  const reason = ELEMENT("input", { type: "text", id: `${id}-reason`, name: "reason", placeholder: "Why; whoever asked for it is told." });
+  reason.addEventListener("input", () => { memory.reason = reason.value; });
+  const rejecting = ELEMENT("form", { class: "tract-action tract-reject", "aria-label": "Reject selected" },
+    ELEMENT("div", { class: "tract-input" }, ELEMENT("label", { for: reason.id }, "Reason"), reason), reject);
+  rejecting.addEventListener("submit", (event) => { event.preventDefault(); event.stopPropagation(); submit("reject"); });
+  const previous = ELEMENT("button", { type: "button" }, "Previous page");
+  const next = ELEMENT("button", { type: "button" }, "Next page");
+  previous.addEventListener("click", () => turn(-1));
+  next.addEventListener("click", () => turn(1));
+  const place = ELEMENT("span", { class: "tract-foot" });
+  const paging = ELEMENT("nav", { class: "tract-paging", "aria-label": "Pages of the inbox" }, previous, place, next);
+  const list = ELEMENT("ul", { class: "tract-rows", role: "list" });
+  const rest = ELEMENT("div", { class: "tract-body" });
+  const selecting = ELEMENT("div", { class: "tract-all" }, all, ELEMENT("label", { for: all.id }, "Select all that can be decided here"));
+  const deciding = ELEMENT("div", { class: "tract-action tract-approve" }, approve);
+
+  const draw = () => {
+    const view = model.get("view");
+    const focused = panel.contains(document.activeElement) ? document.activeElement : null;
+    const open = view.rows.filter((row) => row.is_open).length;
+    title.textContent = view.title;
+    badge.textContent = open ? `${open} open here` : "all decided";
+    panel.dataset.status = open ? "pending" : "settled";
+    list.replaceChildren(...view.rows.map(item));
+    rest.innerHTML = view.rest_html;
+    reason.value = memory.reason;
+    place.textContent = view.place;
+    previous.disabled = !view.has_previous;
+    next.disabled = !view.has_next;
+    paging.hidden = !view.has_previous && !view.has_next;
+    selecting.hidden = deciding.hidden = rejecting.hidden = !open;
+    panel.setAttribute("aria-busy", String(view.rows.some(isBusy)));
+    message.textContent = !open && wasReloaded(model) ? RELOADED : "";
+    update();
+    if (focused) (focused.id && panel.querySelector(`[id="${focused.id}"]:enabled`) || badge).focus();
+  };
+
+  panel.append(header, selecting, list, deciding, rejecting, paging, rest, message);
+  el.append(panel);
+  model.on("change:view", draw);
+  draw();
+  return () => {
+    model.off("change:view", draw);
+    kernel.close();
+  };
+}
+
+export default { render };

@@ -1,0 +1,190 @@
+"""Several waiting requests as data: a row each, and the record of what was decided. Knows nothing of widgets."""
+
+from __future__ import annotations
+
+import html
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tract_jupyter.hooks.builtin.activation import ACTIVATE
+from tract_jupyter.models.pending import PendingStatus
+from tract_jupyter.notebook.command import when
+from tract_jupyter.notebook.markup import heading
+from tract_jupyter.notebook.panels.outcome import foot_text
+from tract_jupyter.notebook.panels.render import asset, body_html, table_html
+from tract_jupyter.review.process import process_text, this_process
+from tract_jupyter.review.request import show_value, worst_finding
+
+if TYPE_CHECKING:
+    from tract_jupyter.review.ticket import Ticket
+    from tract_jupyter.storage.pendings import StoredPending
+
+_SHORT, _LONGEST = 80, 240  # characters of a value, and of all values of a row
+
+
+class Stuck(NamedTuple):
+    """What waits, and cannot be decided here."""
+
+    pending_id: str
+    title: str
+    why: str
+    since: str
+
+
+@dataclass
+class Row:
+    """A request in the list. `refused` says why an answer to it was not taken."""
+
+    stored: StoredPending
+    ticket: Ticket
+    refused: str = ""
+
+    @property
+    def pending_id(self) -> str:
+        """Of its pending."""
+        return self.ticket.pending.pending_id
+
+    @property
+    def must_be_opened(self) -> bool:
+        """Whether it can be decided only after its body was opened: code that nobody has read yet."""
+        return self.ticket.pending.operation == ACTIVATE
+
+    def to_dict(self) -> dict[str, Any]:
+        """What the panel's script draws."""
+        ticket, request = self.ticket, self.ticket.request
+        worst = worst_finding(request.code)
+        return {
+            "pending_id": self.pending_id,
+            "round_id": ticket.round_id,
+            "title": request.title,
+            "status": ticket.status.value,
+            "is_open": ticket.status.is_open,
+            "must_be_opened": self.must_be_opened,
+            "why": request.why,
+            "values": self._values(),
+            "worst": "" if worst is None else worst.value,
+            "since": when(self.stored.created_at),
+            "waits": self._waits(),
+            "refused": self.refused,
+            "failed": ticket.status is PendingStatus.FAILED
+            or bool(ticket.request.note and ticket.status.is_open),
+            "said": self.said(),
+        }
+
+    def name(self) -> str:
+        """Its title with its values."""
+        values = self._values()
+        return f"{self.ticket.request.title}{f' ({values})' if values else ''}"
+
+    def said(self) -> str:
+        """What came of it so far."""
+        ticket = self.ticket
+        decided = foot_text(ticket) if ticket.last_decision is not None else ""
+        parts = (decided, ticket.pending.error or "", ticket.request.note)
+        return "\n".join(dict.fromkeys(part for part in parts if part))
+
+    def _values(self) -> str:
+        """What tells it from others of its kind, in short."""
+        subject = self.ticket.request.subject
+        values = {} if subject is None else subject.values
+        text = ", ".join(f"{name} = {show_value(value, _SHORT)}" for name, value in values.items())
+        return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+    def _waits(self) -> str:
+        if not self.stored.is_waited_for:
+            return "no cell waits for it"
+        if self.stored.origin == this_process():
+            return "a cell of this notebook waits"
+        return f"{process_text(self.stored.origin)} waits"
+
+
+@dataclass
+class Batch:
+    """The requests of the inbox, a page at a time.
+
+    Attributes:
+        pages: the rows of the pages that were looked at so far.
+        stuck: what cannot be decided here.
+        quarantined: stored operations that are not active: name and why.
+        total: how many waited in the whole store when it was opened.
+        shown: which page is on display, from 0.
+    """
+
+    total: int
+    quarantined: tuple[tuple[str, str], ...] = ()
+    pages: list[list[Row]] = field(default_factory=list)
+    stuck: list[Stuck] = field(default_factory=list)
+    shown: int = 0
+    is_last: bool = True
+
+    @property
+    def rows(self) -> list[Row]:
+        """All rows, those of earlier pages too."""
+        return [row for page in self.pages for row in page]
+
+    @property
+    def page(self) -> list[Row]:
+        """The rows on display."""
+        return self.pages[self.shown] if self.pages else []
+
+    def row(self, pending_id: str) -> Row | None:
+        """The row of a pending."""
+        return next((row for row in self.rows if row.pending_id == pending_id), None)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether there is nothing left to decide, on any page."""
+        return self.is_last and not any(row.ticket.status.is_open for row in self.rows)
+
+    @property
+    def title(self) -> str:
+        """Says how many there were."""
+        return f"Inbox: {self.total:,} waiting" if self.total != 1 else "Inbox: one waiting"
+
+    def view(self) -> dict[str, Any]:
+        """Everything that the script draws, but for the bodies."""
+        before = sum(map(len, self.pages[: self.shown]))
+        return {
+            "title": self.title,
+            "rows": [row.to_dict() for row in self.page],
+            "place": f"{before + 1} to {before + len(self.page)} of {self.total:,}",
+            "has_previous": self.shown > 0,
+            "has_next": self.shown + 1 < len(self.pages) or not self.is_last,
+            "rest_html": self.rest_html(),
+        }
+
+    def bodies(self) -> dict[str, str]:
+        """The full request of each row on display, as HTML; of a decided one too, with what came of it."""
+        return {row.pending_id: body_html(row.ticket) for row in self.page}
+
+    def rest_html(self) -> str:
+        """What cannot be decided here, with the reasons."""
+        parts = []
+        if self.stuck:
+            stuck = [(s.title, s.pending_id[:8], s.why, s.since) for s in self.stuck]
+            heads = ("What", "Id", "Why it cannot be decided here", "Since")
+            parts.append(table_html("Cannot be shown here", heads, stuck, {1}))
+        if self.quarantined:
+            rows = [(name, why, f"%tract review {name}") for name, why in self.quarantined]
+            names = ("Operation", "Why it is not active", "Look at it")
+            parts.append(table_html("Stored operations that are not active", names, rows, {2}))
+        return "".join(parts)
+
+    def record_html(self) -> str:
+        """A self-contained page part: a table of what was decided, and what was not."""
+        rows = [(row.name(), row.ticket.status.value, row.said()) for row in self.rows]
+        return (
+            f'<style>{asset("record.css")}</style><section class="tract-panel" data-testid="tract-batch-record" '
+            f'aria-label="{html.escape(self.title)}"><header>{heading(self.title, 3)}</header>'
+            f"{table_html('', ('What', 'State', 'Decision'), rows, ())}{self.rest_html()}</section>"
+        )
+
+    def record_text(self) -> str:
+        """The same in plain text."""
+        lines = [self.title]
+        for row in self.rows:
+            said = [f"    {line}" for line in (row.said() or row.ticket.request.why).splitlines()]
+            lines += [f"  [{row.ticket.status}] {row.name()}", *said]
+        lines += [f"  cannot be decided here: {s.title} ({s.pending_id[:8]}): {s.why}" for s in self.stuck]
+        lines += [f"  not active: {name}: {why} (%tract review {name})" for name, why in self.quarantined]
+        return "\n".join(lines)

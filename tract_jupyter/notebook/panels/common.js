@@ -1,0 +1,77 @@
+// What the panel of one request and that of several share. All HTML in the state is made and escaped in Python;
+// everything else is set as text.
+// Protocol: we send `ready` until the kernel acknowledges, and each answer again until it is heard.
+// The kernel takes the first answer of a round, so sending twice is harmless.
+
+const ELEMENT = (tag, attributes = {}, ...children) => {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === true) element.setAttribute(name, "");
+    else if (value !== false && value !== null && value !== undefined) element.setAttribute(name, value);
+  }
+  element.append(...children);
+  return element;
+};
+
+const READY_DELAYS = [60, 120, 250, 500, 1000, 2000]; // milliseconds; a kernel's first comm messages may wait
+const AGAIN_DELAYS = [700, 1400, 2800];
+const SILENCE = 3000;
+const PAGE = String(performance.timeOrigin); // tells one loading of the page from the next
+const RELOADED =
+  "The page was reloaded since this was asked, so a saved notebook will not show the decision; %tract log does.";
+const UNHEARD = "No answer from the kernel yet: it is busy, restarted or disconnected.";
+const HEARD = "The kernel has the decision, and carries it out as soon as it is free.";
+const LOST = "This panel has lost its kernel. What waits is kept: run %tract inbox in a new one.";
+
+let counter = 0;
+const newId = () => `tract-${Date.now().toString(36)}-${counter++}`;
+
+// A front end can replace the output of a cell only on the page that ran it.
+const wasReloaded = (model) => ![PAGE, ""].includes(model.get("page"));
+
+// The way to the kernel. `lost` is called when there is none any more.
+function connect(model, lost) {
+  const timers = new Set();
+  const later = (run, delay) => timers.add(setTimeout(run, delay));
+  const send = (content) => {
+    try {
+      model.send(content);
+      return true;
+    } catch {
+      lost();
+      return false;
+    }
+  };
+  const ping = (n) => {
+    if (model.get("ready") || n > READY_DELAYS.length) return;
+    if (send({ type: "ready", page: PAGE })) later(() => ping(n + 1), READY_DELAYS[n]);
+  };
+  // Sends an answer until `heard` gives its key; `isOpen` says whether it still matters, `tell` shows a message.
+  const decide = (content, key, isOpen, tell) => {
+    const unheard = () => isOpen() && model.get("heard") !== key;
+    const again = (n) => {
+      if (n < AGAIN_DELAYS.length && unheard() && send(content)) later(() => again(n + 1), AGAIN_DELAYS[n]);
+    };
+    if (send(content)) later(() => again(0), AGAIN_DELAYS[0]);
+    later(() => { if (isOpen()) tell(unheard() ? UNHEARD : HEARD); }, SILENCE);
+  };
+  ping(0);
+  return { send, decide, close: () => timers.forEach(clearTimeout) };
+}
+
+// A section with a heading, a badge and an alert, the same for both panels.
+function frame(id, testid) {
+  const panel = ELEMENT("section", { class: "tract-panel", "aria-labelledby": `${id}-title`, "data-testid": testid });
+  const message = ELEMENT("div", { class: "tract-message", role: "alert" });
+  const badge = ELEMENT("span", { class: "tract-badge", role: "status", tabindex: "-1" });
+  const title = ELEMENT("div", { id: `${id}-title`, class: "tract-title", role: "heading", "aria-level": 3 });
+  const header = ELEMENT("header", {}, title, badge);
+  panel.addEventListener("keydown", (event) => event.stopPropagation()); // or the notebook takes "a", "b", "d d"
+  const lost = () => {
+    panel.dataset.status = "stale";
+    badge.textContent = "disconnected";
+    panel.setAttribute("aria-busy", "false");
+    message.textContent = LOST;
+  };
+  return { panel, header, title, badge, message, lost };
+}

@@ -1,0 +1,66 @@
+"""What a person made of a request, in words: who decided what, what was changed first, what is not asked again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from tract_jupyter.review.patterns import pattern_text
+from tract_jupyter.review.request import show_value
+
+if TYPE_CHECKING:
+    from tract_jupyter.review.decision import Decision
+    from tract_jupyter.review.ticket import Ticket
+
+SHORT_FINGERPRINT = 16
+_MAX_PATTERN = 300
+_HOW_LONG = {"session": "Not asked again in this session", "always": "Not asked again"}
+
+
+class Change(NamedTuple):
+    """A value that a person changed before approving, as it is shown."""
+
+    name: str
+    before: str
+    after: str
+
+
+def changed_values(ticket: Ticket) -> list[Change]:
+    """What was changed with the approval; with several approvals, as one may fail, with each of them."""
+    changes = []
+    for request, decision in ticket.decided:
+        before = {p.name: p.default for p in request.fields or ()}
+        changes += [
+            Change(name, show_value(before.get(name)), show_value(value))
+            for name, value in (decision.arguments.get("edits") or {}).items()
+        ]
+    return changes
+
+
+def standing_text(ticket: Ticket) -> str:
+    """Which standing approval was given, empty if none was."""
+    decision, subject = ticket.last_decision, ticket.request.subject
+    scope = None if decision is None else decision.arguments.get("scope")
+    if decision is None or subject is None or scope not in _HOW_LONG:
+        return ""
+    covered = pattern_text(decision.arguments.get("pattern") or {}, subject.values)
+    covered = covered if len(covered) <= _MAX_PATTERN else f"{covered[:_MAX_PATTERN]}…"
+    uses = decision.arguments.get("uses")
+    often = "" if uses is None else f", for the next {uses}"
+    return f"{_HOW_LONG[scope]}{often}: {covered}. %tract grants lists and revokes it."
+
+
+def decided_text(decision: Decision) -> str:
+    """Who decided what, over which channel, and when."""
+    when = decision.decided_at.astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
+    return f"{decision.action} by {decision.decided_by} ({decision.channel}), {when}"
+
+
+def foot_text(ticket: Ticket) -> str:
+    """The last line: the decision and its reason, and the fingerprint that it, or the request, is about."""
+    decision = ticket.last_decision
+    shown = ticket.request.fingerprint if decision is None else decision.fingerprint
+    pinned = f"fingerprint {shown[:SHORT_FINGERPRINT]}"
+    if decision is None:
+        return pinned
+    given = decision.reason or ticket.pending.rejection_reason
+    return f"{decided_text(decision)}{f': {given}' if given else ''} · {pinned}"
