@@ -45,3 +45,38 @@ def test_waiting_for_an_activation_can_be_turned_down(kernel):
     result = kernel.run("%%tract_operation other --wait\nx: int = 1\n", typed=("reject", "no need"))
     assert "no need" in result.error
     assert "other" not in kernel.run("%tract ops").text
+
+
+def test_values_are_changed_before_approving(kernel):
+    result = kernel.run("print(tools.fire_deploy(x=3)['fields'])", typed=("edit", "many", "8"))
+    assert result.ok
+    assert "edit: change values, then approve" in result.text
+    assert "should be a valid integer" in result.text
+    assert "changed x: 3 → 8" in result.text
+    assert "{'x': 8}" in result.text
+
+
+def test_what_is_left_as_it_is_is_no_change(kernel):
+    result = kernel.run("print(tools.fire_deploy(x=3)['fields'])", typed=("edit", ""))
+    assert "changed" not in result.text
+    assert "{'x': 3}" in result.text
+
+
+def test_approving_asks_for_nothing_more(kernel):
+    assert kernel.run("print(tools.fire_deploy(x=3)['status'])", typed=("approve",)).text.endswith("approved\n")
+
+
+@pytest.mark.parametrize("scope", ["session", "always"])
+def test_an_approval_can_stand_for_these_values(kernel, scope):
+    number = {"session": 41, "always": 42}[scope]
+    result = kernel.run(f"tools.fire_deploy(x={number})", typed=(scope,))
+    assert f"x = {number}" in result.text
+    assert "%tract grants lists and revokes it" in result.text
+    assert kernel.run(f"print(tools.fire_deploy(x={number})['status'])").text.endswith("approved\n")
+    assert not kernel.run(f"tools.fire_deploy(x={number + 10})").ok  # headless: nobody to ask
+
+
+def test_an_activation_offers_no_standing_approval(kernel):
+    result = kernel.run("%%tract_operation third --wait\nx: int = 1\n", typed=("session", "reject", ""))
+    assert "Type one of the names" in result.text
+    assert "always:" not in result.text

@@ -83,5 +83,5 @@ def test_a_synchronous_call_waits_for_the_answer(terminal):
     terminal.run(DEFINE.format(options="--activate"))
     terminal.run("print(tools.fire_deploy(x=3)['status'])")
     terminal.answer(LATER, "")
-    terminal.answer(r"go / stop / approve / reject\? $", "app")
+    terminal.answer(r"go / stop / approve / reject / edit / session / always\? $", "app")
     assert "approved" in terminal.until(CELL)

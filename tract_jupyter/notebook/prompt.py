@@ -1,4 +1,8 @@
-"""Asking by `input()`: the action, then its arguments, each again until it fits."""
+"""Asking by `input()`: the action, then its arguments, each again until it fits.
+
+Besides the actions there are words of the prompt's own, where a request allows them: `edit` asks for each value before
+it approves, `session` and `always` approve for exactly these values without asking again.
+"""
 
 from __future__ import annotations
 
@@ -7,49 +11,88 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import ParameterError
+from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.models.parameters import Parameters, type_text
 from tract_jupyter.review.decision import Answer
+from tract_jupyter.review.request import show_value
 
 if TYPE_CHECKING:
     from tract_jupyter.models.parameters import Parameter
     from tract_jupyter.review.request import ReviewAction
     from tract_jupyter.review.ticket import Ticket
 
+_EDIT, _SESSION, _ALWAYS = "edit", "session", "always"
+_EXPLAINED = {
+    _EDIT: "edit: change values, then approve",
+    _SESSION: "session: approve, and do not ask again for these values until this kernel ends",
+    _ALWAYS: "always: approve, and never ask again for these values",
+}
+_SHOWN = 80
+
 
 def ask(ticket: Ticket, *, may_wait: bool = False) -> Answer | None:
     """Ask on stdin and return the answer; with `may_wait`, None for "not now"."""
     round_id = ticket.round_id
-    action = _ask_action(ticket.request.actions, may_wait=may_wait)
-    if action is None:
+    chosen = _ask_word(ticket, may_wait=may_wait)
+    if chosen is None:
         return None
-    arguments = {}
-    for parameter in action.parameters:
-        value = _ask_value(parameter)
-        if value is not ...:
-            arguments[parameter.name] = value
-    return Answer(action.name, arguments, round_id)
+    if chosen == _EDIT:
+        edits = _ask_edits(ticket.request.fields or ())
+        return Answer("approve", {"edits": edits} if edits else {}, round_id)
+    if isinstance(chosen, str):
+        return Answer("approve", {"scope": chosen}, round_id)
+    arguments = {parameter.name: _ask_value(parameter) for parameter in chosen.parameters}
+    given = {name: value for name, value in arguments.items() if value is not ...}
+    return Answer(chosen.name, given, round_id)
 
 
-def _ask_action(actions: tuple[ReviewAction, ...], *, may_wait: bool) -> ReviewAction | None:
-    names = {action.label.lower(): action for action in actions}
+def _ask_word(ticket: Ticket, *, may_wait: bool) -> ReviewAction | str | None:
+    """An action, a word of the prompt's own, or None for "not now"."""
+    words = _words(ticket)
+    for word in words.values():
+        if isinstance(word, str):
+            print(f"  {_EXPLAINED[word]}")  # noqa: T201
     later = " (Enter: later, in %tract inbox)" if may_wait else ""
     while True:
-        given = input(f"{' / '.join(names)}?{later} ").strip().lower()
+        given = input(f"{' / '.join(words)}?{later} ").strip().lower()
         if not given and may_wait:
             return None
-        exact = [action for label, action in names.items() if given in (label, action.name)]
-        begun = [action for label, action in names.items() if given and label.startswith(given)]
+        exact = [choice for word, choice in words.items() if given in (word, getattr(choice, "name", word))]
+        begun = [choice for word, choice in words.items() if given and word.startswith(given)]
         if len(exact or begun) == 1:
             return (exact or begun)[0]
         print("Type one of the names, or as much of it as tells it from the others.")  # noqa: T201
 
 
+def _words(ticket: Ticket) -> dict[str, ReviewAction | str]:
+    """What can be typed: the actions, and words of the prompt's own that are no action's name."""
+    request = ticket.request
+    words: dict[str, ReviewAction | str] = {action.label.lower(): action for action in request.actions}
+    own = [] if request.fields is None or not len(request.fields) else [_EDIT]
+    if request.subject is not None:  # a session is that of the process that asked
+        own += [_ALWAYS] if ticket.pending.runs_elsewhere else [_SESSION, _ALWAYS]
+    names = {action.name for action in request.actions}
+    offered = own if request.action("approve") is not None else []
+    return {**words, **{word: word for word in offered if word not in words and word not in names}}
+
+
+def _ask_edits(fields: Parameters | tuple[()]) -> dict[str, Any]:
+    """The values that were changed."""
+    edits = {}
+    for parameter in fields:
+        value = _ask_value(parameter)
+        if value is not ... and canonical_json(value) != canonical_json(parameter.default):
+            edits[parameter.name] = value
+    return edits
+
+
 def _ask_value(parameter: Parameter) -> Any:
     """The value given, or `...` for the default."""
-    default = "" if parameter.required else f" [{'' if parameter.optional else parameter.default!r}]"
+    default = "" if parameter.required or parameter.optional else show_value(parameter.default, _SHOWN)
+    offered = "" if parameter.required else f" [{default}]"
     checked = Parameters(parameter.name, [parameter])
     while True:
-        given = input(f"  {parameter.name} ({type_text(parameter.annotation)}){default}: ")
+        given = input(f"  {parameter.name} ({type_text(parameter.annotation)}){offered}: ")
         if not given and not parameter.required:
             return ...
         for value in _readings(given):
