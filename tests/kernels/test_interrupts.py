@@ -1,0 +1,91 @@
+"""The stop button while code waits: the wait ends, the kernel goes on, and the request can still be decided."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.kernels.rows import Row, on
+
+STOPPED = {"KeyboardInterrupt", "CancelledError"}
+SOON = 8.0
+
+
+def stop(kernel, cell, outcome):
+    """Interrupt a cell that waits; afterwards the kernel runs the next one, and nothing was decided."""
+    outcome.until_waited_for(kernel)
+    kernel.interrupt()
+    kernel.end(cell, SOON)
+    assert cell.raised in STOPPED
+    assert "on" in kernel.run("print('on')").text
+    outcome.is_open()
+
+
+@on((Row.MAIN_7, "await"), (Row.SUBSHELL_7, "await"), (Row.SUBSHELL_7, "block"), (Row.SUBSHELL_7, "worker"))
+def test_interrupted_while_a_live_panel_is_waited_for_it_can_be_clicked_later(kernel, outcome, code):
+    cell = kernel.begin(code)
+    panel = kernel.panel()
+    panel.be_ready()
+    stop(kernel, cell, outcome)
+    panel.click("go")
+    panel.until("approved")
+    outcome.is_done(panel.pending_id, "panel")
+
+
+@on((Row.MAIN_6, "await"), (Row.MAIN_6, "block"))
+def test_interrupted_before_the_panel_could_be_heard_it_can_be_clicked_later(kernel, outcome, code):
+    cell = kernel.begin(code)
+    panel = kernel.panel()
+    panel.send_ready()
+    stop(kernel, cell, outcome)
+    assert not kernel.prompts
+    panel.be_ready()
+    panel.click("go")
+    panel.until("approved")
+    outcome.is_done(panel.pending_id, "panel")
+
+
+@pytest.mark.usefixtures("no_probe")
+@on((Row.MAIN_7, "await"), (Row.MAIN_7, "block"), (Row.MAIN_6, "await"), (Row.MAIN_6, "block"))
+def test_interrupted_while_a_prompt_is_open_it_can_be_decided_in_the_inbox(kernel, outcome, code):
+    cell = kernel.begin(code)
+    kernel.prompt()
+    stop(kernel, cell, outcome)
+    kernel.run("%tract inbox")
+    panel = kernel.panel(2)
+    panel.be_ready()
+    panel.click("go")
+    panel.until("approved")
+    outcome.is_done(panel.pending_id, "panel")
+    first = kernel.panel(1)
+    first.send_click("go")
+    kernel.run("'the click on the first panel has arrived'")
+    outcome.is_done(panel.pending_id, "panel")
+
+
+@pytest.mark.usefixtures("no_probe")
+@pytest.mark.xfail(
+    reason="a click on what a thread prompts for is carried out only after something was typed"
+)
+@on((Row.MAIN_7, "worker"), (Row.MAIN_6, "worker"))
+def test_interrupted_while_a_thread_prompts_it_can_be_clicked_later(kernel, outcome, code):
+    cell = kernel.begin(code)
+    panel = kernel.panel()
+    kernel.prompt()
+    stop(kernel, cell, outcome)
+    panel.be_ready()
+    panel.click("go")
+    panel.until("approved", SOON)
+    outcome.is_done(panel.pending_id, "panel")
+
+
+@pytest.mark.xfail(reason="in a cell with an await, an interrupt does not end Reviewer.decide_now")
+@on(Row.MAIN_7, Row.MAIN_6)
+def test_interrupted_while_a_cell_that_awaits_something_else_blocks(kernel, outcome):
+    cell = kernel.begin("import asyncio\nawait asyncio.sleep(0)\ntools.fire_write(x=1)")
+    panel = kernel.panel()
+    panel.send_ready()
+    stop(kernel, cell, outcome)
+    panel.be_ready()
+    panel.click("go")
+    panel.until("approved")
+    outcome.is_done(panel.pending_id, "panel")

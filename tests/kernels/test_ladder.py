@@ -1,0 +1,110 @@
+"""The ladder of channels in real kernels: a click later, a click while code waits, a prompt, nobody."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tests.kernels.rows import CODE, LATER, Row, on
+
+
+@on(Row.MAIN_7, Row.SUBSHELL_7, Row.MAIN_6)
+def test_a_click_after_the_cells_end_is_carried_out(kernel, outcome):
+    kernel.run(LATER)
+    panel = kernel.panel()
+    outcome.is_open()
+    panel.be_ready()
+    panel.click("go")
+    panel.until("approved")
+    outcome.is_done(panel.pending_id, "panel")
+    assert "approved" in kernel.run("print(p.status)").text
+
+
+@on(
+    (Row.MAIN_7, "await"),
+    (Row.SUBSHELL_7, "await"),
+    (Row.SUBSHELL_7, "block"),
+    (Row.MAIN_7, "worker"),
+    (Row.SUBSHELL_7, "worker"),
+)
+def test_a_click_reaches_code_that_waits(kernel, outcome, code):
+    cell = kernel.begin(code)
+    panel = kernel.panel()
+    panel.be_ready()
+    assert not cell.ended
+    panel.click("go")
+    kernel.end(cell)
+    assert (cell.raised, panel.status, len(kernel.prompts)) == ("", "approved", 0)
+    outcome.is_done(panel.pending_id, "panel")
+
+
+@on((Row.MAIN_7, "block"), (Row.MAIN_6, "await"), (Row.MAIN_6, "block"), (Row.MAIN_6, "worker"))
+def test_a_click_that_cannot_arrive_gives_way_to_a_prompt_after_three_seconds(kernel, outcome, code):
+    cell = kernel.begin(code)
+    panel = kernel.panel()
+    shown = time.monotonic()
+    panel.send_ready()
+    panel.send_click("go")
+    kernel.prompt()
+    assert 2 < time.monotonic() - shown < 15
+    kernel.type("go")
+    kernel.end(cell)
+    panel.until("approved")
+    kernel.run("'the click arrives now'")
+    assert cell.raised == ""
+    outcome.is_done(panel.pending_id, "prompt")
+
+
+@pytest.mark.usefixtures("no_probe")
+@on((Row.MAIN_7, "await"), (Row.MAIN_7, "worker"), (Row.MAIN_6, "block"))
+def test_a_front_end_without_panels_is_asked_by_input(kernel, outcome, code):
+    cell = kernel.begin(code)
+    assert "go / approve / reject?" in kernel.prompt()
+    assert "x: int = 1" in cell.text
+    kernel.type("go")
+    kernel.end(cell)
+    assert cell.raised == ""
+    outcome.is_done(kernel.panel().pending_id, "prompt")
+
+
+@pytest.mark.usefixtures("no_probe")
+@on((Row.SUBSHELL_7, "await"), (Row.SUBSHELL_7, "block"))
+def test_a_panel_that_comes_after_the_prompt_may_answer_it(kernel, outcome, code):
+    cell = kernel.begin(code)
+    panel = kernel.panel()
+    kernel.prompt()
+    panel.be_ready()
+    panel.click("go")
+    kernel.type("reject")  # too late
+    kernel.type("")
+    kernel.end(cell)
+    assert cell.raised == ""
+    outcome.is_done(panel.pending_id, "panel")
+
+
+@on(Row.MAIN_7, Row.MAIN_6)
+def test_without_input_it_is_refused_at_once_and_stays_in_the_inbox(kernel, outcome):
+    for code in CODE.values():
+        started = time.monotonic()
+        cell = kernel.end(kernel.begin(code, stdin=False))
+        assert time.monotonic() - started < 10
+        assert "needs a decision, and nobody can be asked here" in cell.error
+        assert "%tract inbox" in cell.error
+    assert kernel.panels == []
+    kernel.run("'the kernel runs on'")
+    waiting = outcome.store.inbox()
+    assert ([stored.status for stored in waiting], outcome.effects) == (["pending"] * 3, [])
+    kernel.run("%tract inbox")
+    panel = kernel.panel(3)
+    panel.be_ready()
+    panel.click("go")
+    panel.until("approved")
+    assert outcome.decisions(panel.pending_id) == [("go", "panel")]
+    assert outcome.effects == ["1"]
+
+
+@pytest.mark.skip(reason="the row for recorded decisions is to be written")
+@on((Row.MAIN_7, "await"), (Row.MAIN_7, "block"), (Row.MAIN_6, "await"), (Row.MAIN_6, "block"))
+def test_a_recorded_decision_counts_where_nobody_can_be_asked(kernel, outcome, code):
+    """It ends with `outcome.is_done(pending_id, "recorded")`, in a kernel that takes no input."""
