@@ -96,7 +96,7 @@ class NotebookChannel:
         """Every place of a ticket; the last one is where it is asked."""
         self._moved: set[str] = set()
         self._board: Board | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop = front_end.loop
         self._tasks: set[asyncio.Task[None]] = set()
 
     def can_reach(self) -> bool:
@@ -140,7 +140,8 @@ class NotebookChannel:
             return None
         try:
             self._print_request(ticket)
-            return ask(ticket, may_wait=may_wait)
+            with self._front_end.interruptible():
+                return ask(ticket, may_wait=may_wait)
         except (StdinNotImplementedError, EOFError):
             return None
 
@@ -164,7 +165,8 @@ class NotebookChannel:
         loop = self._loop
         if loop is None or loop.is_closed():
             return False
-        loop.call_later(WATCH_SECONDS, self._look, loop, look)
+        # from any thread; and a loop that wakes now and then sees the interrupt of a cell that awaits a thread
+        loop.call_soon_threadsafe(loop.call_later, WATCH_SECONDS, self._look, loop, look)
         return True
 
     def _look(self, loop: asyncio.AbstractEventLoop, look: Callable[[], bool]) -> None:

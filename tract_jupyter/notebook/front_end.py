@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
 import sys
+import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from IPython.core.interactiveshell import InteractiveShell
 
 
@@ -55,6 +61,32 @@ class FrontEnd:
     def can_click(self) -> bool:
         """Whether a panel that this puts up may have somebody before it."""
         return self.has_kernel and (self.takes_input or self.in_callback)
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """The event loop of the kernel's main thread; None where none is known."""
+        return getattr(getattr(self._kernel, "io_loop", None), "asyncio_loop", None)
+
+    @contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """Let the stop button end what keeps the main thread from its event loop, in a cell with an `await`, too.
+
+        While such a cell runs, an interrupt has the loop cancel the cell's task, and the loop never gets to that. What
+        is raised is CancelledError all the same: a KeyboardInterrupt that comes out of a task ends the kernel.
+        """
+        before = signal.getsignal(signal.SIGINT)
+        only_cancels = callable(before) and before is not signal.default_int_handler
+        is_main = threading.current_thread() is threading.main_thread()
+        if self._kernel is None or not only_cancels or not is_main:
+            yield
+            return
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            yield
+        except KeyboardInterrupt:
+            raise asyncio.CancelledError("interrupted") from None
+        finally:
+            signal.signal(signal.SIGINT, before)
 
     def _request(self) -> dict[str, Any]:
         """The message that the kernel is working on."""
