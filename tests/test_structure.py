@@ -14,7 +14,7 @@ import tract_jupyter
 
 ROOT = Path(tract_jupyter.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
-OWN = ROOT / "__init__.py"  # the package's own file imports everything, lazily
+OWN = {ROOT / "__init__.py", ROOT / "__main__.py"}  # the package's own files import everything, lazily
 
 # the higher may import the lower; of two parts in one layer, one may import the other
 LAYERS = [
@@ -128,7 +128,7 @@ def test_imports_are_found_where_they_are():
 
 
 def test_every_part_has_its_place():
-    assert {part_of_file(path) for path in FILES} == PARTS | {"__init__"}
+    assert {part_of_file(path) for path in FILES} == PARTS | {"__init__", "__main__"}
 
 
 @in_every_file
@@ -138,7 +138,7 @@ def test_imports_go_down_the_layers_only(path):
         module
         for module, runtime in imports(parsed(path))
         if runtime
-        and path != OWN
+        and path not in OWN
         and module.startswith("tract_jupyter.")
         and not may_import(importer, part_of(module))
     ]
@@ -159,7 +159,7 @@ def test_of_two_parts_in_a_layer_only_one_imports_the_other():
 def test_types_come_from_anywhere_but_the_notebook(path):
     # a name that only the type checker reads makes no cycle; yet nothing below may know of the notebook
     modules = {part_of(module) for module, _ in imports(parsed(path)) if module.startswith("tract_jupyter.")}
-    if part_of_file(path) not in {"notebook", "__init__"}:
+    if part_of_file(path) not in {"notebook", "__init__", "__main__"}:
         assert "notebook" not in modules
 
 

@@ -20,11 +20,13 @@ _HOME = {
     "Pending": "tract_jupyter.hooks",
     "PendingStatus": "tract_jupyter.hooks",
     "Priority": "tract_jupyter.models.priority",
+    "Refusal": "tract_jupyter.notebook.refusal",
     "Session": "tract_jupyter.session",
     "ToolDeniedError": "tract_jupyter.exceptions",
     "ToolExecutionError": "tract_jupyter.exceptions",
     "Tract": "tract_jupyter.tract",
     "TractError": "tract_jupyter.exceptions",
+    "verify": "tract_jupyter.notebook.verify",
 }
 
 __all__ = [*_HOME, "__version__", "load_ipython_extension", "unload_ipython_extension"]  # noqa: PLE0604 # all are text

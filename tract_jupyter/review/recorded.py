@@ -42,15 +42,7 @@ class Recorded:
             TrustError: the signing secret cannot be read.
         """
         with self._lock:
-            for entry in self._all():
-                if (
-                    entry.identity == identity
-                    and entry.signature not in self._used
-                    and entry.verifies(self._trust)
-                ):
-                    self._used.add(entry.signature)
-                    return entry
-        return None
+            return take(self._all(), identity, self._used, self._trust)
 
     def why_not(self, pending: Reviewable) -> str:
         """Why there is no decision about it, in a sentence."""
@@ -60,6 +52,15 @@ class Recorded:
         if self._entries is None:
             self._entries = read_lock(self.path)
         return self._entries
+
+
+def take(entries: tuple[Entry, ...], identity: str, used: set[str], trust: Trust) -> Entry | None:
+    """The next entry about this very thing that is signed and not used, which is used now; None if none is left."""
+    for entry in entries:
+        if entry.identity == identity and entry.signature not in used and entry.verifies(trust):
+            used.add(entry.signature)
+            return entry
+    return None
 
 
 def refusal(entries: tuple[Entry, ...], identity: str, title: str, trust: Trust, name: str) -> str:
