@@ -54,8 +54,8 @@ class Outcome:
         assert (stored.status, self.decisions(stored.pending_id), self.effects) == ("pending", [], [])
 
     def decide_here(self, action: str = "go") -> str:
-        """Decide the one request in this process's inbox; returns its id."""
-        pending = self.store.operations.rebuild(self.waiting())
+        """Decide the oldest request in this process's inbox; returns its id."""
+        pending = self.store.operations.rebuild(self.store.inbox()[0])
         with deciding("inbox"):
             pending.execute_tool(action, {})
         return pending.pending_id
