@@ -63,7 +63,9 @@ def test_what_is_left_as_it_is_is_no_change(kernel):
 
 
 def test_approving_asks_for_nothing_more(kernel):
-    assert kernel.run("print(tools.fire_deploy(x=3)['status'])", typed=("approve",)).text.endswith("approved\n")
+    assert kernel.run("print(tools.fire_deploy(x=3)['status'])", typed=("approve",)).text.endswith(
+        "approved\n"
+    )
 
 
 @pytest.mark.parametrize("scope", ["session", "always"])

@@ -106,6 +106,6 @@ class TestInAKernel:
         result = kernel.run("%tract inbox", typed=("approve", ""))
         assert result.ok
         assert result.html.count("tract-batch-record") >= 1
-        assert "Inbox: 2 waiting" in result.text
+        assert "Inbox: 1 of 2 decided" in result.text
         assert "[approved] deploy (target = 'b', n = 1)" in result.text
         assert "[pending] deploy (target = 'c', n = 1)" in result.text

@@ -32,6 +32,7 @@ class Inbox:
         self._context = contextvars.copy_context()  # of the cell, for what follows from a click
         self._last: StoredPending | None = None
         self._is_shown = False
+        self._recorded = 0
         quarantined = tuple(sorted(tract.operations.quarantined.items()))
         self.batch = Batch(tract.reviewer.ledger.count_waiting(), quarantined)
         self._panel = BatchPanel(self.batch, self._turn_soon)
@@ -56,6 +57,11 @@ class Inbox:
         if self.batch.is_settled:
             record = {"text/html": self.batch.record_html(), "text/plain": self.batch.record_text()}
             update_display(record, raw=True, display_id=self._display_id)
+        elif self.batch.is_quiet and self.batch.decided != self._recorded:
+            self._recorded = self.batch.decided
+            update_display(
+                self._panel, display_id=self._display_id
+            )  # a saved notebook keeps what stands beside it
 
     # ---
 

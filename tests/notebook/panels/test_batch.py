@@ -15,6 +15,7 @@ class FrontEnd:
 
     has_kernel = can_click = takes_input = True
     in_callback = is_headless = False
+    loop = None
 
 
 @pytest.fixture
@@ -23,7 +24,9 @@ def shown(monkeypatch):
     outputs = []
     for name in ("display", "update_display"):
         monkeypatch.setattr(inbox_module, name, lambda content, **_: outputs.append(content))
-        monkeypatch.setattr(f"tract_jupyter.notebook.channels.{name}", lambda content, **_: outputs.append(content))
+        monkeypatch.setattr(
+            f"tract_jupyter.notebook.channels.{name}", lambda content, **_: outputs.append(content)
+        )
     return outputs
 
 
@@ -32,7 +35,9 @@ def waiting(tract, spec, shown):
     """Fires the example so often, and leaves the requests to a person."""
     tract.reviewer.channel = NotebookChannel(FrontEnd())
     fail = ActionDef("burst", "", {}, "1 / 0")
-    tract.register_operation(OperationSpec("note", "Note", {"text": {"type": "str"}}, {"burst": fail}, unhandled="ask"))
+    tract.register_operation(
+        OperationSpec("note", "Note", {"text": {"type": "str"}}, {"burst": fail}, unhandled="ask")
+    )
 
     def fire(*texts):
         return [tract.fire("note", {"text": text}) for text in texts]

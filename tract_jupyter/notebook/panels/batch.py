@@ -138,8 +138,22 @@ class Batch:
 
     @property
     def title(self) -> str:
-        """Says how many there were."""
-        return f"Inbox: {self.total:,} waiting" if self.total != 1 else "Inbox: one waiting"
+        """Says how many waited."""
+        return f"Inbox: {self.total:,} waiting"
+
+    @property
+    def decided(self) -> int:
+        """How many were decided since, here or elsewhere."""
+        return sum(not row.ticket.status.is_open for row in self.rows)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether no answer is being carried out."""
+        return not any(row.ticket.answered or not row.ticket.round_id for row in self.rows)
+
+    @property
+    def _record_title(self) -> str:
+        return f"Inbox: {self.decided:,} of {self.total:,} decided" if self.decided else self.title
 
     def view(self) -> dict[str, Any]:
         """Everything that the script draws, but for the bodies."""
@@ -155,7 +169,7 @@ class Batch:
 
     def bodies(self) -> dict[str, str]:
         """The full request of each row on display, as HTML; of a decided one too, with what came of it."""
-        return {row.pending_id: body_html(row.ticket) for row in self.page}
+        return {row.pending_id: body_html(row.ticket, why=False) for row in self.page}
 
     def rest_html(self) -> str:
         """What cannot be decided here, with the reasons."""
@@ -175,13 +189,13 @@ class Batch:
         rows = [(row.name(), row.ticket.status.value, row.said()) for row in self.rows]
         return (
             f'<style>{asset("record.css")}</style><section class="tract-panel" data-testid="tract-batch-record" '
-            f'aria-label="{html.escape(self.title)}"><header>{heading(self.title, 3)}</header>'
+            f'aria-label="{html.escape(self._record_title)}"><header>{heading(self._record_title, 3)}</header>'
             f"{table_html('', ('What', 'State', 'Decision'), rows, ())}{self.rest_html()}</section>"
         )
 
     def record_text(self) -> str:
         """The same in plain text."""
-        lines = [self.title]
+        lines = [self._record_title]
         for row in self.rows:
             said = [f"    {line}" for line in (row.said() or row.ticket.request.why).splitlines()]
             lines += [f"  [{row.ticket.status}] {row.name()}", *said]

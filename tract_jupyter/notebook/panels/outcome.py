@@ -37,16 +37,18 @@ def changed_values(ticket: Ticket) -> list[Change]:
 
 
 def standing_text(ticket: Ticket) -> str:
-    """Which standing approval was given, empty if none was."""
-    decision, subject = ticket.last_decision, ticket.request.subject
-    scope = None if decision is None else decision.arguments.get("scope")
-    if decision is None or subject is None or scope not in _HOW_LONG:
+    """Which standing approval was given, empty if none was; with several approvals, as one may fail, the last one."""
+    subject = ticket.request.subject
+    given = [
+        decision.arguments for _, decision in ticket.decided if decision.arguments.get("scope") in _HOW_LONG
+    ]
+    if subject is None or not given:
         return ""
-    covered = pattern_text(decision.arguments.get("pattern") or {}, subject.values)
+    covered = pattern_text(given[-1].get("pattern") or {}, subject.values)
     covered = covered if len(covered) <= _MAX_PATTERN else f"{covered[:_MAX_PATTERN]}…"
-    uses = decision.arguments.get("uses")
+    uses = given[-1].get("uses")
     often = "" if uses is None else f", for the next {uses}"
-    return f"{_HOW_LONG[scope]}{often}: {covered}. %tract grants lists and revokes it."
+    return f"{_HOW_LONG[given[-1]['scope']]}{often}: {covered}. %tract grants lists and revokes it."
 
 
 def decided_text(decision: Decision) -> str:

@@ -27,12 +27,12 @@ def asset(name: str) -> str:
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
-def body_html(ticket: Ticket) -> str:
-    """Everything between the heading and the buttons."""
+def body_html(ticket: Ticket, *, why: bool = True) -> str:
+    """Everything between the heading and the buttons; without `why` where that stands elsewhere."""
     request = ticket.request
     parts = [f"<p>{html.escape(request.summary)}</p>" if request.summary else ""]
-    if request.why and ticket.status.is_open:
-        parts.append(why_html(request))
+    if why and request.why and ticket.status.is_open:
+        parts.append(_why_html(request))
     parts += [code_html(block) for block in request.code]
     parts += [_values_html(table) for table in request.tables]
     changes = changed_values(ticket)
@@ -49,11 +49,6 @@ def body_html(ticket: Ticket) -> str:
     return "".join(parts)
 
 
-def why_html(request: ReviewRequest) -> str:
-    """Why a person is asked, in one line."""
-    return f'<p class="tract-why"><b>Why you are asked:</b> {html.escape(request.why)}</p>'
-
-
 def record_html(ticket: Ticket) -> str:
     """A self-contained page part: what was asked, and who decided what, when, on which fingerprint."""
     title, status = ticket.request.title, ticket.status.value
@@ -62,6 +57,10 @@ def record_html(ticket: Ticket) -> str:
         f'data-status="{status}" aria-label="{html.escape(title)}"><header>{heading(title, 3)}'
         f'<span class="tract-badge">{status}</span></header>{body_html(ticket)}</section>'
     )
+
+
+def _why_html(request: ReviewRequest) -> str:
+    return f'<p class="tract-why"><b>Why you are asked:</b> {html.escape(request.why)}</p>'
 
 
 def _result_html(ticket: Ticket) -> str:

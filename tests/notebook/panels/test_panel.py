@@ -1,0 +1,65 @@
+"""The live panel of one request, without a front end: what it takes, and what it tells those who came too late."""
+
+import pytest
+
+from tract_jupyter.notebook.panels.panel import Panel
+
+
+@pytest.fixture
+def ticket(tract, spec):
+    tract.register_operation(spec())
+    return tract.reviewer.show(tract.fire("citation_check", {"urls": ["a"]}, review=True))
+
+
+def click(panel, action="approve", arguments="{}", round_id=None):
+    content = {"action": action, "arguments": arguments, "round_id": round_id or panel.view["round_id"]}
+    panel._on_message(panel, {"type": "decide", **content}, [])
+
+
+def test_a_click_with_changed_values(ticket):
+    click(Panel(ticket), arguments='{"edits":{"urls":["b"]}}')
+    assert ticket.status == "approved"
+    assert ticket.pending.fields["urls"] == ["b"]
+
+
+def test_a_later_click_shows_who_decided_what_and_when(ticket):
+    first, second = Panel(ticket), Panel(ticket)
+    click(first, "reject", '{"reason":"no"}')
+    assert second.view["is_open"]  # nobody has told it
+    click(second)
+    assert not second.view["is_open"]
+    assert second.view["late"].startswith("Somebody else decided first: reject by ")
+    assert "(panel), 20" in second.view["late"]
+    assert "no" in second.view["body_html"]
+
+
+def test_a_click_on_an_earlier_showing_shows_the_present_one(ticket):
+    panel = Panel(ticket)
+    earlier = panel.view["round_id"]
+    ticket.new_round("it changed")
+    click(panel, round_id=earlier)
+    assert ticket.status.is_open
+    assert panel.view["round_id"] == ticket.round_id
+    assert "not taken" in panel.view["late"]
+
+
+def test_a_click_that_is_sent_again_is_not_late(ticket):
+    panel = Panel(ticket)
+    round_id = panel.view["round_id"]
+    click(panel, round_id=round_id)
+    click(panel, round_id=round_id)
+    assert panel.view["late"] == ""
+    assert panel.heard == round_id
+    assert len(ticket.pending.tract.events("decision")) == 1
+
+
+@pytest.mark.parametrize(
+    "content",
+    [None, "x", {}, {"type": "decide"}, {"type": "decide", "action": 1, "arguments": {}, "round_id": "x"},
+     {"type": "decide", "action": "approve", "arguments": "[", "round_id": "x"}],
+)  # fmt: skip
+def test_other_messages_do_nothing(ticket, content):
+    panel = Panel(ticket)
+    panel._on_message(panel, content, [])
+    assert ticket.status.is_open
+    assert panel.heard == ""
