@@ -1,0 +1,200 @@
+"""What a person can do with a request but say yes or no, clicked in a real JupyterLab."""
+
+import pytest
+
+LOAD = "%load_ext tract_jupyter"
+DEPLOY = '''%%tract_operation deploy --activate --ask
+"""Put it into production."""
+target: Annotated[str, "Where to"]
+replicas: int = 2
+regions: list[str] = []
+dry: bool = False
+
+def ship(pending, force: bool = False):
+    """Ship it."""
+    import os
+    os.environ["SHIPPED"] = pending.fields["target"]
+    pending.approve()
+'''
+WRITE = '''%%tract_operation note --activate --ask
+"""Add a line to a file."""
+text: str
+
+def add(pending):
+    """Add it."""
+    with open("effects.txt", "a") as file:
+        file.write(pending.fields["text"] + "\\n")
+    pending.approve()
+'''
+SHARED = "get_ipython().config.TractJupyter.store = '../0/.tract/tract.db'\n" + LOAD
+
+
+@pytest.fixture(params=["JupyterLab Light", "JupyterLab Dark"], ids=["light", "dark"])
+def theme(request):
+    return request.param
+
+
+def approve(lab, cell):
+    """Click the button of a panel that approves as it is."""
+    lab.output(cell).get_by_role("form", name="Approve").get_by_role("button", name="Approve").click()
+
+
+def unfold(lab, cell, text):
+    lab.output(cell).locator("summary", has_text=text).click()
+
+
+def test_change_a_value_and_approve(open_lab, screenshot, theme, request):
+    lab = open_lab(
+        LOAD, DEPLOY, "p = %tract_fire deploy target=prod", "print(p.status, p.fields)", viewport=(1000, 1500)
+    )
+    lab.theme(theme)
+    for cell in range(3):
+        lab.run_cell(cell)
+    output = lab.output(2)
+    edits = output.locator("[data-part=edits]")
+    unfold(lab, 2, "Change values")
+    edits.get_by_label("replicas").fill("12345678901234567891")
+    edits.get_by_label("regions").fill('["eu", 7]')
+    screenshot(lab, f"review-edit-{request.node.callspec.id}", 2)
+    approve(lab, 2)
+    output.get_by_text("should be a valid string").wait_for()  # the kernel says what does not fit
+    assert edits.get_by_label("regions").input_value() == '["eu", 7]'
+    screenshot(lab, f"review-edit-refused-{request.node.callspec.id}", 2)
+    edits.get_by_label("regions").fill('["eu"]')
+    edits.get_by_label("regions").press("Tab")
+    approve(lab, 2)
+    text = lab.wait_output(2, "approve by")
+    assert "changed replicas: 2 → 12345678901234567891" in text
+    assert "changed regions: [] → ['eu']" in text
+    assert "changed target" not in text
+    screenshot(lab, f"review-edited-{request.node.callspec.id}", 2)
+    lab.run_cell(3)
+    fields = {"target": "prod", "replicas": 12345678901234567891, "regions": ["eu"], "dry": False}
+    assert lab.text(3) == f"approved {fields}\n"
+
+
+def test_an_approval_that_stands(open_lab, screenshot, theme, request):
+    lab = open_lab(
+        LOAD, DEPLOY, "p = %tract_fire deploy target='prod/a'", "p = %tract_fire deploy target='prod/b'\nprint(p.status)",
+        "p = %tract_fire deploy target='prod/b/c'\nprint(p.status)", "%tract grants", viewport=(1000, 1500),
+    )  # fmt: skip
+    lab.theme(theme)
+    for cell in range(3):
+        lab.run_cell(cell)
+    output = lab.output(2)
+    unfold(lab, 2, "Don't ask again")
+    output.get_by_label("When this comes again").select_option("session")
+    output.get_by_label("For the next").fill("3")
+    output.get_by_label("target =").select_option("pattern")
+    output.get_by_label("Pattern for target").fill("prod/*")
+    screenshot(lab, f"review-standing-{request.node.callspec.id}", 2)
+    approve(lab, 2)
+    text = lab.wait_output(2, "approve by")
+    assert "Not asked again in this session, for the next 3: target: prod/*" in text
+    screenshot(lab, f"review-stands-{request.node.callspec.id}", 2)
+    lab.run_cell(3)
+    assert lab.text(3) == "approved\n"
+    lab.run_cell(4)
+    assert "pending\n" in lab.text(4)  # a * ends at a slash
+    lab.run_cell(5)
+    assert "1 of 3" in lab.text(5)
+    screenshot(lab, f"review-grants-{request.node.callspec.id}", 5)
+
+
+FIRE = """\
+for text in ("one", "two", "three"):
+    tract.fire("note", {"text": text})
+"""
+PROPOSE = """%%tract_operation --json
+{"name": "sweep", "description": "Clean up", "actions": {"go": {"description": "Go", "code": "import os\\nos.system('true')"}}}
+"""
+
+
+def test_several_are_decided_in_one_panel(open_lab, screenshot, theme, request):
+    width = 1000 if theme.endswith("Light") else 640
+    lab = open_lab(LOAD, WRITE, FIRE, PROPOSE, "%tract inbox", "%tract inbox", viewport=(width, 1500))
+    lab.theme(theme)
+    for cell in range(5):
+        lab.run_cell(cell)
+    board = lab.output(4).locator("[data-testid=tract-batch]")
+    rows = board.locator(".tract-row")
+    assert rows.count() == 4
+    sweep = board.get_by_role("checkbox", name="Activate operation sweep")
+    assert sweep.is_disabled()  # nobody has read its code yet
+    assert "finding: critical" in rows.nth(3).inner_text()
+    screenshot(lab, f"review-inbox-{request.node.callspec.id}", 4)
+    for number in (0, 1):
+        rows.nth(number).get_by_role("checkbox").check()
+    lab.button("Approve selected (2)", 4).click()
+    rows.nth(1).locator(".tract-note", has_text="approve by").wait_for()
+    rows.nth(0).locator(".tract-note", has_text="approve by").wait_for()
+    saved = next(o["data"] for o in lab.outputs(4) if "application/vnd.jupyter.widget-view+json" in o["data"])
+    assert "Inbox: 2 of 4 decided" in str(saved["text/html"])  # what another program shows of it
+    rows.nth(2).get_by_role("checkbox").check()
+    rows.nth(3).locator("summary").click()
+    assert "os.system" in rows.nth(3).locator(".tract-code").first.inner_text()
+    sweep.check()
+    board.get_by_label("Reason").fill("not <b>now</b>")
+    screenshot(lab, f"review-inbox-half-{request.node.callspec.id}", 4)
+    lab.button("Reject selected (2)", 4).click()
+    text = lab.wait_output(4, "reject by")
+    lab.output(4).locator("[data-testid=tract-batch-record]").wait_for()
+    assert text.count("approve by") == 2
+    assert text.count("not <b>now</b>") == 2
+    screenshot(lab, f"review-inbox-record-{request.node.callspec.id}", 4)
+    lab.output(2).locator("[data-testid=tract-record]").first.wait_for()  # their own panels say so too
+    assert lab.output(2).locator("[data-testid=tract-record]").count() == 3
+    lab.run_cell(5)
+    assert "Nothing waits" in lab.text(5)
+
+
+def test_another_notebook_decides_what_a_cell_awaits(open_lab, screenshot):
+    first = open_lab(
+        LOAD,
+        WRITE,
+        "p = %tract_fire note text=there\nawait p\nprint('after', p.status)",
+        "p.add()",
+        "print(open('effects.txt').read())",
+    )
+    first.run_cell(0)
+    first.run_cell(1)
+    first.run_cell(2, wait=False)
+    first.button("Approve", 2).wait_for()
+    other = open_lab(SHARED, "%tract inbox", "%tract inbox")
+    other.run_cell(0)
+    other.run_cell(1)
+    other.output(1).get_by_text("which carries the decision out").wait_for()
+    screenshot(other, "review-elsewhere", 1)
+    other.button("Add", 1).click()
+    other.wait_output(1, "add by")
+    assert first.wait_cell(2)
+    assert "after approved" in first.text(2)
+    assert "Decided in another process" in first.text(2)
+    screenshot(first, "review-decided-elsewhere", 2)
+    first.run_cell(4)
+    assert first.text(4) == "there\n\n"
+    other.run_cell(2)
+    assert "Nothing waits" in other.text(2)
+
+
+def test_a_new_kernel_decides_what_the_old_one_asked(open_lab, screenshot):
+    lab = open_lab(
+        LOAD,
+        WRITE,
+        "p = %tract_fire note text=once",
+        LOAD + "\n%tract inbox",
+        "print(open('effects.txt').read())",
+    )
+    for cell in range(3):
+        lab.run_cell(cell)
+    lab.button("Add", 2).wait_for()
+    lab.restart()
+    lab.button("Add", 2).click()
+    lab.output(2).get_by_role("alert").get_by_text("lost its kernel").wait_for()
+    screenshot(lab, "review-lost", 2)
+    lab.run_cell(3)
+    lab.button("Add", 3).click()
+    lab.wait_output(3, "add by")
+    lab.run_cell(4)
+    assert lab.text(4) == "once\n\n"
+    screenshot(lab, "review-new-kernel", 3)
