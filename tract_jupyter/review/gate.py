@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import threading
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from tract_jupyter.exceptions import (
     DecidedFirstError,
     FingerprintError,
     PendingStateError,
-    TrustError,
+    TractError,
 )
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.review.decision import Decision, how, without_grant
@@ -29,12 +30,20 @@ if TYPE_CHECKING:
 
     from tract_jupyter.review.channel import Reviewable
     from tract_jupyter.review.grants import Grants
-    from tract_jupyter.review.ledger import Ledger
+    from tract_jupyter.review.ledger import Ledger, News
     from tract_jupyter.storage.decisions import StoredDecision
+    from tract_jupyter.storage.pendings import StoredPending
 
 _ALWAYS = frozenset({"reject", "pass_through", "expire"})
 """What may no longer run can still be turned down."""
+_STOPPED = frozenset(
+    {PendingStatus.REJECTED.value, PendingStatus.PASSED_THROUGH.value, PendingStatus.EXPIRED.value}
+)
 BUSY = "another process carries it out"
+
+
+class _NotRunError(PendingStateError):
+    """What was decided elsewhere must not be carried out; nothing was."""
 
 
 class Gate:
@@ -84,27 +93,6 @@ class Gate:
         self._on_end(pending, decision)
         return result
 
-    def carry_out_stored(self, pending: Reviewable, stored: StoredDecision) -> bool:
-        """Carry out what was decided elsewhere and handed over. False if another process has it.
-
-        Raises:
-            TrustError: this user has not signed the decision.
-            FingerprintError: what would run is not what was decided.
-        """
-        with self._alone(pending):
-            self._check_stored(pending, stored)
-            if not self.ledger.begin(pending.pending_id, stored.round, handed_over=True):
-                return False
-            pending.rounds, pending.decision = stored.round + 1, decision_of(stored)
-            with pending.edited(stored.arguments):
-                pass  # and it stays so
-            self._run_and_record(
-                pending, stored.round, stored.action,
-                lambda: pending.execute_tool(stored.action, stored.arguments),
-            )  # fmt: skip
-        self._on_end(pending, decision_of(stored))
-        return True
-
     def catch_up(self, pending: Reviewable) -> str:
         """Follow what the store has that this process has not seen: carry it out here, or take it over.
 
@@ -115,18 +103,16 @@ class Gate:
         if news is None:
             return ""
         said = []
-        for stored in news.decisions:
+        for stored in news.unseen(pending.rounds):
             if stored.claimed_by is None and not pending.runs_elsewhere:
                 said.append(self._follow(pending, stored))
             elif stored.finished_at is None and stored.claimed_by is not None:
                 return BUSY
             else:
                 pending.rounds = stored.round + 1
-                pending.adopt(news.pending, decision_of(stored))
-                said.append(_told(stored))
-        if not news.decisions and not news.is_open and pending.status.is_open:
-            pending.adopt(news.pending, None)
-            said.append(f"{news.pending.status} in another process")
+                said.append(_told(stored) + (self._take_over(pending, news) if stored is news.last else ""))
+        if not said and not news.is_open and pending.status.is_open:
+            said.append(f"{news.pending.status} in another process{self._take_over(pending, news)}")
         return "; ".join(said)
 
     def expire(self, pending: Reviewable) -> None:
@@ -165,7 +151,9 @@ class Gate:
             self._check(pending, now.shown)
         asked = pending.identity
         with pending.edited(arguments):
-            grant = self._grants.asked_for(pending, action, arguments, now)  # for the values as they were changed
+            grant = self._grants.asked_for(
+                pending, action, arguments, now
+            )  # for the values as they were changed
             decision = Decision(
                 action, arguments, now.channel, pending.fingerprint, now.decided_by, identity=asked
             )
@@ -183,30 +171,71 @@ class Gate:
             raise FingerprintError("it changed after it was shown; look at it again")
 
     def _check_stored(self, pending: Reviewable, stored: StoredDecision) -> None:
+        """Check what was decided elsewhere.
+
+        Raises:
+            _NotRunError: it must not be carried out.
+        """
         if stored.action in _ALWAYS:
             return  # what stops something needs no proof
         if not self.ledger.verifies(stored):
-            raise TrustError(
+            raise _NotRunError(
                 f"{stored.decided_by} chose {stored.action!r}, but not with your signing secret, or the store was "
                 "changed since; decide it yourself"
             )
-        self._check(pending, None)
-        with pending.edited(stored.arguments, keep=False):
-            if pending.fingerprint != stored.fingerprint:
-                raise FingerprintError("it is not what was decided; look at it again")
+        try:
+            self._check(pending, None)
+            with pending.edited(stored.arguments, keep=False):
+                if pending.fingerprint != stored.fingerprint:
+                    raise _NotRunError("it is not what was decided; look at it again")
+        except TractError as error:  # whatever it is: nothing has run
+            raise _NotRunError(str(error)) from error
 
     def _follow(self, pending: Reviewable, stored: StoredDecision) -> str:
-        """Carry out here what was decided elsewhere; put aside what must not run."""
-        pending.rounds = stored.round + 1
+        """Carry out here what was decided elsewhere and handed over; put aside what must not run."""
         try:
-            if not self.carry_out_stored(pending, stored):
-                return BUSY
-        except (TrustError, FingerprintError, PendingStateError) as error:
+            with self._alone(pending):
+                self._check_stored(pending, stored)
+                if not self.ledger.begin(pending.pending_id, stored.round, handed_over=True):
+                    return BUSY
+                self._carry_out_stored(pending, stored)
+        except DecidedFirstError:
+            return BUSY
+        except _NotRunError as error:
+            pending.rounds = stored.round + 1
             self.ledger.refuse(stored, str(error))
             return f"{_told(stored)}, which was put aside: {error}"
         except Exception as error:  # noqa: BLE001 # the author's code may raise anything; the pending keeps it
             return f"{_told(stored)}, which failed: {type(error).__name__}: {error}"
+        self._on_end(pending, decision_of(stored))
         return _told(stored)
+
+    def _carry_out_stored(self, pending: Reviewable, stored: StoredDecision) -> None:
+        pending.rounds, pending.decision = stored.round + 1, decision_of(stored)
+        with pending.edited(stored.arguments):
+            pass  # and it stays so
+        self._run_and_record(
+            pending, stored.round, stored.action,
+            lambda: pending.execute_tool(stored.action, stored.arguments),
+        )  # fmt: skip
+
+    def _take_over(self, pending: Reviewable, news: News) -> str:
+        """Take over what the store says came of it, if it only stops something, or proves that this user wanted it.
+
+        Returns:
+            What is wrong with it; empty if nothing is.
+        """
+        decision = None if news.last is None else decision_of(news.last)
+        if pending.runs_elsewhere or self.ledger.proves(news, _as_stored(pending, news.pending)):
+            pending.adopt(news.pending, decision)
+        elif news.pending.status in _STOPPED:
+            pending.adopt(replace(news.pending, fields=pending.fields), decision)
+        elif not news.is_open or (news.last is not None and news.last.error is None):
+            if not news.is_open:
+                self.ledger.reopen(pending)
+            what = "without a decision" if decision is None else "but not with your signing secret"
+            return f", {what}, or the store was changed since, so it was put aside; decide it yourself"
+        return ""
 
     def _run(self, pending: Reviewable, decision: Decision, run: Callable[[], Any]) -> Any:
         __tracebackhide__ = True
@@ -245,6 +274,17 @@ def _was_recorded(pending: Reviewable, action: str, arguments: dict[str, Any]) -
     return (made.action, made.arguments) == (action, without_grant(arguments))
 
 
+def _as_stored(pending: Reviewable, stored: StoredPending) -> str:
+    """The fingerprint that this pending has with the values of the store; empty if it could not have them."""
+    before, pending.fields = pending.fields, stored.fields
+    try:
+        return pending.fingerprint
+    except (TractError, LookupError, TypeError, ValueError, AttributeError):  # the store may hold anything
+        return ""
+    finally:
+        pending.fields = before
+
+
 def _can_be_pinned(pending: Reviewable) -> bool:
     try:
         return bool(pending.fingerprint)
@@ -254,4 +294,5 @@ def _can_be_pinned(pending: Reviewable) -> bool:
 
 def _told(stored: StoredDecision) -> str:
     reason = f", as {stored.reason!r}" if stored.reason else ""
-    return f"{stored.decided_by} ({stored.channel}) chose {stored.action!r}{reason}"
+    ended = f", which ended with: {stored.error}" if stored.error else ""
+    return f"{stored.decided_by} ({stored.channel}) chose {stored.action!r}{reason}{ended}"

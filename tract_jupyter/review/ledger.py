@@ -35,14 +35,34 @@ _FINAL = {
     "pass_through": PendingStatus.PASSED_THROUGH,
     "expire": PendingStatus.EXPIRED,
 }
+_REOPENED = {"status": PendingStatus.PENDING.value, "settled_at": None, "executed_at": None}
 _OPEN = frozenset(status.value for status in PendingStatus if status.is_open)
 
 
+_Outcome = list[str | None]
+
+
+class _Round(NamedTuple):
+    """One round of deciding a pending."""
+
+    pending_id: str
+    round: int
+
+
 class News(NamedTuple):
-    """What the store says of a pending, and the decisions on it that this process has not seen."""
+    """What the store says of a pending."""
 
     pending: StoredPending
     decisions: list[StoredDecision]
+
+    def unseen(self, rounds: int) -> list[StoredDecision]:
+        """The decisions after those that somebody knows of."""
+        return [decision for decision in self.decisions if decision.round >= rounds]
+
+    @property
+    def last(self) -> StoredDecision | None:
+        """The last decision on it."""
+        return self.decisions[-1] if self.decisions else None
 
     @property
     def is_open(self) -> bool:
@@ -99,7 +119,7 @@ class Ledger:
             ends: nothing has to be run for it, so that it is carried out with this.
             also: what else belongs into the transaction.
         """
-        signature = self._trust.sign(_SIGNED, decision.signed_text(pending.pending_id, pending.rounds))
+        signature = self._signed(decision, pending, pending.rounds, _expected(pending, decision, ends=ends))
         with self._database.write() as connection:
             won = self._store(connection, pending, decision, ends=ends, signature=signature)
             if won and also is not None:
@@ -114,8 +134,13 @@ class Ledger:
                 connection, stored.pending_id, stored.round, this_process(), instead_of=None
             ):
                 self._decisions.finish(connection, stored.pending_id, stored.round, why)
-                reopened = {"status": PendingStatus.PENDING.value, "settled_at": None, "executed_at": None}
-                self._rows.update(connection, stored.pending_id, **reopened)
+                self._rows.update(connection, stored.pending_id, **_REOPENED)
+
+    def reopen(self, pending: Reviewable) -> None:
+        """Have a person decide a pending, as this process has it, whatever the store says about it."""
+        values = {"fields": pending.fields, "fingerprint": pending.fingerprint, "identity": pending.identity}
+        with self._database.write() as connection:
+            self._rows.update(connection, pending.pending_id, **_REOPENED, **values)
 
     def settle(self, pending_id: str, round_: int, why: str) -> bool:
         """Use up an approval for another pending. False if somebody else was faster."""
@@ -146,9 +171,11 @@ class Ledger:
             "identity": pending.identity,
             "fields": pending.fields,
         }
+        outcome = _outcome(pending.status, pending.fingerprint, pending.executed_at)
+        signature = self._signed(pending.decision, pending, round_, outcome)
         with self._database.write() as connection:
             self._rows.update(connection, pending.pending_id, **values)
-            self._decisions.finish(connection, pending.pending_id, round_, pending.error)
+            self._decisions.finish(connection, pending.pending_id, round_, pending.error, signature)
             self._record_outcome(connection, pending, action)
 
     # --- looking
@@ -160,12 +187,24 @@ class Ledger:
             if stored is None:
                 return None
             decisions = self._decisions.of(connection, pending.pending_id)
-        return News(stored, [decision for decision in decisions if decision.round >= pending.rounds])
+        return News(stored, decisions)
 
     def verifies(self, stored: StoredDecision) -> bool:
-        """Whether this user signed a stored decision."""
-        text = decision_of(stored).signed_text(stored.pending_id, stored.round)
-        return self._trust.verify(_SIGNED, text, stored.signature)
+        """Whether this user signed a decision that was left to the process that asked."""
+        return self._trust.verify(_SIGNED, self._text(decision_of(stored), stored, None), stored.signature)
+
+    def proves(self, news: News, fingerprint: str) -> bool:
+        """Whether the last decision on a pending is this user's, and came out as the store says.
+
+        Args:
+            news: what the store says.
+            fingerprint: that of the pending, with the values that the store has.
+        """
+        last, stored = news.last, news.pending
+        if last is None:
+            return False
+        outcome = _outcome(stored.status, fingerprint, stored.executed_at)
+        return self._trust.verify(_SIGNED, self._text(decision_of(last), last, outcome), last.signature)
 
     def decisions(self, pending_id: str) -> list[StoredDecision]:
         """The decisions on a pending, in their order."""
@@ -227,6 +266,18 @@ class Ledger:
             ]
 
     # ---
+
+    def _signed(
+        self, decision: Decision | None, pending: Reviewable, round_: int, outcome: _Outcome | None
+    ) -> str:
+        assert decision is not None  # noqa: S101 # for the type checker: it is set before anything is carried out
+        stored = _Round(pending.pending_id, round_)
+        return self._trust.sign(_SIGNED, self._text(decision, stored, outcome))
+
+    def _text(self, decision: Decision, place: StoredDecision | _Round, outcome: _Outcome | None) -> str:
+        """What a signature covers. The outcome is None of what is left to the process that asked."""
+        signed = decision.signed_text(place.pending_id, place.round)
+        return canonical_json([self._rows.tract_id, signed, outcome])
 
     def _insert(
         self, connection: Connection, pending: Reviewable, request: ReviewRequest | None, **more: Any
@@ -326,6 +377,19 @@ def _after(decision: Decision, at: str, *, ends: bool) -> dict[str, Any]:
         return {}
     executed = at if ends and final is PendingStatus.APPROVED else None
     return {"status": final.value, "executed_at": executed, "settled_at": at if ends else None}
+
+
+def _outcome(status: str, fingerprint: str, executed_at: datetime | None) -> _Outcome:
+    """What came of a decision: the part of it that is signed."""
+    return [str(status), fingerprint, _text(executed_at)]
+
+
+def _expected(pending: Reviewable, decision: Decision, *, ends: bool) -> _Outcome | None:
+    """The outcome of a decision when it is stored: None if that is for the process that asked."""
+    if ends:
+        after = _after(decision, to_text(decision.decided_at), ends=True)
+        return [after["status"], decision.fingerprint, after["executed_at"]]
+    return None if pending.runs_elsewhere else ["begun"]
 
 
 def _claim(pending: Reviewable, at: str, *, ends: bool) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,8 @@ from sqlalchemy import func, select
 from sqlalchemy.exc import IntegrityError
 
 from tract_jupyter.models.canonical import canonical_json
-from tract_jupyter.storage.clock import from_text, now_text
+from tract_jupyter.storage.clock import now_text
+from tract_jupyter.storage.lenient import read_dict, read_moment
 from tract_jupyter.storage.schema import decisions
 
 if TYPE_CHECKING:
@@ -119,17 +119,26 @@ class DecisionRows:
         values = {"claimed_by": by, "started_at": now_text()}
         return connection.execute(decisions.update().where(*where).values(**values)).rowcount == 1
 
-    def finish(self, connection: Connection, pending_id: str, round_: int, error: str | None) -> None:
-        """Record that it was carried out, or failed."""
+    def finish(
+        self,
+        connection: Connection,
+        pending_id: str,
+        round_: int,
+        error: str | None,
+        signature: str | None = None,
+    ) -> None:
+        """Record that it was carried out, or failed; `signature` is that of what came of it."""
         where = (decisions.c.pending_id == pending_id, decisions.c.round == round_)
         values = {"finished_at": now_text(), "error": error}
+        if signature is not None:
+            values["signature"] = signature
         connection.execute(decisions.update().where(*where).values(**values))
 
 
 def _stored(row: Any) -> StoredDecision:
     return StoredDecision(
-        row.pending_id, row.round, row.action, json.loads(row.arguments_json), row.reason, row.decided_by,
-        row.channel, row.fingerprint, row.identity, row.signature, from_text(row.created_at), row.claimed_by,
-        None if row.started_at is None else from_text(row.started_at),
-        None if row.finished_at is None else from_text(row.finished_at), row.error,
+        row.pending_id, row.round, row.action, read_dict(row.arguments_json), row.reason, row.decided_by,
+        row.channel, row.fingerprint, row.identity, row.signature, read_moment(row.created_at), row.claimed_by,
+        None if row.started_at is None else read_moment(row.started_at),
+        None if row.finished_at is None else read_moment(row.finished_at), row.error,
     )  # fmt: skip

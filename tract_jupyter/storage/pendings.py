@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import func, select, tuple_
 
 from tract_jupyter.models.canonical import canonical_json
-from tract_jupyter.storage.clock import from_text, now_text, to_text
+from tract_jupyter.storage.clock import now_text, to_text
+from tract_jupyter.storage.lenient import read_dict, read_moment
 from tract_jupyter.storage.schema import decisions, pendings
 
 if TYPE_CHECKING:
@@ -110,13 +110,13 @@ class PendingRows:
 
 def _stored(row: Any) -> StoredPending:
     return StoredPending(
-        row.pending_id, row.operation, row.title, json.loads(row.fields_json), row.fingerprint, row.identity,
+        row.pending_id, row.operation, row.title, read_dict(row.fields_json), row.fingerprint, row.identity,
         row.status, row.actor, row.triggered_by, row.resumable,
-        None if row.request_json is None else json.loads(row.request_json), row.origin,
+        None if row.request_json is None else read_dict(row.request_json), row.origin,
         _moment(row.waited_until), _moment(row.expires_at), row.on_timeout, row.error,
-        from_text(row.created_at), _moment(row.executed_at),
+        read_moment(row.created_at), _moment(row.executed_at),
     )  # fmt: skip
 
 
 def _moment(text: str | None) -> datetime | None:
-    return None if text is None else from_text(text)
+    return None if text is None else read_moment(text)

@@ -1,0 +1,220 @@
+"""Tampering between showing and running, by somebody who can write the database and has not the secret."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.review.fakes import FakeChannel, click
+from tests.review.rigging import Attacker, add_writer, as_json, call, in_the_inbox_of, last_note, press
+from tract_jupyter import Tract
+from tract_jupyter.hooks import ActionDef, PendingStatus
+from tract_jupyter.review import reviewer as reviewer_module
+
+LATER = "2026-01-01T00:00:01.000000+00:00"
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch):
+    monkeypatch.setattr(reviewer_module, "_HEARTBEAT_SECONDS", 0)
+    monkeypatch.setattr(reviewer_module, "_STORE_POLL_SECONDS", -1)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "t.db"
+
+
+@pytest.fixture
+def attacker(path):
+    return Attacker(path)
+
+
+@pytest.fixture
+def first(path, spec):
+    """The process that asks."""
+    with Tract.open(path) as t:
+        bump = ActionDef("bump", "", {}, "pending.fields['n'] += 1")
+        t.register_operation(spec(fields={"n": {"type": "int", "default": 0}}, actions={"bump": bump}))
+        t.reviewer.channel = FakeChannel()
+        yield t
+
+
+@pytest.fixture
+def second(first, path):
+    """Another process of the same person."""
+    with Tract.open(path) as t:
+        t.reviewer.channel = FakeChannel()
+        yield t
+
+
+@pytest.fixture
+def ran():
+    return []
+
+
+@pytest.fixture
+def shown(first, ran):
+    """What would run in the first process, on display there."""
+    pending = first.fire("citation_check", review=True, execute_fn=lambda p: ran.append(p.fields["n"]))
+    return first.reviewer.show(pending)
+
+
+def finished(**more):
+    return {"claimed_by": "elsewhere:1:ab", "started_at": LATER, "finished_at": LATER, **more}
+
+
+def can_still_be_decided(t, ticket, ran, expected=(0,)):
+    """A person who looks again decides, and exactly that runs."""
+    press(t, ticket, "approve")
+    assert (ticket.status, tuple(ran)) == ("approved", expected)
+
+
+# --- decisions that are none
+
+
+@pytest.mark.parametrize("change", [{}, finished()], ids=["handed over", "as carried out elsewhere"])
+@pytest.mark.parametrize("status", ["approved", "pending"])
+def test_a_forged_decision_runs_nothing(first, shown, ran, attacker, change, status):
+    attacker.decide(shown.pending, **change)
+    attacker.set("pendings", status=status)
+    first.reviewer.channel.look()
+    assert (ran, shown.status) == ([], PendingStatus.PENDING)
+    assert "not with your signing secret" in last_note(first)
+    can_still_be_decided(first, shown, ran)
+
+
+def test_a_status_set_by_sql_approves_nothing(first, shown, ran, attacker):
+    attacker.set("pendings", status="approved", settled_at=LATER, executed_at=LATER)
+    first.reviewer.channel.look()
+    assert (ran, shown.status) == ([], PendingStatus.PENDING)
+    assert "without a decision" in last_note(first)
+    can_still_be_decided(first, shown, ran)
+
+
+@pytest.mark.parametrize("decision", [None, {}, finished()], ids=["none", "handed over", "finished"])
+def test_a_gated_call_does_not_happen_for_a_status_set_by_sql(first, ran, attacker, decision):
+    add_writer(first, ran)
+
+    def tamper(ticket):
+        if decision is not None:
+            attacker.decide(ticket.pending, **decision)
+        fields = as_json({"path": "/etc/passwd", "n": 0})
+        attacker.set("pendings", status="approved", executed_at=LATER, fields_json=fields)
+
+    result = call(first, tamper, lambda ticket: click(ticket, "reject", reason="I see"))
+    assert (result.denied, result.error, ran) == (True, "I see", [])
+    assert "put aside" in last_note(first) or "put aside" in first.reviewer.channel.notes[1]
+
+
+@pytest.fixture
+def handed_over(first, second, shown):
+    """A genuine approval with an edit, made in the other process for the first one, which has not looked yet."""
+    first.reviewer.ledger.wait(shown.pending.pending_id, 60)
+    press(second, in_the_inbox_of(second), "approve", edits={"n": 5})
+    return shown
+
+
+def test_a_genuine_one_runs(first, handed_over, ran):
+    first.reviewer.channel.look()
+    assert ran == [5]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"action": "bump"},
+        {"arguments_json": '{"edits":{"n":6}}'},
+        {"arguments_json": "{}"},
+        {"arguments_json": '{"edits":{"n":"x"}}'},
+        {"arguments_json": "[]"},
+        {"arguments_json": "{"},
+        {"fingerprint": "0" * 64},
+        {"identity": "0" * 64},
+        {"decided_by": "somebody"},
+        {"channel": "automatic"},
+        {"signature": "0" * 64},
+        {"signature": "é"},
+        {"created_at": LATER},
+        {"created_at": "yesterday"},
+    ],
+    ids=str,
+)
+def test_an_altered_decision_runs_nothing(first, handed_over, ran, attacker, change):
+    attacker.set("decisions", **change)
+    first.reviewer.channel.look()
+    assert (ran, handed_over.status) == ([], PendingStatus.PENDING)
+    assert "not with your signing secret, or the store was changed" in last_note(first)
+    can_still_be_decided(first, handed_over, ran)
+
+
+def test_a_decision_copied_from_another_pending_runs_nothing(first, second, handed_over, ran, attacker):
+    again = first.reviewer.show(
+        first.fire("citation_check", review=True, execute_fn=handed_over.pending._execute_fn)
+    )
+    first.reviewer.channel.look()
+    ran.clear()
+    attacker.run("DELETE FROM decisions WHERE pending_id = ?", again.pending.pending_id)
+    attacker.set("decisions", pending_id=again.pending.pending_id, claimed_by=None, finished_at=None)
+    attacker.set("pendings", status="approved", settled_at=None)
+    first.reviewer.channel.look()
+    assert (ran, again.status) == ([], PendingStatus.PENDING)
+    can_still_be_decided(first, again, ran)
+
+
+def test_an_approval_of_another_tract_of_the_store_runs_nothing(path, spec, attacker):
+    operation = spec(fields={})
+    with Tract.open(path) as one, Tract.open(path, tract_id="other") as other:
+        for t in (one, other):
+            t.register_operation(operation)
+        one.reviewer.show(one.fire("citation_check", review=True, execute_fn=print))
+        press_in_inbox(one)
+        attacker.set("pendings", tract_id="other")
+        attacker.set("decisions", tract_id="other")
+        assert other.reviewer.granted(other.fire("citation_check", review=True, execute_fn=print)) is False
+
+
+def press_in_inbox(t):
+    t.reviewer.channel = FakeChannel()
+    t.operations.rebuild(t.inbox()[0]).approve()
+
+
+def test_a_decision_that_was_carried_out_does_not_count_again(first, shown, ran, attacker):
+    press(first, shown, "approve")
+    attacker.set("decisions", claimed_by=None, started_at=None, finished_at=None)
+    attacker.set("pendings", status="approved", settled_at=None, waited_until=None)
+    again = first.fire("citation_check", review=True, execute_fn=shown.pending._execute_fn)
+    assert first.reviewer.granted(again) is False
+    assert ran == [0]
+
+
+def test_what_another_process_made_of_it_counts_only_as_it_was(first, second, attacker):
+    ticket = first.reviewer.show(first.fire("citation_check", review=True))
+    press(second, in_the_inbox_of(second), "bump")
+    attacker.set("pendings", status="approved", settled_at=LATER)
+    first.reviewer.channel.look()
+    assert (ticket.status, ticket.pending.fields) == (PendingStatus.PENDING, {"n": 0})
+    press(first, ticket, "reject")
+    assert ticket.status is PendingStatus.REJECTED
+
+
+def test_values_set_after_another_process_carried_it_out_do_not_count(first, second, attacker):
+    ticket = first.reviewer.show(first.fire("citation_check", review=True))
+    press(second, in_the_inbox_of(second), "approve")
+    attacker.set("pendings", fields_json='{"n":666}')
+    first.reviewer.channel.look()
+    assert (ticket.status, ticket.pending.fields) == (PendingStatus.PENDING, {"n": 0})
+
+
+def test_a_rejection_needs_no_proof(first, shown, ran, attacker):
+    attacker.decide(shown.pending, action="reject", **finished())
+    attacker.set("pendings", status="rejected", settled_at=LATER, fields_json='{"n":666}')
+    first.reviewer.channel.look()
+    assert (ran, shown.status, shown.pending.fields) == ([], PendingStatus.REJECTED, {"n": 0})
+
+
+def test_an_error_beside_a_forged_approval_does_not_hide_it(first, shown, ran, attacker):
+    attacker.decide(shown.pending, **finished(error="put aside"))
+    attacker.set("pendings", status="approved", settled_at=LATER)
+    first.reviewer.channel.look()
+    assert (ran, shown.status) == ([], PendingStatus.PENDING)
+    can_still_be_decided(first, shown, ran)
