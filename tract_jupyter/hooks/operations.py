@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tract_jupyter.storage.specs import SpecRows
 
 _TRUST_KIND = "operation-spec"
+_DOUBT = "This was asked by another user, or changed in the store since."
 
 
 class Operations:
@@ -174,12 +175,12 @@ class Operations:
             stored.pending_id,
             stored.created_at,
         )
-        pending.unfinished = self._ledger.unfinished(stored)
-        status = PendingStatus(stored.status)
-        # what was approved and not run is asked about again: nobody knows what has changed since
-        pending.status = PendingStatus.PENDING if pending.unfinished is not None else status
+        pending.status, pending.unfinished = self._ledger.standing(stored)
+        pending.doubt = "" if self._ledger.vouches(stored) else _DOUBT
         pending.error = stored.error
         pending.executed_at, pending.on_timeout = stored.executed_at, stored.on_timeout
+        if stored.expires_at is not None:
+            pending.timeout = (stored.expires_at - stored.created_at).total_seconds()
         return pending
 
     # --- firing

@@ -81,6 +81,8 @@ class Pending:
     """An approval that was not carried out to its end, as the process that had it ended; asked about again."""
     note: str
     """What the person who decided should know."""
+    doubt: str
+    """What is wrong with the way it lies in the store, where it was made again from there."""
 
     def __init__(
         self,
@@ -113,6 +115,7 @@ class Pending:
         self.decision = None
         self.unfinished = None
         self.note = ""
+        self.doubt = ""
         self._execute_fn = execute_fn
         self._place = asking_place()
 
@@ -282,7 +285,9 @@ class Pending:
             pending_id=self.pending_id,
             title=self.title,
             summary=self.summary(),
-            why=" ".join(filter(None, [introspection.unfinished_text(self.unfinished), self.why()])),
+            why=" ".join(
+                filter(None, [self.doubt, introspection.unfinished_text(self.unfinished), self.why()])
+            ),
             fingerprint=self.fingerprint,
             actions=introspection.review_actions(self),
             code=(*self.code_blocks(), *(() if asking is None else (asking,))),

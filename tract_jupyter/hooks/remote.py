@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.exceptions import PendingError
+from tract_jupyter.exceptions import PendingError, TrustError
 from tract_jupyter.hooks.field_pending import FieldPending
 from tract_jupyter.models.parameters import Parameters
 from tract_jupyter.models.pending import PendingStatus
@@ -57,12 +57,12 @@ class RemotePending(FieldPending):
     @property
     def title(self) -> str:
         """As it was shown."""
-        return self.stored.title
+        return self.request.title
 
     @property
     def fingerprint(self) -> str:
         """Of the values as they are here; as it is stored, where they cannot be changed."""
-        return self.stored.fingerprint if self._subject is None else super().fingerprint
+        return self.request.fingerprint if self._subject is None else super().fingerprint
 
     @property
     def identity(self) -> str:
@@ -79,6 +79,15 @@ class RemotePending(FieldPending):
         """As it is stored."""
         return self.stored.expires_at
 
+    def check_current(self) -> None:
+        """Check that what is shown is what was asked.
+
+        Raises:
+            TrustError: it was changed since, or another user asked.
+        """
+        if self.doubt:
+            raise TrustError(f"{self.doubt} Decide it where it was asked, or turn it down")
+
     def is_instant(self, action: str) -> bool:
         """Only what stops it; the rest is for the process that asked."""
         return action in {"reject", "pass_through"}
@@ -87,7 +96,7 @@ class RemotePending(FieldPending):
         """As it was shown there."""
         actions = self.request.actions if self.status.is_open else ()
         here = f"Asked by {process_text(self.stored.origin)}, which carries the decision out."
-        why = f"{self.request.why} {here}".strip()
+        why = " ".join(filter(None, [self.doubt, self.request.why, here]))
         return replace(self.request, fingerprint=self.fingerprint, actions=actions, why=why, note=note)
 
     def execute_tool(self, name: str, arguments: Mapping[str, Any]) -> Any:
@@ -119,11 +128,16 @@ def stored_asking_block(stored: StoredPending) -> CodeBlock | None:
 
 
 def _request(stored: StoredPending) -> ReviewRequest:
+    """What was shown, as it lies in the store.
+
+    Raises:
+        PendingError: nothing was, or it cannot be read.
+    """
     if stored.request is None:
         raise PendingError(f"{stored.title!r} was never shown to anybody; run the cell that asked again")
     try:
         return request_from_dict(stored.request)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise PendingError(
             f"what was shown for {stored.title!r} cannot be read ({error}); run its cell again"
         ) from None

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tract_jupyter.storage.pendings import PendingRows, StoredPending
 
 _SIGNED = "decision"
+_ASKED = "pending"
 _FINAL = {
     "approve": PendingStatus.APPROVED,
     "reject": PendingStatus.REJECTED,
@@ -87,12 +88,11 @@ class Ledger:
     def ask(self, pending: Reviewable, request: ReviewRequest | None = None) -> None:
         """Store what is asked and shown, unless it is stored already, and note how far the store is with it."""
         with self._database.write() as connection:
-            if self._rows.status(connection, pending.pending_id) is None:
+            stored = self._rows.get(connection, pending.pending_id)
+            if stored is None:
                 self._insert(connection, pending, request)
-            elif request is not None:
-                self._rows.update(
-                    connection, pending.pending_id, request_json=canonical_json(request_to_dict(request))
-                )
+            elif request is not None and stored.origin == this_process() and stored.status in _OPEN:
+                self._rows.update(connection, pending.pending_id, **self._as_asked(pending, request))
             pending.rounds = self._decisions.count(connection, pending.pending_id)
 
     def wait(self, pending_id: str, seconds: float) -> None:
@@ -138,9 +138,9 @@ class Ledger:
 
     def reopen(self, pending: Reviewable) -> None:
         """Have a person decide a pending, as this process has it, whatever the store says about it."""
-        values = {"fields": pending.fields, "fingerprint": pending.fingerprint, "identity": pending.identity}
+        asked = self._as_asked(pending, pending.review_request())
         with self._database.write() as connection:
-            self._rows.update(connection, pending.pending_id, **_REOPENED, **values)
+            self._rows.update(connection, pending.pending_id, **_REOPENED, **asked)
 
     def settle(self, pending_id: str, round_: int, why: str) -> bool:
         """Use up an approval for another pending. False if somebody else was faster."""
@@ -167,9 +167,7 @@ class Ledger:
             "error": pending.error,
             "executed_at": _text(pending.executed_at),
             "settled_at": now_text() if is_settled else None,
-            "fingerprint": pending.fingerprint,
-            "identity": pending.identity,
-            "fields": pending.fields,
+            **self._as_asked(pending, None if is_settled else pending.review_request()),
         }
         outcome = _outcome(pending.status, pending.fingerprint, pending.executed_at)
         signature = self._signed(pending.decision, pending, round_, outcome)
@@ -192,6 +190,11 @@ class Ledger:
     def verifies(self, stored: StoredDecision) -> bool:
         """Whether this user signed a decision that was left to the process that asked."""
         return self._trust.verify(_SIGNED, self._text(decision_of(stored), stored, None), stored.signature)
+
+    def vouches(self, stored: StoredPending) -> bool:
+        """Whether a pending lies in the store as a process of this user asked about it."""
+        asked = _asked(stored, stored.request)
+        return self._trust.verify(_ASKED, canonical_json([self._rows.tract_id, *asked]), stored.signature)
 
     def proves(self, news: News, fingerprint: str) -> bool:
         """Whether the last decision on a pending is this user's, and came out as the store says.
@@ -216,11 +219,18 @@ class Ledger:
         with self._database.read() as connection:
             return self._decisions.newest(connection, limit)
 
-    def unfinished(self, stored: StoredPending) -> StoredDecision | None:
-        """The last decision on a pending, if it was not carried out to its end."""
+    def standing(self, stored: StoredPending) -> tuple[PendingStatus, StoredDecision | None]:
+        """Where a pending stands for whoever makes it again from the store.
+
+        Returns:
+            Its status, and the last decision if that was not carried out to its end. It is asked about again then, as
+            nobody knows what has changed since.
+        """
         with self._database.read() as connection:
             last = self._decisions.last(connection, stored.pending_id)
-        return last if last is not None and last.finished_at is None else None
+        if last is None or last.finished_at is None or stored.status not in set(PendingStatus):
+            return PendingStatus.PENDING, last if last is not None and last.finished_at is None else None
+        return PendingStatus(stored.status), None
 
     def decided(self, channels: Collection[str]) -> list[tuple[StoredDecision, StoredPending]]:
         """The decisions that came over some channels, oldest first, each with what it is about."""
@@ -251,7 +261,7 @@ class Ledger:
             for stored in same:
                 last = self._decisions.of(connection, stored.pending_id)[-1]
                 is_free = last.claimed_by is None and not stored.is_waited_for
-                if is_free and last.fingerprint == pending.fingerprint and self.verifies(last):
+                if is_free and self.verifies(last) and _is_about(last, pending):
                     return last
         return None
 
@@ -279,6 +289,18 @@ class Ledger:
         signed = decision.signed_text(place.pending_id, place.round)
         return canonical_json([self._rows.tract_id, signed, outcome])
 
+    def _as_asked(self, pending: Reviewable, request: ReviewRequest | None) -> dict[str, Any]:
+        """What is asked, for its row; signed, so that nobody else can have another text shown for it."""
+        shown = None if request is None else request_to_dict(request)
+        asked = _asked(pending, shown)
+        signature = self._trust.sign(_ASKED, canonical_json([self._rows.tract_id, *asked]))
+        return {
+            "fields": pending.fields,
+            "fingerprint": pending.fingerprint,
+            "identity": pending.identity,
+            "request_json": canonical_json({"request": shown, "signature": signature}),
+        }
+
     def _insert(
         self, connection: Connection, pending: Reviewable, request: ReviewRequest | None, **more: Any
     ) -> None:
@@ -286,21 +308,19 @@ class Ledger:
             "pending_id": pending.pending_id,
             "operation": pending.operation,
             "title": pending.title,
-            "fingerprint": pending.fingerprint,
-            "identity": pending.identity,
             "status": pending.status.value,
             "actor": pending.actor,
             "triggered_by": pending.triggered_by,
             "resumable": pending.resumable,
-            "request_json": None if request is None else canonical_json(request_to_dict(request)),
             "origin": this_process(),
             "expires_at": _text(pending.expires_at),
             "on_timeout": pending.on_timeout,
             "error": pending.error,
             "created_at": to_text(pending.created_at),
+            **self._as_asked(pending, request),
             **more,
         }
-        self._rows.insert(connection, values, pending.fields)
+        self._rows.insert(connection, values)
 
     def _store(
         self, connection: Connection, pending: Reviewable, decision: Decision, *, ends: bool, signature: str
@@ -324,12 +344,9 @@ class Ledger:
         if not self._decisions.insert(connection, pending_id, pending.rounds, decision.arguments, row):
             return False
         if status is not None:
-            edited = {
-                "fingerprint": decision.fingerprint,
-                "identity": pending.identity,
-                "fields": pending.fields,
-            }
-            self._rows.update(connection, pending_id, **after, **edited)
+            # edits of what runs elsewhere are in the decision; they become its values where it is carried out
+            asked = {} if pending.runs_elsewhere else self._as_asked(pending, pending.review_request())
+            self._rows.update(connection, pending_id, **after, **asked)
         about = {"pending_id": pending_id, "title": pending.title, "arguments": decision.arguments}
         self._events.append(connection, "decision", decision.decided_by, {**about, **values})
         return True
@@ -337,7 +354,9 @@ class Ledger:
     def _is_free(self, connection: Connection, pending: Reviewable, status: str) -> bool:
         """Whether it can be decided. A last decision that was not carried out is put aside with that."""
         last = self._decisions.last(connection, pending.pending_id)
-        if last is None or last.finished_at is not None:
+        if last is None:
+            return True  # whatever the status says: nobody has decided
+        if last.finished_at is not None:
             return status in _OPEN
         asked = pending.unfinished
         if asked is None or (asked.round, asked.claimed_by) != (last.round, last.claimed_by):
@@ -370,6 +389,12 @@ def decision_of(stored: StoredDecision) -> Decision:
     )
 
 
+def _is_about(stored: StoredDecision, pending: Reviewable) -> bool:
+    """Whether a pending, with the edits of a decision, is what that was about."""
+    with pending.edited(stored.arguments, keep=False):
+        return pending.fingerprint == stored.fingerprint
+
+
 def _after(decision: Decision, at: str, *, ends: bool) -> dict[str, Any]:
     """Where a pending stands once a decision on it is stored. Without an execution time: decided, not run yet."""
     final = _FINAL.get(decision.action)
@@ -377,6 +402,13 @@ def _after(decision: Decision, at: str, *, ends: bool) -> dict[str, Any]:
         return {}
     executed = at if ends and final is PendingStatus.APPROVED else None
     return {"status": final.value, "executed_at": executed, "settled_at": at if ends else None}
+
+
+def _asked(what: Reviewable | StoredPending, request: Mapping[str, Any] | None) -> list[Any]:
+    """What the signature of a pending covers."""
+    times = [to_text(what.created_at), _text(what.expires_at)]
+    who = [what.pending_id, what.operation, what.actor, what.triggered_by]
+    return [*who, *times, what.fingerprint, what.fields, request]
 
 
 def _outcome(status: str, fingerprint: str, executed_at: datetime | None) -> _Outcome:

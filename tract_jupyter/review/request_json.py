@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.analysis.findings import Finding, RiskLevel, Span
+from tract_jupyter.exceptions import SpecError
 from tract_jupyter.models.parameters import REQUIRED, Parameter, Parameters, type_text
 from tract_jupyter.models.type_names import parse_type
 from tract_jupyter.review.fingerprint import Subject
@@ -33,6 +34,7 @@ def request_from_dict(data: Mapping[str, Any]) -> ReviewRequest:
     Raises:
         SpecError, KeyError, TypeError, ValueError: it is something else.
     """
+    _check(data, _REQUEST, "request")
     return ReviewRequest(
         **{name: str(data[name]) for name in _TEXTS},
         actions=tuple(_action_from_dict(action) for action in data["actions"]),
@@ -44,6 +46,58 @@ def request_from_dict(data: Mapping[str, Any]) -> ReviewRequest:
         fields=None if data["fields"] is None else _parameters_from_list("fields", data["fields"]),
         subject=None if data["subject"] is None else Subject(**data["subject"]),
     )
+
+
+_ANYTHING = object()
+_TEXT, _NUMBER = (str,), (int,)
+_PARAMETER = {"name": _TEXT, "type": _TEXT, "description": _TEXT, "default": _ANYTHING}
+_SPAN = {"line": _NUMBER, "column": _NUMBER, "end_line": _NUMBER, "end_column": _NUMBER}
+_FINDING = {
+    **dict.fromkeys(("code", "category", "level", "text", "reason", "remedy"), _TEXT),
+    "span": _SPAN,
+    "confidence": (int, float),
+}
+_BLOCK = {
+    **dict.fromkeys(("title", "code", "header", "description", "language"), _TEXT),
+    "first_line": _NUMBER,
+    "marked": (int, type(None)),
+    "findings": [_FINDING],
+}
+_ACTION = {**dict.fromkeys(("name", "label", "style", "description"), _TEXT), "parameters": [_PARAMETER]}
+_TABLE = {
+    "title": _TEXT,
+    "rows": [dict.fromkeys(("name", "type", "value", "description"), _TEXT)],
+}
+_SUBJECT = {**dict.fromkeys(("kind", "name", "definition_hash"), _TEXT), "values": {}}
+_REQUEST = {
+    **dict.fromkeys(("pending_id", "title", "summary", "why", "fingerprint", "note"), _TEXT),
+    "actions": [_ACTION],
+    "code": [_BLOCK],
+    "tables": [_TABLE],
+    "fields": [_PARAMETER],
+    "subject": _SUBJECT,
+}
+"""What a request looks like: a tuple lists types, an empty dict stands for any dict."""
+_MAY_BE_NONE = ("request.fields", "request.subject")
+
+
+def _check(data: Any, shape: Any, place: str) -> None:
+    """Check the shape of data that may come from anybody.
+
+    Raises:
+        TypeError: it has another one; the message says where.
+    """
+    if shape is _ANYTHING or (data is None and place in _MAY_BE_NONE):
+        return
+    kind = shape if isinstance(shape, tuple) else type(shape)
+    if not isinstance(data, kind) or isinstance(data, bool):
+        raise TypeError(f"{place} is of type {type(data).__name__}")
+    if isinstance(shape, list):
+        for part in data:
+            _check(part, shape[0], place)
+    elif isinstance(shape, dict):
+        for name in data.keys() & shape.keys():
+            _check(data[name], shape[name], f"{place}.{name}")
 
 
 _CODE = ("title", "code", "header", "description", "language", "first_line", "marked")
@@ -77,11 +131,16 @@ def _parameters_to_list(parameters: Parameters) -> list[dict[str, Any]]:
 def _parameters_from_list(subject: str, data: list[Mapping[str, Any]]) -> Parameters:
     return Parameters(
         subject,
-        [
-            Parameter(p["name"], parse_type(p["type"]), p.get("default", REQUIRED), p["description"])
-            for p in data
-        ],
+        [Parameter(p["name"], _type(p["type"]), p.get("default", REQUIRED), p["description"]) for p in data],
     )
+
+
+def _type(text: str) -> Any:
+    """The type of that name. Of one that only the asking process knows, values are checked there."""
+    try:
+        return parse_type(text)
+    except SpecError:
+        return Any
 
 
 def _code_to_dict(block: CodeBlock) -> dict[str, Any]:

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StoredPending:
-    """A pending as it lies in the store. `request` is what was shown, None if nobody was asked."""
+    """A pending as it lies in the store.
+
+    `request` is what was shown, None if nobody was asked; `signature` is that of whoever asked.
+    """
 
     pending_id: str
     operation: str
@@ -34,6 +37,7 @@ class StoredPending:
     triggered_by: str | None
     resumable: bool
     request: dict[str, Any] | None
+    signature: str
     origin: str | None
     waited_until: datetime | None
     expires_at: datetime | None
@@ -54,15 +58,18 @@ class PendingRows:
     def __init__(self, tract_id: str) -> None:
         self.tract_id = tract_id
 
-    def insert(self, connection: Connection, values: Mapping[str, Any], fields: dict[str, Any]) -> None:
-        """Add a pending."""
-        row = {"tract_id": self.tract_id, "fields_json": canonical_json(fields), **values}
+    def insert(self, connection: Connection, values: Mapping[str, Any]) -> None:
+        """Add a pending; `fields` is among the values."""
+        rest = {name: value for name, value in values.items() if name != "fields"}
+        row = {"tract_id": self.tract_id, "fields_json": canonical_json(values["fields"]), **rest}
         connection.execute(pendings.insert().values(**row))
 
     def update(self, connection: Connection, pending_id: str, **values: Any) -> None:
         """Change what is known of a pending; `fields` may be among the values."""
         if "fields" in values:
             values["fields_json"] = canonical_json(values.pop("fields"))
+        if not values:
+            return
         connection.execute(pendings.update().where(pendings.c.pending_id == pending_id).values(**values))
 
     def get(self, connection: Connection, pending_id: str) -> StoredPending | None:
@@ -109,10 +116,11 @@ class PendingRows:
 
 
 def _stored(row: Any) -> StoredPending:
+    asked = read_dict(row.request_json)
     return StoredPending(
         row.pending_id, row.operation, row.title, read_dict(row.fields_json), row.fingerprint, row.identity,
         row.status, row.actor, row.triggered_by, row.resumable,
-        None if row.request_json is None else read_dict(row.request_json), row.origin,
+        asked.get("request"), str(asked.get("signature", "")), row.origin,
         _moment(row.waited_until), _moment(row.expires_at), row.on_timeout, row.error,
         read_moment(row.created_at), _moment(row.executed_at),
     )  # fmt: skip

@@ -1,0 +1,244 @@
+"""What another process shows of what this one asked: only what was asked, and edits that fit."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from tests.review.fakes import FakeChannel, click
+from tests.review.rigging import Attacker, add_writer, call, in_the_inbox_of, last_note, press
+from tract_jupyter import Tract
+from tract_jupyter.exceptions import TrustError
+from tract_jupyter.hooks import ActionDef, PendingStatus
+from tract_jupyter.review import reviewer as reviewer_module
+from tract_jupyter.review.trust import Trust
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch):
+    monkeypatch.setattr(reviewer_module, "_HEARTBEAT_SECONDS", 0)
+    monkeypatch.setattr(reviewer_module, "_STORE_POLL_SECONDS", -1)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "t.db"
+
+
+@pytest.fixture
+def ran():
+    return []
+
+
+@pytest.fixture
+def first(path, spec):
+    """The process that asks."""
+    with Tract.open(path) as t:
+        bump = ActionDef("bump", "", {}, "pending.fields['n'] += 1")
+        t.register_operation(spec(fields={"n": {"type": "int", "default": 0}}, actions={"bump": bump}))
+        t.reviewer.channel = FakeChannel()
+        yield t
+
+
+@pytest.fixture
+def second(first, path):
+    """Another process of the same person."""
+    with Tract.open(path) as t:
+        t.reviewer.channel = FakeChannel()
+        yield t
+
+
+@pytest.fixture
+def ticket(first, ran):
+    """Asked by the first process, which has to carry it out."""
+    return first.reviewer.show(
+        first.fire("citation_check", review=True, execute_fn=lambda p: ran.append(p.fields["n"]))
+    )
+
+
+DOUBT = "asked by another user, or changed in the store since"
+
+
+@pytest.mark.parametrize(
+    ("column", "old", "new"),
+    [
+        ("request_json", "+= 1", "+= 2"),
+        ("request_json", '"value":"0"', '"value":"9"'),
+        ("request_json", '"Verify source URLs', '"Says hello; '),
+        ("request_json", '"kind":"operation"', '"kind":"tool"'),
+        ("request_json", '"name":"citation_check"', '"name":"delete_all"'),
+        ("request_json", '"signature":"', '"signature":"0'),
+        ("fields_json", '{"n":0}', '{"n":666}'),
+        ("fingerprint", "a", "b"),
+        ("actor", "user", "root"),
+    ],
+)
+def test_what_was_changed_is_shown_with_a_warning_and_cannot_be_approved(
+    first, second, ticket, ran, path, column, old, new
+):
+    Attacker(path).rewrite("pendings", column, old, new)
+    other = in_the_inbox_of(second)
+    assert DOUBT in other.request.why
+    for action, arguments in (("bump", {}), ("approve", {}), ("approve", {"scope": "always"})):
+        press(second, other, action, **arguments)
+        assert "Nothing was run" in last_note(second)
+    first.reviewer.channel.look()
+    assert (ran, ticket.status, second.grants.all()) == ([], PendingStatus.PENDING, [])
+    press(first, ticket, "approve")
+    assert ran == [0]
+
+
+def test_what_was_changed_can_be_turned_down_anywhere(first, second, ticket, path):
+    Attacker(path).rewrite("pendings", "request_json", "+= 1", "+= 2")
+    press(second, in_the_inbox_of(second), "reject", reason="odd")
+    first.reviewer.channel.look()
+    assert (ticket.status, ticket.pending.rejection_reason) == (PendingStatus.REJECTED, "odd")
+
+
+def test_a_rebuilt_one_says_that_its_values_were_changed(first, second, path):
+    first.reviewer.show(first.fire("citation_check", review=True))
+    assert DOUBT not in in_the_inbox_of(second).request.why
+    Attacker(path).rewrite("pendings", "fields_json", '{"n":0}', '{"n":666}')
+    with Tract.open(path) as third:
+        third.reviewer.channel = FakeChannel()
+        assert DOUBT in in_the_inbox_of(third).request.why
+
+
+def test_showing_what_was_changed_does_not_vouch_for_it(first, second, ticket, path):
+    Attacker(path).rewrite("pendings", "fields_json", '{"n":0}', '{"n":666}')
+    in_the_inbox_of(second)
+    assert DOUBT in in_the_inbox_of(second).request.why
+
+
+def test_another_user_may_turn_it_down_and_not_approve_it(first, ticket, path, tmp_path, ran):
+    with Tract.open(path, trust=Trust(tmp_path / "other")) as other:
+        remote = other.operations.rebuild(other.inbox()[0])
+        with pytest.raises(TrustError, match="another user"):
+            remote.approve()
+        remote.reject("not mine")
+    first.reviewer.channel.look()
+    assert (ran, ticket.pending.rejection_reason) == ([], "not mine")
+
+
+def test_after_a_round_the_others_are_shown_how_things_stand_now(first, second, ticket, ran):
+    press(first, ticket, "bump")
+    other = in_the_inbox_of(second)
+    assert other.request.tables[0].rows[0].value == "1"
+    assert other.request.fingerprint == ticket.request.fingerprint
+    press(second, other, "approve")
+    first.reviewer.channel.look()
+    assert ran == [1]
+
+
+def test_asking_again_elsewhere_does_not_grow_the_reason(first, second, ticket):
+    for _ in range(3):
+        why = in_the_inbox_of(second).request.why
+    assert why.count("Asked by process") == 1
+
+
+def test_edits_are_carried_out_where_it_was_asked(first, second, ticket, ran):
+    press(second, in_the_inbox_of(second), "approve", edits={"n": 5})
+    first.reviewer.channel.look()
+    assert (ran, ticket.pending.fields, first.inbox()) == ([5], {"n": 5}, [])
+
+
+def test_edits_that_do_not_fit_are_refused_where_they_are_made(first, second, ticket, ran):
+    press(second, in_the_inbox_of(second), "approve", edits={"n": "x"})
+    assert "Nothing was run" in last_note(second)
+    assert first.reviewer.ledger.decisions(ticket.pending.pending_id) == []
+
+
+def test_a_gated_call_runs_with_the_arguments_edited_elsewhere(first, second, ran):
+    add_writer(first, ran)
+
+    def elsewhere(ticket):
+        press(second, in_the_inbox_of(second), "approve", edits={"path": "b", "n": 2})
+
+    assert call(first, elsewhere).output == "written"
+    assert ran == [("b", 2)]
+    (row,) = first.reviewer.ledger.newest_decisions(9)
+    assert (row.channel, row.arguments) == ("fake", {"edits": {"path": "b", "n": 2}})
+
+
+# --- for a cell whose kernel has died
+
+
+DEAD = """
+    from tract_jupyter import Tract
+    with Tract.open({path!r}) as t:
+        t.reviewer.keep(t.fire("citation_check", {{"n": 1}}, review=True, execute_fn=print))
+"""
+
+
+@pytest.fixture
+def approved(first, second, path):
+    """Approved in the inbox, with options, for a process that has ended."""
+
+    def make(**arguments):
+        subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(DEAD.format(path=str(path)))], check=True, timeout=60
+        )
+        press(second, in_the_inbox_of(second), "approve", **arguments)
+
+    return make
+
+
+@pytest.fixture
+def again(first, ran):
+    """The cell, run again."""
+
+    def make(n=1):
+        return first.fire(
+            "citation_check", {"n": n}, review=True, execute_fn=lambda p: ran.append(p.fields["n"])
+        )
+
+    return make
+
+
+def test_the_approval_counts_when_the_cell_is_run_again_and_once(first, approved, again, ran):
+    approved()
+    pending = again()
+    assert first.reviewer.granted(pending)
+    assert (ran, pending.status, first.inbox()) == ([1], "approved", [])
+    assert pending.decision.channel == "fake"
+    assert not first.reviewer.granted(again())
+    assert ran == [1]
+
+
+def test_it_counts_with_its_edits(first, approved, again, ran):
+    approved(edits={"n": 5})
+    assert not first.reviewer.granted(again(5))  # asked with other values
+    assert first.reviewer.granted(again(1))
+    assert ran == [5]
+
+
+def test_it_counts_for_nothing_else(first, approved, again, spec, ran):
+    approved()
+    assert not first.reviewer.granted(again(2))
+    first.unregister_operation("citation_check")
+    first.register_operation(spec("pass", fields={"n": {"type": "int", "default": 0}}))
+    assert not first.reviewer.granted(again(1))
+    assert ran == []
+
+
+@pytest.mark.parametrize(
+    "change", [{"signature": "0" * 64}, {"arguments_json": '{"edits":{"n":9}}'}, {"decided_by": "x"}]
+)
+def test_a_forged_one_does_not_count(first, approved, again, ran, path, change):
+    approved()
+    Attacker(path).set("decisions", **change)
+    assert not first.reviewer.granted(again())
+    assert not first.reviewer.granted(again(9))
+    assert ran == []
+
+
+def test_a_click_here_wins_over_one_there_that_comes_later(first, second, ticket, ran):
+    other = in_the_inbox_of(second)
+    press(first, ticket, "reject", reason="mine")
+    assert click(other, "approve")
+    second.reviewer.channel.run_due()
+    assert "somebody else decided this first" in last_note(second)
+    assert (ran, other.status) == ([], PendingStatus.REJECTED)
