@@ -181,6 +181,7 @@ class Operations:
         pending.executed_at, pending.on_timeout = stored.executed_at, stored.on_timeout
         if stored.expires_at is not None:
             pending.timeout = (stored.expires_at - stored.created_at).total_seconds()
+        pending.asked_earlier(stored_asking_block(stored))
         return pending
 
     # --- firing
@@ -226,7 +227,6 @@ class Operations:
         Raises:
             FingerprintError: the operation was replaced or removed since.
         """
-        pending.asked_earlier(stored_asking_block(stored))
         active = self.registry.get_spec(pending.operation)
         if active is None or active.spec_hash != pending.spec_hash:
             if not self.registry.was_active(pending.spec_hash):

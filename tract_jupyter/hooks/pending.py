@@ -118,9 +118,9 @@ class Pending:
         self.doubt = ""
         self._execute_fn = execute_fn
         self._place = asking_place()
+        self._asking: CodeBlock | None = None
 
     def __init_subclass__(cls) -> None:
-        self._asking: CodeBlock | None = None
         cls._public_actions = offered(cls)
 
     # --- decisions

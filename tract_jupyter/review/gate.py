@@ -178,7 +178,7 @@ class Gate:
         """
         if stored.action in _ALWAYS:
             return  # what stops something needs no proof
-        if not self.ledger.verifies(stored):
+        if not self.ledger.hands_over(stored):
             raise _NotRunError(
                 f"{stored.decided_by} chose {stored.action!r}, but not with your signing secret, or the store was "
                 "changed since; decide it yourself"

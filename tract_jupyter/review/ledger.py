@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _SIGNED = "decision"
 _ASKED = "pending"
+_OUTCOME = "outcome"
 _FINAL = {
     "approve": PendingStatus.APPROVED,
     "reject": PendingStatus.REJECTED,
@@ -40,14 +41,7 @@ _REOPENED = {"status": PendingStatus.PENDING.value, "settled_at": None, "execute
 _OPEN = frozenset(status.value for status in PendingStatus if status.is_open)
 
 
-_Outcome = list[str | None]
-
-
-class _Round(NamedTuple):
-    """One round of deciding a pending."""
-
-    pending_id: str
-    round: int
+_Outcome = list[str | int | None]
 
 
 class News(NamedTuple):
@@ -92,7 +86,8 @@ class Ledger:
             if stored is None:
                 self._insert(connection, pending, request)
             elif request is not None and stored.origin == this_process() and stored.status in _OPEN:
-                self._rows.update(connection, pending.pending_id, **self._as_asked(pending, request))
+                asked = self._as_asked(pending, request_to_dict(request))
+                self._rows.update(connection, pending.pending_id, **asked)
             pending.rounds = self._decisions.count(connection, pending.pending_id)
 
     def wait(self, pending_id: str, seconds: float) -> None:
@@ -119,7 +114,8 @@ class Ledger:
             ends: nothing has to be run for it, so that it is carried out with this.
             also: what else belongs into the transaction.
         """
-        signature = self._signed(decision, pending, pending.rounds, _expected(pending, decision, ends=ends))
+        signature = self._trust.sign(_SIGNED, self._text(decision, pending.pending_id, pending.rounds,
+                                                         handed_over=pending.runs_elsewhere))  # fmt: skip
         with self._database.write() as connection:
             won = self._store(connection, pending, decision, ends=ends, signature=signature)
             if won and also is not None:
@@ -138,7 +134,7 @@ class Ledger:
 
     def reopen(self, pending: Reviewable) -> None:
         """Have a person decide a pending, as this process has it, whatever the store says about it."""
-        asked = self._as_asked(pending, pending.review_request())
+        asked = self._as_asked(pending, request_to_dict(pending.review_request()))
         with self._database.write() as connection:
             self._rows.update(connection, pending.pending_id, **_REOPENED, **asked)
 
@@ -167,13 +163,15 @@ class Ledger:
             "error": pending.error,
             "executed_at": _text(pending.executed_at),
             "settled_at": now_text() if is_settled else None,
-            **self._as_asked(pending, None if is_settled else pending.review_request()),
         }
-        outcome = _outcome(pending.status, pending.fingerprint, pending.executed_at)
-        signature = self._signed(pending.decision, pending, round_, outcome)
+        outcome = _outcome(round_, pending.status, pending.fingerprint, pending.executed_at)
         with self._database.write() as connection:
-            self._rows.update(connection, pending.pending_id, **values)
-            self._decisions.finish(connection, pending.pending_id, round_, pending.error, signature)
+            stored = self._rows.get(connection, pending.pending_id)
+            shown = stored.request if is_settled and stored else request_to_dict(pending.review_request())
+            self._rows.update(
+                connection, pending.pending_id, **values, **self._as_asked(pending, shown, outcome)
+            )
+            self._decisions.finish(connection, pending.pending_id, round_, pending.error)
             self._record_outcome(connection, pending, action)
 
     # --- looking
@@ -188,8 +186,12 @@ class Ledger:
         return News(stored, decisions)
 
     def verifies(self, stored: StoredDecision) -> bool:
-        """Whether this user signed a decision that was left to the process that asked."""
-        return self._trust.verify(_SIGNED, self._text(decision_of(stored), stored, None), stored.signature)
+        """Whether this user signed a decision."""
+        return any(self._is_signed(stored, handed_over=flag) for flag in (False, True))
+
+    def hands_over(self, stored: StoredDecision) -> bool:
+        """Whether this user signed a decision that was left to the process that asked: no other can pass for one."""
+        return self._is_signed(stored, handed_over=True)
 
     def vouches(self, stored: StoredPending) -> bool:
         """Whether a pending lies in the store as a process of this user asked about it."""
@@ -204,10 +206,10 @@ class Ledger:
             fingerprint: that of the pending, with the values that the store has.
         """
         last, stored = news.last, news.pending
-        if last is None:
+        if last is None or not self.verifies(last):
             return False
-        outcome = _outcome(stored.status, fingerprint, stored.executed_at)
-        return self._trust.verify(_SIGNED, self._text(decision_of(last), last, outcome), last.signature)
+        outcome = _outcome(last.round, stored.status, fingerprint, stored.executed_at)
+        return self._trust.verify(_OUTCOME, self._outcome_text(stored.pending_id, outcome), stored.outcome)
 
     def decisions(self, pending_id: str) -> list[StoredDecision]:
         """The decisions on a pending, in their order."""
@@ -261,7 +263,7 @@ class Ledger:
             for stored in same:
                 last = self._decisions.of(connection, stored.pending_id)[-1]
                 is_free = last.claimed_by is None and not stored.is_waited_for
-                if is_free and self.verifies(last) and _is_about(last, pending):
+                if is_free and self.hands_over(last) and _is_about(last, pending):
                     return last
         return None
 
@@ -277,33 +279,35 @@ class Ledger:
 
     # ---
 
-    def _signed(
-        self, decision: Decision | None, pending: Reviewable, round_: int, outcome: _Outcome | None
-    ) -> str:
-        assert decision is not None  # noqa: S101 # for the type checker: it is set before anything is carried out
-        stored = _Round(pending.pending_id, round_)
-        return self._trust.sign(_SIGNED, self._text(decision, stored, outcome))
+    def _is_signed(self, stored: StoredDecision, *, handed_over: bool) -> bool:
+        text = self._text(decision_of(stored), stored.pending_id, stored.round, handed_over=handed_over)
+        return self._trust.verify(_SIGNED, text, stored.signature)
 
-    def _text(self, decision: Decision, place: StoredDecision | _Round, outcome: _Outcome | None) -> str:
-        """What a signature covers. The outcome is None of what is left to the process that asked."""
-        signed = decision.signed_text(place.pending_id, place.round)
-        return canonical_json([self._rows.tract_id, signed, outcome])
+    def _text(self, decision: Decision, pending_id: str, round_: int, *, handed_over: bool) -> str:
+        return canonical_json([self._rows.tract_id, decision.signed_text(pending_id, round_), handed_over])
 
-    def _as_asked(self, pending: Reviewable, request: ReviewRequest | None) -> dict[str, Any]:
-        """What is asked, for its row; signed, so that nobody else can have another text shown for it."""
-        shown = None if request is None else request_to_dict(request)
-        asked = _asked(pending, shown)
-        signature = self._trust.sign(_ASKED, canonical_json([self._rows.tract_id, *asked]))
+    def _outcome_text(self, pending_id: str, outcome: _Outcome) -> str:
+        return canonical_json([self._rows.tract_id, pending_id, outcome])
+
+    def _as_asked(
+        self, pending: Reviewable, shown: dict[str, Any] | None, outcome: _Outcome | None = None
+    ) -> dict[str, Any]:
+        """What is asked and came of it, for its row; signed, so that nothing else can be taken for it."""
+        asked = canonical_json([self._rows.tract_id, *_asked(pending, shown)])
+        came_of_it = "" if outcome is None else self._trust.sign(
+            _OUTCOME, self._outcome_text(pending.pending_id, outcome))  # fmt: skip
+        signed = {"request": shown, "signature": self._trust.sign(_ASKED, asked), "outcome": came_of_it}
         return {
             "fields": pending.fields,
             "fingerprint": pending.fingerprint,
             "identity": pending.identity,
-            "request_json": canonical_json({"request": shown, "signature": signature}),
+            "request_json": canonical_json(signed),
         }
 
     def _insert(
-        self, connection: Connection, pending: Reviewable, request: ReviewRequest | None, **more: Any
-    ) -> None:
+        self, connection: Connection, pending: Reviewable, request: ReviewRequest | None,
+        outcome: _Outcome | None = None, **more: Any,
+    ) -> None:  # fmt: skip
         values = {
             "pending_id": pending.pending_id,
             "operation": pending.operation,
@@ -317,7 +321,7 @@ class Ledger:
             "on_timeout": pending.on_timeout,
             "error": pending.error,
             "created_at": to_text(pending.created_at),
-            **self._as_asked(pending, request),
+            **self._as_asked(pending, None if request is None else request_to_dict(request), outcome),
             **more,
         }
         self._rows.insert(connection, values)
@@ -326,12 +330,13 @@ class Ledger:
         self, connection: Connection, pending: Reviewable, decision: Decision, *, ends: bool, signature: str
     ) -> bool:
         pending_id, at = pending.pending_id, to_text(decision.decided_at)
-        status = self._rows.status(connection, pending_id)
-        if status is not None and not self._is_free(connection, pending, status):
+        stored = self._rows.get(connection, pending_id)
+        if stored is not None and not self._is_free(connection, pending, stored.status):
             return False
         after = _after(decision, at, ends=ends)
-        if status is None:
-            self._insert(connection, pending, None, **after)
+        outcome = _expected(pending, decision, after) if ends else None
+        if stored is None:
+            self._insert(connection, pending, None, outcome, **after)
         values = {
             "action": decision.action,
             "reason": decision.reason,
@@ -343,9 +348,9 @@ class Ledger:
         row = {**values, **_claim(pending, at, ends=ends), **signed}
         if not self._decisions.insert(connection, pending_id, pending.rounds, decision.arguments, row):
             return False
-        if status is not None:
+        if stored is not None:
             # edits of what runs elsewhere are in the decision; they become its values where it is carried out
-            asked = {} if pending.runs_elsewhere else self._as_asked(pending, pending.review_request())
+            asked = {} if pending.runs_elsewhere else self._as_asked(pending, stored.request, outcome)
             self._rows.update(connection, pending_id, **after, **asked)
         about = {"pending_id": pending_id, "title": pending.title, "arguments": decision.arguments}
         self._events.append(connection, "decision", decision.decided_by, {**about, **values})
@@ -411,17 +416,14 @@ def _asked(what: Reviewable | StoredPending, request: Mapping[str, Any] | None) 
     return [*who, *times, what.fingerprint, what.fields, request]
 
 
-def _outcome(status: str, fingerprint: str, executed_at: datetime | None) -> _Outcome:
+def _outcome(round_: int, status: str, fingerprint: str, executed_at: datetime | None) -> _Outcome:
     """What came of a decision: the part of it that is signed."""
-    return [str(status), fingerprint, _text(executed_at)]
+    return [round_, str(status), fingerprint, _text(executed_at)]
 
 
-def _expected(pending: Reviewable, decision: Decision, *, ends: bool) -> _Outcome | None:
-    """The outcome of a decision when it is stored: None if that is for the process that asked."""
-    if ends:
-        after = _after(decision, to_text(decision.decided_at), ends=True)
-        return [after["status"], decision.fingerprint, after["executed_at"]]
-    return None if pending.runs_elsewhere else ["begun"]
+def _expected(pending: Reviewable, decision: Decision, after: Mapping[str, Any]) -> _Outcome:
+    """What comes of a decision that ends it."""
+    return [pending.rounds, after["status"], decision.fingerprint, after["executed_at"]]
 
 
 def _claim(pending: Reviewable, at: str, *, ends: bool) -> dict[str, Any]:

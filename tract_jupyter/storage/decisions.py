@@ -119,19 +119,10 @@ class DecisionRows:
         values = {"claimed_by": by, "started_at": now_text()}
         return connection.execute(decisions.update().where(*where).values(**values)).rowcount == 1
 
-    def finish(
-        self,
-        connection: Connection,
-        pending_id: str,
-        round_: int,
-        error: str | None,
-        signature: str | None = None,
-    ) -> None:
-        """Record that it was carried out, or failed; `signature` is that of what came of it."""
+    def finish(self, connection: Connection, pending_id: str, round_: int, error: str | None) -> None:
+        """Record that it was carried out, or failed."""
         where = (decisions.c.pending_id == pending_id, decisions.c.round == round_)
         values = {"finished_at": now_text(), "error": error}
-        if signature is not None:
-            values["signature"] = signature
         connection.execute(decisions.update().where(*where).values(**values))
 
 

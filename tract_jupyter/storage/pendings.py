@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 class StoredPending:
     """A pending as it lies in the store.
 
-    `request` is what was shown, None if nobody was asked; `signature` is that of whoever asked.
+    `request` is what was shown, None if nobody was asked; `signature` is that of whoever asked, and `outcome` that of
+    whoever carried the last decision out.
     """
 
     pending_id: str
@@ -38,6 +39,7 @@ class StoredPending:
     resumable: bool
     request: dict[str, Any] | None
     signature: str
+    outcome: str
     origin: str | None
     waited_until: datetime | None
     expires_at: datetime | None
@@ -120,7 +122,7 @@ def _stored(row: Any) -> StoredPending:
     return StoredPending(
         row.pending_id, row.operation, row.title, read_dict(row.fields_json), row.fingerprint, row.identity,
         row.status, row.actor, row.triggered_by, row.resumable,
-        asked.get("request"), str(asked.get("signature", "")), row.origin,
+        asked.get("request"), str(asked.get("signature", "")), str(asked.get("outcome", "")), row.origin,
         _moment(row.waited_until), _moment(row.expires_at), row.on_timeout, row.error,
         read_moment(row.created_at), _moment(row.executed_at),
     )  # fmt: skip
