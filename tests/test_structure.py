@@ -22,7 +22,8 @@ LAYERS = [
     {"models", "protocols", "exceptions"},
 ]  # fmt: skip
 BOTTOM = LAYERS[-1]
-ASIDE = {"analysis", "interchange"}  # these need only the bottom; what is above `engine` may use them
+# these need only the bottom; what is above `engine` may use them
+ASIDE = {"analysis", "interchange", "llm", "prompts"}
 COMPOSED = {"tract", "facade", "session"}  # they put the parts together for the user
 PARTS = set().union(*LAYERS) | ASIDE | COMPOSED
 NOTEBOOK_ONLY = {"IPython", "ipykernel", "ipywidgets", "anywidget"}
@@ -114,7 +115,8 @@ def test_the_rules_themselves():
     assert may_import("storage", "models")
     for importer, imported in [("hooks", "toolkit"), ("hooks", "tract"), ("engine", "analysis"), ("analysis", "storage"),
                                ("tract", "notebook"), ("models", "storage"), ("storage", "engine"),
-                               ("interchange", "analysis"), ("engine", "interchange")]:  # fmt: skip
+                               ("interchange", "analysis"), ("engine", "interchange"),
+                               ("llm", "prompts"), ("engine", "llm"), ("prompts", "hooks")]:  # fmt: skip
         assert not may_import(importer, imported), (importer, imported)
 
 

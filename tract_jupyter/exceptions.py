@@ -44,6 +44,9 @@ TractError
 │   └── LockFileError         the file of recorded decisions cannot be read or written
 ├── ToolExecutionError        a tool call failed: tool, arguments, cause
 │   └── ToolDeniedError       ... because it was not allowed
+├── LLMError                  asking a language model
+│   ├── LLMConfigError        there is no client to ask, or it is none
+│   └── LLMResponseError      what it gave back has not the shape of a reply
 └── TrustError                the user's signing secret cannot be read or made
 
 Messages say what happened, why, and what to do.
@@ -293,6 +296,18 @@ class ToolExecutionError(TractError):
 
 class ToolDeniedError(ToolExecutionError):
     """The call was not allowed: by a policy, or by a person who gave `reason`."""
+
+
+class LLMError(TractError):
+    """Base of what can be wrong with asking a language model. What a client raises itself stays as it is."""
+
+
+class LLMConfigError(LLMError):
+    """There is no client to ask, or what was given as one is none."""
+
+
+class LLMResponseError(LLMError):
+    """What the client gave back has not the shape of a reply; nothing was committed."""
 
 
 class TrustError(TractError):

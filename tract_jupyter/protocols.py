@@ -39,3 +39,31 @@ class Summarizer(Protocol):
             target_tokens: how long the summary should be at most.
         """
         ...
+
+
+class LLMClient(Protocol):
+    """Asks a language model. Give one to `Tract.configure_llm`.
+
+    Messages, tools and replies are dicts in the shape of OpenAI's chat completions
+    (https://platform.openai.com/docs/api-reference/chat), whichever provider is behind it.
+    """
+
+    def chat(self, messages: list[dict[str, Any]], **options: Any) -> dict[str, Any]:
+        """Return the reply.
+
+        Args:
+            messages: `{"role": ..., "content": ...}`, those of an assistant with `tool_calls`, those of a tool with
+                `tool_call_id`.
+            options: the model's: `model`, `temperature`, `max_tokens`, ...; and `tools` if it may call some, each as
+                `{"type": "function", "function": {"name", "description", "parameters"}}`.
+
+        Returns:
+            A dict with
+
+            * `choices[0]["message"]["content"]`: the text, or None if it only calls tools;
+            * `choices[0]["message"]["tool_calls"]`, where it calls some: a list of
+              `{"id", "type": "function", "function": {"name", "arguments": JSON text}}`;
+            * `usage`, if known: `{"prompt_tokens", "completion_tokens", "total_tokens"}`;
+            * `model`, if known: the name of the model that replied.
+        """
+        ...
