@@ -77,7 +77,7 @@ class FieldPending(Pending):
         """The fields, with the present values as defaults."""
         if not len(self.field_parameters) or self.status is not PendingStatus.PENDING:
             return None
-        present = [replace(p, default=self.fields.get(p.name, p.default)) for p in self.field_parameters]
+        present = [replace(p, default=self._values.get(p.name, p.default)) for p in self.field_parameters]
         return Parameters(self.name, present)
 
     @contextmanager
@@ -89,7 +89,7 @@ class FieldPending(Pending):
         """
         before, edits = self.fields, arguments.get("edits")
         if edits:
-            self.fields = self.field_parameters.validate({**before, **edits})
+            self.fields = self._with_values(self.field_parameters.validate({**self._values, **edits}))
         try:
             yield
         except BaseException:
@@ -97,3 +97,12 @@ class FieldPending(Pending):
             raise
         if not keep:
             self.fields = before
+
+    @property
+    def _values(self) -> Mapping[str, Any]:
+        """What `edits` changes: the fields, unless a subclass has them in one of its fields."""
+        return self.fields
+
+    def _with_values(self, values: dict[str, Any]) -> dict[str, Any]:
+        """The fields with other values."""
+        return values

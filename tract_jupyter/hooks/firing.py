@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
 
 from tract_jupyter.review.decision import deciding
 
@@ -11,7 +12,8 @@ if TYPE_CHECKING:
     from tract_jupyter.hooks.pending import Pending
     from tract_jupyter.review.reviewer import Reviewer
 
-Unhandled = Literal["approve", "ask"]
+Unhandled = Literal["approve", "ask"] | Callable[[Any], object]
+"""What becomes of a pending that no handler took on; a function is called with it, and decides."""
 
 
 class Firing:
@@ -33,8 +35,8 @@ class Firing:
         if taken:
             if pending.status.is_open:
                 self._reviewer.keep(pending)
-        elif unhandled == "approve":
+        elif unhandled != "ask":
             with deciding("automatic", "nobody"):
-                pending.approve()
+                pending.approve() if unhandled == "approve" else unhandled(pending)
         elif not self._reviewer.granted(pending):
             self._reviewer.show(pending)

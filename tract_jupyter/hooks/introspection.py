@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.hooks.marks import decides
 from tract_jupyter.models.parameters import Parameters, type_text
@@ -11,12 +12,16 @@ from tract_jupyter.review.process import process_text
 from tract_jupyter.review.request import ReviewAction, ValueRow, ValueTable, show_value
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tract_jupyter.hooks.pending import Pending
+    from tract_jupyter.models.parameters import Parameter
     from tract_jupyter.storage.decisions import StoredDecision
 
 PERSONAL = frozenset({"scope", "uses", "pattern"})
 """Parameters of `approve` that only a person may give: how long the like of it is approved too."""
 
+_NO_WORDS: Final[Mapping[str, str]] = MappingProxyType({})
 _MAX_TEXT = 500
 _MAX_LIST = 5
 _MAX_DICT = 10
@@ -27,8 +32,8 @@ def action_parameters(cls: type[Pending], name: str) -> Parameters:
     return _parameters(cls, name)  # type: ignore[arg-type] # mypy takes the class for no Hashable
 
 
-def _for_models(cls: type[Pending], name: str) -> Parameters:
-    """Without what only a person may give, such as how long an approval stands."""
+def parameters_for_models(cls: type[Pending], name: str) -> Parameters:
+    """The same without what only a person may give, such as how long an approval stands."""
     every = action_parameters(cls, name)
     return every.without(PERSONAL) if name == "approve" else every
 
@@ -75,11 +80,29 @@ def to_tools(pending: Pending) -> list[dict[str, Any]]:
             "function": {
                 "name": name,
                 "description": _summary(type(pending), name),
-                "parameters": _for_models(type(pending), name).json_schema,
+                "parameters": _schema(pending, name),
             },
         }
         for name in _offered(pending)
     ]
+
+
+def _schema(pending: Pending, name: str) -> dict[str, Any]:
+    """The JSON Schema of an action's arguments. Edits of fields have that of the fields, all of them optional."""
+    schema = parameters_for_models(type(pending), name).json_schema
+    fields = pending.editable() if "edits" in schema["properties"] else None
+    if fields is None:
+        return schema
+    within = fields.json_schema
+    described = {"description": schema["properties"]["edits"].get("description", "")}
+    # the present values stand in the fields; here they would be sent twice
+    kept = {
+        field: {k: v for k, v in about.items() if k != "default"}
+        for field, about in within["properties"].items()
+    }
+    edits = {**described, "type": "object", "properties": kept, "additionalProperties": False}
+    defined = {"$defs": {**schema.get("$defs", {}), **within["$defs"]}} if "$defs" in within else {}
+    return {**schema, "properties": {**schema["properties"], "edits": edits}, **defined}
 
 
 def describe_api(pending: Pending) -> str:
@@ -92,7 +115,7 @@ def describe_api(pending: Pending) -> str:
     ]
     lines += ["", "## Actions", ""]
     for name in _offered(pending):
-        signature = _for_models(type(pending), name).signature_text()
+        signature = parameters_for_models(type(pending), name).signature_text()
         lines.append(f"- `{name}{signature}`: {_summary(type(pending), name)}")
     return "\n".join(lines)
 
@@ -128,17 +151,27 @@ def unfinished_text(unfinished: StoredDecision | None) -> str:
 
 def field_tables(pending: Pending) -> tuple[ValueTable, ...]:
     """The fields as one table; declared types and meanings where there are some."""
-    declared: dict[str, Any] = {p.name: p for p in getattr(pending, "field_parameters", ())}
-    rows = tuple(
+    about = getattr(pending, "about", None)
+    if isinstance(about, dict):  # a built-in one, which says what its fields mean
+        rows = value_rows(pending.fields, {}, about)
+    else:
+        rows = value_rows(pending.fields, {p.name: p for p in getattr(pending, "field_parameters", ())})
+    return (ValueTable("Fields", rows),) if rows else ()
+
+
+def value_rows(
+    values: Mapping[str, Any], declared: Mapping[str, Parameter], about: Mapping[str, str] = _NO_WORDS
+) -> tuple[ValueRow, ...]:
+    """A row for each value, with its declared type and meaning where there is one."""
+    return tuple(
         ValueRow(
             name,
             type_text(declared[name].annotation) if name in declared else type(value).__name__,
             show_value(value),
-            declared[name].description if name in declared else "",
+            declared[name].description if name in declared else about.get(name, ""),
         )
-        for name, value in pending.fields.items()
+        for name, value in values.items()
     )
-    return (ValueTable("Fields", rows),) if rows else ()
 
 
 def review_actions(pending: Pending) -> tuple[ReviewAction, ...]:

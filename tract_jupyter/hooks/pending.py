@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
     from contextlib import AbstractContextManager
 
+    from tract_jupyter.hooks.consulting import Consultation
     from tract_jupyter.models.parameters import Parameters
+    from tract_jupyter.protocols import LLMClient
     from tract_jupyter.review.decision import Decision
     from tract_jupyter.review.request import CodeBlock, ValueTable
     from tract_jupyter.storage.decisions import StoredDecision
@@ -192,6 +194,53 @@ class Pending:
     def __await__(self) -> Generator[Any, None, Pending]:
         """Ask a person, and wait. `await pending` gives the decided pending."""
         return self._decided().__await__()
+
+    def consult(
+        self,
+        instruction: str,
+        *,
+        client: LLMClient | None = None,
+        system_prompt: str | None = None,
+        max_turns: int = 3,
+    ) -> Consultation:
+        """Have a model decide: it is given the fields and the actions, and its tool calls are carried out.
+
+        A mistake of the model (no call, an action that is not offered, arguments that do not fit, an action that
+        raises) is told to it and counts as a turn. After the last turn the pending stays open, as the result says.
+        A standing approval is nothing that a model can give.
+
+        Args:
+            instruction: what it should look after.
+            client: the model to ask; the tract's if left out.
+            system_prompt: instead of the usual words about its task.
+            max_turns: how many replies it has.
+
+        Raises:
+            LLMError: there is no client, or it gave back no reply.
+            PendingStateError: it is decided already.
+        """
+        from tract_jupyter.hooks.consulting import consult
+
+        return consult(
+            self,
+            instruction,
+            client=client or self.tract.llm,
+            system_prompt=system_prompt,
+            max_turns=max_turns,
+        )
+
+    def review(self, prompt_fn: Callable[[str], str] = input) -> PendingStatus:
+        """Ask at the terminal until it is decided, or left for later with an empty answer; then it is in the inbox.
+
+        Args:
+            prompt_fn: asks one question and returns what was typed.
+        """
+        from tract_jupyter.review.terminal import review
+
+        status = review(self, prompt_fn)
+        if status.is_open:
+            self.tract.reviewer.keep(self)
+        return status
 
     async def _decided(self) -> Pending:
         __tracebackhide__ = True

@@ -9,10 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from tract_jupyter.exceptions import FingerprintError
+from tract_jupyter.exceptions import ContentError, FingerprintError
 from tract_jupyter.hooks.actions import action
 from tract_jupyter.hooks.marks import reading
 from tract_jupyter.hooks.pending import Pending
+from tract_jupyter.models.text import brief_repr
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -42,6 +43,21 @@ class ValidationResult:
     def __bool__(self) -> bool:
         return self.passed
 
+    @classmethod
+    def of(cls, said: Any) -> ValidationResult:
+        """Read what a validator said: None (or an empty text) if it is good, else a text that tells what is wrong.
+
+        Raises:
+            ContentError: it is neither; a True or False does not tell what to put right.
+        """
+        if isinstance(said, ValidationResult):
+            return said
+        if said is None or isinstance(said, str):
+            return cls(passed=not said, diagnosis=said or "")
+        raise ContentError(
+            f"a validator returns None if all is good, else a text that tells what is wrong; not {brief_repr(said)}"
+        )
+
 
 class BuiltinPending(Pending):
     """One of the package's own operations.
@@ -54,6 +70,8 @@ class BuiltinPending(Pending):
     """
 
     name: ClassVar[str]
+    label: ClassVar[str] = ""
+    """What it is called for people; made from the name if a class has none."""
     about: ClassVar[Mapping[str, str]] = {}
     """What each field means, for panels and models."""
 
@@ -63,6 +81,11 @@ class BuiltinPending(Pending):
         super().__init__(
             self.name, tract=tract, fields=fields, execute_fn=lambda pending: run(pending.fields), **options
         )
+
+    @property
+    def title(self) -> str:
+        """What it is called for people."""
+        return self.label or self.name.replace("_", " ").capitalize()
 
     @property
     def resumable(self) -> bool:

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from tract_jupyter.exceptions import CommitNotFoundError
 from tract_jupyter.hooks.actions import action
 from tract_jupyter.hooks.builtin.base import BuiltinPending, Field
 from tract_jupyter.hooks.marks import reading
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 
 class PendingGC(BuiltinPending):
     """Remove commits that nothing leads to, for good."""
 
     name = "gc"
+    label = "Garbage collection"
+    about: ClassVar[Mapping[str, str]] = {
+        "commits_to_remove": "Hashes of the commits that would go.",
+        "tokens_to_free": "How many tokens they have together.",
+        "excluded": "Hashes of commits that stay, with all that they need.",
+        "orphan_retention_days": "What is younger stays, in days.",
+        "archive_retention_days": "Originals of summaries that ended longer ago go too, in days; none do if empty.",
+    }
     commits_to_remove = Field()
     tokens_to_free = Field()
     excluded = Field()

@@ -1,0 +1,198 @@
+"""Having a model decide about a pending, through the same actions and the same gate as everybody."""
+
+from __future__ import annotations
+
+import json
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, is_dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tract_jupyter.exceptions import ContentError, PendingStateError, SpecError, nearest
+from tract_jupyter.hooks import introspection
+from tract_jupyter.llm.reply import Reply
+from tract_jupyter.models.canonical import canonical_json
+from tract_jupyter.models.text import safe_repr
+from tract_jupyter.prompts import consulting as prompts
+from tract_jupyter.review.decision import deciding, how
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from tract_jupyter.hooks.pending import Pending
+    from tract_jupyter.protocols import LLMClient
+
+
+class Step(NamedTuple):
+    """Something that the model did.
+
+    Attributes:
+        action: the action that it called, as it wrote it; empty if it only wrote text.
+        arguments: what it called it with; as text, where that is no JSON object.
+        answer: what it was told: what came of it, as JSON, or what was wrong.
+        is_error: whether that was a mistake.
+    """
+
+    action: str
+    arguments: dict[str, Any] | str
+    answer: str
+    is_error: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Consultation:
+    """What came of asking a model.
+
+    Attributes:
+        decided: whether the pending is decided now; otherwise it is open, as it was.
+        status: the pending's.
+        turns: how many replies the model gave.
+        steps: what it did, in order.
+        text: what it wrote last.
+        model: its name, as its replies have it; empty if they have none.
+    """
+
+    decided: bool
+    status: str
+    turns: int
+    steps: tuple[Step, ...]
+    text: str
+    model: str
+
+    @property
+    def mistakes(self) -> tuple[str, ...]:
+        """What the model was told that it did wrong."""
+        return tuple(step.answer for step in self.steps if step.is_error)
+
+
+def consult(
+    pending: Pending, instruction: str, *, client: LLMClient, system_prompt: str | None, max_turns: int
+) -> Consultation:
+    """Have a model decide: see `Pending.consult`."""
+    if not pending.status.is_open:
+        raise PendingStateError(f"{pending!r} is decided already; there is nothing to ask a model")
+    if type(max_turns) is not int or max_turns < 1:
+        raise ContentError(
+            f"max_turns is how many replies the model has, from 1 on, not {safe_repr(max_turns)}"
+        )
+    shown = prompts.question(instruction, _as_json(pending.to_dict()))
+    messages: list[dict[str, Any]] = [
+        {"role": "system", "content": system_prompt or prompts.SYSTEM},
+        {"role": "user", "content": shown},
+    ]
+    steps: list[Step] = []
+    reply, turn = Reply(""), 0
+    while pending.status.is_open and turn < max_turns:
+        turn += 1
+        before = pending.fingerprint
+        reply = Reply.of(client.chat(list(messages), tools=pending.to_tools()))
+        messages += _turn(pending, reply, before, steps)
+    return Consultation(
+        not pending.status.is_open, pending.status.value, turn, tuple(steps), reply.text, reply.model or ""
+    )
+
+
+def _turn(pending: Pending, reply: Reply, shown: str, steps: list[Step]) -> list[dict[str, Any]]:
+    """Carry out what a reply asks for, and return the messages that follow: the reply, and what came of it."""
+    if not reply.raw_calls:
+        names = ", ".join(tool["function"]["name"] for tool in pending.to_tools())
+        told = prompts.NO_CALL.format(names=names)
+        steps.append(Step("", {}, told, is_error=True))
+        return [{"role": "assistant", "content": reply.text}, {"role": "user", "content": told}]
+    calls = [_Call.of(given, place) for place, given in enumerate(reply.raw_calls)]
+    said: list[dict[str, Any]] = [
+        {
+            "role": "assistant",
+            "content": reply.text or None,
+            "tool_calls": [call.to_openai() for call in calls],
+        }
+    ]
+    for call in calls:
+        step = _carried_out(pending, call, reply.model or "unknown", shown)
+        steps.append(step)
+        said.append({"role": "tool", "tool_call_id": call.id, "content": step.answer})
+        if not pending.status.is_open:
+            break
+        if not step.is_error:
+            shown = pending.fingerprint  # it knows of its own changes
+    return said
+
+
+class _Call(NamedTuple):
+    """A tool call as a model wrote it, whatever is wrong with it."""
+
+    id: str
+    name: str
+    arguments: str
+
+    @classmethod
+    def of(cls, given: dict[str, Any], place: int) -> _Call:
+        function = given.get("function")
+        function = function if isinstance(function, dict) else {}
+        arguments = function.get("arguments") or "{}"
+        text = arguments if isinstance(arguments, str) else _as_json(arguments)
+        return cls(str(given.get("id") or f"call_{place}"), str(function.get("name") or ""), text)
+
+    def to_openai(self) -> dict[str, Any]:
+        function = {"name": self.name, "arguments": self.arguments}
+        return {"id": self.id, "type": "function", "function": function}
+
+
+def _carried_out(pending: Pending, call: _Call, model: str, shown: str) -> Step:
+    arguments: dict[str, Any] | str = call.arguments
+    try:
+        arguments = _read(call.arguments)
+        values = _checked(pending, call.name, arguments)
+        with _deciding(call.name, model, shown):
+            result = pending.execute_tool(call.name, values)
+    except Exception as error:  # noqa: BLE001 # an action may raise anything; the model is told
+        told = f"{type(error).__name__}: {error}"
+        return Step(call.name, arguments, _as_json({"error": told}), is_error=True)
+    answer = _as_json({"result": result, "status": pending.status.value})
+    return Step(call.name, arguments, answer, is_error=False)
+
+
+def _deciding(name: str, model: str, shown: str) -> AbstractContextManager[None]:
+    # within a handler, to pass it on is the handler's: it goes to the next one, and is no decision that ends it
+    if name == "pass_through" and how().channel == "handler":
+        return nullcontext()
+    return deciding("model", f"model:{model}", shown=shown)
+
+
+def _read(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise SpecError(f"the arguments are no JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise SpecError(f"the arguments are a JSON object, not {type(value).__name__}")
+    return value
+
+
+def _checked(pending: Pending, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments as given, if they are what a model may give: it has no scope, uses or pattern."""
+    offered = [tool["function"]["name"] for tool in pending.to_tools()]
+    if name not in offered:
+        raise SpecError(
+            f"there is no action {name!r}.{nearest(name, offered)} Offered are: {', '.join(offered)}"
+        )
+    introspection.parameters_for_models(type(pending), name).validate(arguments)
+    return arguments
+
+
+def _as_json(value: Any) -> str:
+    """Any value as text: JSON where it has such a form."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return _as_json(asdict(value))
+    if isinstance(value, dict):
+        value = {str(key): _plain(part) for key, part in value.items()}
+    return canonical_json(_plain(value))
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        value = asdict(value)
+    try:
+        canonical_json(value)
+    except ContentError:
+        return safe_repr(value).encode("utf-8", "replace").decode()
+    return value
