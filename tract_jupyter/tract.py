@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from tract_jupyter.facade.branches import Branches
-from tract_jupyter.facade.compiling import Compiling
 from tract_jupyter.facade.exchange import Exchange
 from tract_jupyter.facade.family import Kinship
-from tract_jupyter.facade.merging import Merging
-from tract_jupyter.facade.operating import Operating
 from tract_jupyter.facade.querying import Querying
-from tract_jupyter.facade.surgery import Surgery
+from tract_jupyter.facade.restoring import Restoring
 from tract_jupyter.facade.tagging import Tagging
 from tract_jupyter.storage.database import Database
 from tract_jupyter.storage.engines import MEMORY
@@ -25,7 +21,7 @@ if TYPE_CHECKING:
     from tract_jupyter.review.trust import Trust
 
 
-class Tract(Exchange, Compiling, Querying, Branches, Merging, Surgery, Tagging, Operating, Kinship):
+class Tract(Restoring, Exchange, Querying, Tagging, Kinship):
     """One versioned, token-counted context. Open one with `Tract.open`; it may be used from several threads."""
 
     @classmethod

@@ -125,7 +125,7 @@ class Writing(Parts):
             TypeError: there is no such option.
         """
         if tool_calls:
-            options["metadata"] = {**_metadata(options), "tool_calls": tool_calls}
+            options["metadata"] = {**metadata_of(options), "tool_calls": tool_calls}
         content = {"content_type": "dialogue", "role": "assistant", "text": text, "name": name}
         return self._say(content, edit, options)
 
@@ -144,46 +144,6 @@ class Writing(Parts):
             TypeError: there is no such option.
         """
         return self._say({"content_type": "reasoning", "text": text, "format": format}, edit, options)
-
-    def tool_result(
-        self,
-        tool_call_id: str,
-        name: str,
-        content: str | dict[str, Any],
-        *,
-        is_error: bool = False,
-        edit: str | None = None,
-        **options: Any,
-    ) -> CommitInfo:
-        """Commit the answer to a tool call.
-
-        Args:
-            tool_call_id: the `id` of the call.
-            name: the tool.
-            content: what it gave, as text or as JSON.
-            is_error: whether the call failed.
-            edit: an earlier answer to replace.
-            **options: as for `commit`.
-
-        Raises:
-            TractError: as `commit` does.
-            TypeError: there is no such option.
-        """
-        linked = {"tool_call_id": tool_call_id, "name": name, **({"is_error": True} if is_error else {})}
-        options["metadata"] = {**_metadata(options), **linked}
-        payload = {"content": content} if isinstance(content, str) else content
-        status = "error" if is_error else None
-        return self._say(
-            {
-                "content_type": "tool_io",
-                "tool_name": name,
-                "direction": "result",
-                "payload": payload,
-                "status": status,
-            },
-            edit,
-            options,
-        )
 
     def annotate(
         self,
@@ -299,22 +259,32 @@ class Writing(Parts):
     def _say(self, content: dict[str, Any], edit: str | None, options: dict[str, Any]) -> CommitInfo:
         if edit is not None:
             options = {**options, "operation": CommitOperation.EDIT, "edit_target": edit}
-        if not _OPTIONS.issuperset(options):
-            _refuse_options(options)
+        check_options(options)
         return self._commits.commit(content, **options)
 
 
 _OPTIONS: Final = frozenset(Writing.commit.__kwdefaults__ or ())
 
 
-def _refuse_options(options: dict[str, Any]) -> None:
-    """Raise the error that Python raises for its own."""
+def check_options(options: dict[str, Any]) -> None:
+    """Check that there are such options of `commit`.
+
+    Raises:
+        TypeError: there is another one; as Python says it of its own.
+    """
+    if _OPTIONS.issuperset(options):
+        return
     unknown = next(name for name in options if name not in _OPTIONS)
     known = ", ".join(Writing.commit.__kwdefaults__ or ())
     raise TypeError(f"commit() has no option {unknown!r}.{nearest(unknown, _OPTIONS)} It takes {known}")
 
 
-def _metadata(options: dict[str, Any]) -> dict[str, Any]:
+def metadata_of(options: dict[str, Any]) -> dict[str, Any]:
+    """The metadata among the options.
+
+    Raises:
+        ContentError: it is no dict.
+    """
     given: dict[str, Any] | None = options.get("metadata")
     if given is None:
         return {}

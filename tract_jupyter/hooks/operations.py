@@ -164,6 +164,9 @@ class Operations:
             pending = self._activation(
                 spec_from_json(stored.fields["spec"]), triggered_by=stored.triggered_by
             )
+        elif (built_in := self._tract.restored(stored.operation, stored.fields)) is not None:
+            pending = built_in
+            pending.triggered_by = stored.triggered_by
         else:
             cls = self.registry.require_class(stored.operation)
             pending = cls(tract=self._tract, fields=stored.fields, triggered_by=stored.triggered_by)
@@ -175,6 +178,7 @@ class Operations:
             stored.pending_id,
             stored.created_at,
         )
+        pending.rounds = self._rounds_seen(stored)
         pending.status, pending.unfinished = self._ledger.standing(stored)
         pending.doubt = "" if self._ledger.vouches(stored) else _DOUBT
         pending.error = stored.error
@@ -183,6 +187,13 @@ class Operations:
             pending.timeout = (stored.expires_at - stored.created_at).total_seconds()
         pending.asked_earlier(stored_asking_block(stored))
         return pending
+
+    def _rounds_seen(self, stored: StoredPending) -> int:
+        """How many decisions a stored pending shows; none if it was decided about since it was read."""
+        now = self._ledger.get(stored.pending_id)
+        if now is None or (now.fingerprint, now.status) != (stored.fingerprint, stored.status):
+            return 0
+        return len(self._ledger.decisions(stored.pending_id))
 
     # --- firing
 

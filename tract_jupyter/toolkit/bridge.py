@@ -46,8 +46,8 @@ class ToolBridge:
         self.actor = actor
         self.call_log: deque[CallRecord] = deque(maxlen=_LOG_LENGTH)
 
-    def call(self, name: str, arguments: Mapping[str, Any]) -> Any:
-        """Call a tool and return its bare result.
+    def call(self, name: str, arguments: Mapping[str, Any], *, is_approved: bool = False) -> Any:
+        """Call a tool and return its bare result. `is_approved`: this call was decided about already.
 
         Raises:
             ToolDeniedError: it was not allowed.
@@ -55,7 +55,7 @@ class ToolBridge:
         """
         __tracebackhide__ = True
         started = perf_counter()
-        result = self.executor.execute(name, arguments, actor=self.actor)
+        result = self.executor.execute(name, arguments, actor=self.actor, is_approved=is_approved)
         duration = perf_counter() - started
         self.call_log.append(
             CallRecord(

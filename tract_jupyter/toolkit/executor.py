@@ -94,15 +94,25 @@ class ToolExecutor:
         """The tool of that name, if it can be called now."""
         return self._fixed.get(name) or self._live().get(name)
 
-    def execute(self, name: str, arguments: Mapping[str, Any], *, actor: str = USER) -> ToolResult:
-        """Call a tool. Never raises an `Exception`: what went wrong is in the result."""
+    def execute(
+        self, name: str, arguments: Mapping[str, Any], *, actor: str = USER, is_approved: bool = False
+    ) -> ToolResult:
+        """Call a tool. Never raises an `Exception`: what went wrong is in the result.
+
+        Args:
+            name: the tool.
+            arguments: what it is called with.
+            actor: who calls.
+            is_approved: this very call was decided about already, and is not asked about again. What the policy
+                denies stays denied.
+        """
         tool = self.get(name)
         if tool is None:
             return self._unknown(name)
         try:
             values = tool.parameters.validate(arguments)
             permission = self.policy(tool, actor)
-            if permission is not _ALLOW:
+            if permission is not _ALLOW and not (is_approved and permission is Permission.ASK):
                 values = self._permitted(permission, tool, values, actor)
             output = tool.handler(**values)
         except _Denied as denied:

@@ -1,0 +1,354 @@
+"""Asking a model: what is sent, what is committed, what is asked for again, and what nobody pays for in vain."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.hooks.fakes import ScriptedClient, call, reply
+from tract_jupyter import Tract
+from tract_jupyter.exceptions import (
+    BudgetExceededError,
+    ContentError,
+    DetachedHeadError,
+    FingerprintError,
+    LLMConfigError,
+    LLMError,
+    LLMResponseError,
+    PendingError,
+    PendingStateError,
+    RejectedError,
+    UndecidedError,
+)
+from tract_jupyter.hooks import auto_retry
+from tract_jupyter.models.config import TokenBudget
+
+SEARCH = {"type": "function", "function": {"name": "search", "parameters": {"type": "object"}}}
+
+
+@pytest.fixture
+def ask(tract):
+    """A tract with a question and a client that gives these replies."""
+
+    def make(*replies):
+        tract.user("How tall is Ben Nevis?")
+        client = ScriptedClient(*replies)
+        tract.configure_llm(client)
+        return tract, client
+
+    return make
+
+
+def said(tract):
+    return [(m["role"], m["content"]) for m in tract.compile().to_dicts()]
+
+
+def needs_metres(text):
+    return None if "metres" in text else "say it in metres"
+
+
+# --- without anybody to decide
+
+
+def test_the_reply_is_committed_with_model_options_and_usage(ask):
+    tract, client = ask("1,345 metres")
+    response = tract.generate(temperature=0.2, model="scripted", message="the height", metadata={"run": 7})
+    assert (str(response), response.text) == ("1,345 metres", "1,345 metres")
+    assert response.generation_config == {"temperature": 0.2, "model": "scripted-1"}
+    assert response.usage["total_tokens"] == 12
+    info = tract.get_commit(response.commit_info.commit_hash)
+    assert (info.message, info.metadata) == ("the height", {"run": 7})
+    assert info.generation_config == {"temperature": 0.2, "model": "scripted-1"}
+    assert client.asked == [([{"role": "user", "content": "How tall is Ben Nevis?"}],
+                             {"temperature": 0.2, "model": "scripted"})]  # fmt: skip
+    assert said(tract)[-1] == ("assistant", "1,345 metres")
+    assert tract.inbox() == []
+    assert len(tract.compile_records()) == 1
+
+
+def test_tools_are_offered_and_their_calls_come_back_as_calls(ask):
+    tract, client = ask(reply(None, call("search", {"q": "Ben Nevis"})), "1,345 metres")
+    tract.set_tools([SEARCH])
+    response = tract.generate()
+    assert client.asked[0][1] == {"tools": [SEARCH]}
+    assert [(c.name, c.arguments) for c in response.tool_calls] == [("search", {"q": "Ben Nevis"})]
+    tract.tool_result("c1", "search", "1345 m")
+    tract.generate()
+    assert [m["role"] for m in client.last_messages] == ["user", "assistant", "tool"]
+
+
+def test_tools_of_a_call_are_instead_of_those_of_the_context(ask):
+    tract, client = ask("x")
+    response = tract.generate(tools=[SEARCH])
+    assert client.asked[0][1] == {"tools": [SEARCH]}
+    assert tract.get_commit_tools(response.commit_info.commit_hash) == [SEARCH]
+    assert response.generation_config == {"model": "scripted-1"}
+
+
+def test_chat_says_it_first(tract):
+    tract.configure_llm(ScriptedClient("hello"))
+    assert tract.chat("hi", name="Ada").text == "hello"
+    assert said(tract) == [("user", "hi"), ("assistant", "hello")]
+
+
+def test_without_a_client_nothing_is_committed_and_the_error_says_what_to_do(tract):
+    with pytest.raises(LLMConfigError, match=r"configure_llm\(client\)"):
+        tract.chat("hi")
+    assert tract.log() == []
+    tract.configure_llm(ScriptedClient())
+    tract.configure_llm(None)
+    with pytest.raises(LLMError):
+        tract.generate()
+    with pytest.raises(LLMConfigError, match="has none"):
+        tract.configure_llm("gpt-4o")
+
+
+@pytest.mark.parametrize(
+    ("response", "words"),
+    [
+        ({}, "no choices"),
+        ({"choices": []}, "no choices"),
+        ({"error": {"message": "quota"}}, "quota"),
+        ("text" * 3, "12 metres"),
+        (None, "gave NoneType"),
+        ({"choices": [{"message": {"content": 3}}]}, "content is 3"),
+        ({"choices": [{"message": {"content": None, "tool_calls": ["x"]}}]}, "list of dicts"),
+        (reply(None, call("search", "{not json")), "cannot be read"),
+        (reply(None, call("search", "[1]")), "cannot be read"),
+    ],
+)
+def test_what_is_no_reply_is_an_error_and_nothing_is_committed(ask, response, words):
+    tract, _ = ask(response)
+    before = tract.head
+    if isinstance(response, str):  # a text is a fine reply
+        assert tract.generate().text == response
+        return
+    with pytest.raises(LLMResponseError, match=words):
+        tract.generate()
+    assert tract.head == before
+
+
+def test_parts_and_refusals_are_read_as_text(ask):
+    tract, _ = ask(reply([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]),
+                   {"choices": [{"message": {"content": None, "refusal": "I will not"}}]})  # fmt: skip
+    assert tract.generate().text == "ab"
+    response = tract.generate()
+    assert (response.text, response.usage, response.generation_config) == ("I will not", {}, {})
+
+
+def test_what_the_client_raises_comes_as_it_is(ask):
+    tract, _ = ask(ConnectionError("down"), "1,345 metres")
+    with pytest.raises(ConnectionError):
+        tract.generate()
+    assert tract.generate().text == "1,345 metres"
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"metadata": {"x": object()}}, ContentError),
+        ({"metadata": []}, ContentError),
+        ({"message": 3}, ContentError),
+        ({"temperature": object()}, ContentError),
+        ({"validator": "strict"}, ContentError),
+        ({"max_retries": -1}, ContentError),
+        ({"max_retries": 1.5}, ContentError),
+        ({"retry_prompt": 3}, ContentError),
+    ],
+)
+def test_what_could_not_be_committed_is_not_paid_for(ask, options, error):
+    tract, client = ask("x")
+    with pytest.raises(error):
+        tract.generate(**options)
+    assert client.asked == []
+
+
+def test_nothing_to_send_and_nowhere_to_put_it(tract):
+    client = ScriptedClient("x")
+    tract.configure_llm(client)
+    with pytest.raises(ContentError, match="empty"):
+        tract.generate()
+    first = tract.user("a")
+    tract.user("b")
+    tract.checkout(first.commit_hash)
+    with pytest.raises(DetachedHeadError):
+        tract.generate()
+    assert client.asked == []
+
+
+# --- with a validator
+
+
+def test_a_bad_reply_is_asked_for_again_with_what_was_wrong_and_stays_hidden(ask):
+    tract, client = ask("4,411 feet", "1,345 metres")
+    response = tract.generate(validator=needs_metres)
+    assert response.text == "1,345 metres"
+    assert said(tract) == [("user", "How tall is Ben Nevis?"), ("assistant", "1,345 metres")]
+    assert response.commit_info.metadata == {"retry_count": 1}
+    assert [m["role"] for m in client.last_messages] == ["user", "assistant", "user"]
+    assert "say it in metres" in client.last_messages[-1]["content"]
+
+
+def test_retries_can_be_seen(ask):
+    tract, _ = ask("4,411 feet", reply(None, call("search")), "1,345 metres")
+    tract.generate(validator=needs_metres, hide_retries=False, retry_prompt="No: {diagnosis}!")
+    assert said(tract) == [
+        ("user", "How tall is Ben Nevis?"),
+        ("assistant", "4,411 feet"),
+        ("user", "No: say it in metres!"),
+        ("assistant", "(The tool search was called with {}; its answer is not shown here.)"),
+        ("user", "No: say it in metres!"),
+        ("assistant", "1,345 metres"),
+    ]
+
+
+def test_a_retry_prompt_without_a_place_is_followed_by_what_was_wrong(ask):
+    tract, client = ask("feet", "metres")
+    tract.generate(validator=needs_metres, retry_prompt="Again, please.")
+    assert client.last_messages[-1]["content"] == "Again, please.\n\nsay it in metres"
+
+
+def test_the_last_retry_is_looked_at_too(ask):
+    tract, client = ask("feet", "yards", "metres")
+    assert tract.generate(validator=needs_metres, max_retries=2).text == "metres"
+    assert len(client.asked) == 3
+
+
+@pytest.mark.parametrize("retries", [0, 2])
+def test_when_no_reply_is_good_the_error_tells_all_that_was_wrong(ask, retries):
+    tract, client = ask("one", "two", "three", "four")
+    before = tract.head
+    with pytest.raises(RejectedError) as caught:
+        tract.generate(validator=lambda text: f"{text} is no height", max_retries=retries)
+    told = str(caught.value)
+    assert all(f"{word} is no height" in told for word in ["one", "two", "three"][: retries + 1])
+    assert len(client.asked) == retries + 1
+    assert tract.head == before
+    assert caught.value.pending.retry_count == retries
+    assert tract.inbox() == []
+
+
+@pytest.mark.parametrize("said", [True, False, (False, "x"), 3])
+def test_a_validator_has_one_contract(ask, said):
+    tract, _ = ask("x")
+    with pytest.raises(ContentError, match="returns None if all is good"):
+        tract.generate(validator=lambda _: said)
+
+
+def test_a_client_that_fails_between_retries_leaves_the_reply_in_the_inbox(ask):
+    tract, _ = ask("feet", ConnectionError("down"))
+    with pytest.raises(ConnectionError):
+        tract.generate(validator=needs_metres)
+    pending = tract.operations.rebuild(tract.inbox()[0])
+    assert pending.response_text == "feet"
+    assert pending.approve().text == "feet"
+
+
+# --- with handlers
+
+
+def test_a_handler_may_turn_it_down_retry_or_leave_it_open(ask):
+    tract, _ = ask("one", "two", "three", "four")
+    tract.on("generate", lambda p: p.reject("too short"), name="h")
+    with pytest.raises(RejectedError, match="too short"):
+        tract.generate()
+    tract.off("generate")
+    tract.on("generate", lambda p: (p.retry("longer"), p.approve()))
+    assert tract.generate().text == "three"
+    tract.off("generate")
+    tract.on("generate", lambda p: None)
+    with pytest.raises(UndecidedError) as caught:
+        tract.generate()
+    assert caught.value.pending.response_text == "four"
+    assert [stored.operation for stored in tract.inbox()] == ["generate"]
+
+
+def test_handlers_go_before_the_validator_and_may_pass_it_on(ask):
+    tract, _ = ask("feet", "metres")
+    seen = []
+    tract.on("generate", lambda p: (seen.append(p.validate().diagnosis), p.pass_through()))
+    assert tract.generate(validator=needs_metres).text == "metres"
+    assert seen == ["say it in metres"]
+
+
+def test_a_catch_all_that_only_looks_changes_nothing(ask):
+    tract, _ = ask("x")
+    seen = []
+    tract.on("*", lambda p: seen.append(p.title))
+    assert tract.generate().text == "x"
+    assert seen == ["Model's reply"]
+
+
+def test_auto_retry_is_a_handler(ask):
+    tract, _ = ask("feet", "metres")
+    tract.on("generate", auto_retry)
+    assert tract.generate(validator=needs_metres).text == "metres"
+
+
+def test_the_bound_of_retries_holds_for_handlers_too(ask):
+    tract, _ = ask("one", "two")
+    pending = tract.propose_generate(max_retries=1)
+    assert pending.retry() == "two"
+    with pytest.raises(PendingStateError, match="max_retries=1"):
+        pending.retry()
+    assert pending.retries_left == 0
+    assert pending.approve().text == "two"
+
+
+# --- one by one, and from the store
+
+
+def test_a_proposal_is_decided_each_way(ask):
+    tract, client = ask("one", "two", "three")
+    pending = tract.propose_generate(validator=needs_metres)
+    assert not pending.validate()
+    assert (pending.diagnosis, pending.validate().diagnosis) == ("say it in metres", "say it in metres")
+    assert pending.get_response() == {"text": "one", "tool_calls": [], "model": "scripted-1"}
+    assert "say it in metres" in pending.review_request().summary
+    assert pending.apply_decision({"action": "retry", "args": {"guidance": "and be brief"}}) == "two"
+    assert "say it in metres\nand be brief" in client.last_messages[-1]["content"]
+    assert pending.execute_tool("retry", {}) == "three"
+    assert [entry["response_text"] for entry in pending.retry_history] == ["one", "two"]
+    assert pending.get_state()["fields"]["retry_count"] == 2
+    pending.pass_through()
+    assert pending.status == "passed_through"
+
+
+def test_it_is_committed_on_the_history_that_was_sent_only(ask):
+    tract, _ = ask("one")
+    pending = tract.propose_generate()
+    tract.user("wait")
+    with pytest.raises(FingerprintError, match="ask for it again"):
+        pending.approve()
+    pending.reject("too late")
+    assert pending.status == "rejected"
+
+
+def test_what_the_budget_refuses_can_be_approved_later(ask):
+    tract, _ = ask("word " * 50)
+    tract.budget = TokenBudget(20, "reject")
+    pending = tract.propose_generate()
+    with pytest.raises(BudgetExceededError):
+        pending.approve()
+    tract.budget = None
+    assert pending.approve().text == "word " * 50
+
+
+def test_another_process_approves_or_retries_it(tmp_path):
+    path = tmp_path / "store.db"
+    with Tract.open(path) as first:
+        first.user("How tall?")
+        first.configure_llm(ScriptedClient("feet"))
+        first.on("generate", lambda p: None)
+        with pytest.raises(UndecidedError):
+            first.generate(validator=needs_metres)
+    with Tract.open(path) as second:
+        pending = second.operations.rebuild(second.inbox()[0])
+        assert pending.validate().diagnosis == "say it in metres"  # as it was seen there
+        with pytest.raises(LLMConfigError):
+            pending.retry()
+        second.configure_llm(ScriptedClient("1,345 metres"))
+        assert pending.retry() == "1,345 metres"
+        with pytest.raises(PendingError, match="needs_metres"):
+            pending.validate()
+        assert pending.approve().text == "1,345 metres"
+        assert said(second)[-1] == ("assistant", "1,345 metres")

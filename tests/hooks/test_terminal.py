@@ -1,0 +1,81 @@
+"""Deciding at a terminal: asked until an answer fits, or left for later."""
+
+from __future__ import annotations
+
+import pytest
+
+from tract_jupyter.hooks import ActionDef
+
+
+class Typist:
+    """Types these lines, and keeps the questions."""
+
+    def __init__(self, *lines):
+        self.lines = list(lines)
+        self.questions = []
+
+    def __call__(self, question):
+        self.questions.append(question)
+        if not self.lines:
+            raise EOFError
+        return self.lines.pop(0)
+
+
+@pytest.fixture
+def pending(tract, spec):
+    """A fired operation whose action `mark` takes a list and a number."""
+    mark = ActionDef("mark", "Marks.", {"names": "list[str]", "n": "int"},
+                     "pending.fields['urls'] = names * n", required=["names"], defaults={"n": 2})  # fmt: skip
+    explode = ActionDef("explode", "Raises.", {}, "raise OSError('boom')")
+    tract.register_operation(spec(actions={"mark": mark, "explode": explode}))
+    return tract.fire("citation_check", {"urls": ["u"]}, review=True)
+
+
+def test_a_word_or_its_beginning_decides(tract, pending, capsys):
+    assert pending.review(Typist("rej", "not now")) == "rejected"
+    assert pending.rejection_reason == "not now"
+    event = tract.events("decision")[0].data
+    assert (event["channel"], event["action"]) == ("prompt", "reject")
+    shown = capsys.readouterr().out
+    assert "citation_check" in shown
+    assert "urls (list[str]): ['u']" in shown
+    assert "pending.fields['urls'] = names * n" in shown
+
+
+def test_it_is_asked_again_until_it_fits_and_until_it_is_decided(pending, capsys):
+    typist = Typist("x", "mark", "7", '["a"]', "", "approve")
+    assert pending.review(typist) == "approved"
+    assert pending.fields["urls"] == ["a", "a"]
+    shown = capsys.readouterr().out
+    assert "Type one of the names" in shown
+    assert "'names' should be a valid list" in shown
+
+
+def test_what_an_action_raises_is_shown_and_asked_about_again(pending, capsys):
+    assert pending.review(Typist("explode", "reject", "")) == "rejected"
+    assert "OSError: boom" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("lines", [("",), ()])
+def test_left_for_later_it_waits_in_the_inbox(tract, pending, lines):
+    typist = Typist(*lines)
+    assert pending.review(typist) == "pending"
+    assert "(Enter: later)" in typist.questions[0]
+    assert [stored.pending_id for stored in tract.inbox()] == [pending.pending_id]
+    assert pending.review(Typist("approve")) == "approved"
+
+
+def test_what_is_decided_is_not_asked_about(pending):
+    pending.approve()
+    typist = Typist("reject")
+    assert pending.review(typist) == "approved"
+    assert typist.questions == []
+
+
+def test_built_ins_are_reviewed_the_same_way(tract, capsys):
+    tract.user("read")
+    tract.assistant("", tool_calls=[{"id": "a", "name": "read_file", "arguments": {}}])
+    pending = tract.propose_tool_result("a", "read_file", "secret")
+    assert pending.review(Typist("edit result", "safe", "approve")) == "approved"
+    assert tract.compile().messages[-1].content == "safe"
+    assert "Tool result" in capsys.readouterr().out

@@ -1,0 +1,130 @@
+"""Committing the answers of tools, which may be decided about before the model sees them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tract_jupyter.facade.branches import Branches
+from tract_jupyter.facade.gated import Gated, outcome
+from tract_jupyter.facade.writing import Writing, check_options, metadata_of
+from tract_jupyter.hooks.builtin.tool_result import PendingToolResult
+from tract_jupyter.models.canonical import plain
+from tract_jupyter.models.checks import several
+from tract_jupyter.models.pending import PendingStatus
+
+if TYPE_CHECKING:
+    from tract_jupyter.models.commit import CommitInfo
+
+_DRAFTED = ("message", "priority", "metadata", "generation_config", "tags")
+"""The options of `commit` that a draft checks."""
+
+
+class Answering(Writing, Branches, Gated):
+    """The part of `Tract` that commits the answers of tools."""
+
+    def tool_result(
+        self,
+        tool_call_id: str,
+        name: str,
+        content: str | dict[str, Any],
+        *,
+        is_error: bool = False,
+        edit: str | None = None,
+        **options: Any,
+    ) -> CommitInfo:
+        """Commit the answer to a tool call.
+
+        A handler on `tool_result` may change it first, or reject it: then an error stands in its place that tells the
+        model why it is withheld, and that commit is returned.
+
+        Args:
+            tool_call_id: the `id` of the call.
+            name: the tool.
+            content: what it gave, as text or as JSON.
+            is_error: whether the call failed.
+            edit: an earlier answer to replace.
+            **options: as for `commit`.
+
+        Raises:
+            TractError: as `commit` does.
+            TypeError: there is no such option.
+            UndecidedError: a handler left it open; the call is without an answer until that is decided.
+            RejectedError: a handler rejected an `edit`; the earlier answer stays.
+        """
+        fields = {"tool_call_id": tool_call_id, "tool_name": name, "content": content, "is_error": is_error,
+                  "edit": edit, "options": options}  # fmt: skip
+        if not self._is_hooked("tool_result"):
+            return self._commit_answer(fields)
+        return self._answered(self._answer_pending(fields))
+
+    def propose_tool_result(
+        self,
+        tool_call_id: str,
+        name: str,
+        content: str | dict[str, Any],
+        *,
+        is_error: bool = False,
+        edit: str | None = None,
+        **options: Any,
+    ) -> PendingToolResult:
+        """Return the pending whose approval does what `tool_result` would; the arguments are the same."""
+        return self._answer_pending({"tool_call_id": tool_call_id, "tool_name": name, "content": content,
+                                     "is_error": is_error, "edit": edit, "options": options})  # fmt: skip
+
+    def _answer_pending(self, given: dict[str, Any]) -> PendingToolResult:
+        """The pending for an answer, which is checked as `commit` would check it."""
+        options = dict(given["options"])
+        check_options(options)
+        if "tags" in options:
+            options["tags"] = several(options["tags"], "tags")
+        edit = given["edit"] and self._commits.check_target(given["edit"]).commit_hash
+        fields = {**given, "edit": edit, "options": options, "original_content": None}
+        count = self._answer_tokens(fields)
+        return self._restored_answer({**plain(fields), "token_count": count, "branch": self.current_branch})
+
+    def _restored_answer(self, fields: dict[str, Any]) -> PendingToolResult:
+        return PendingToolResult(fields, tract=self, run=self._commit_answer, count=self._answer_tokens)
+
+    def _answered(self, pending: PendingToolResult) -> CommitInfo:
+        """The answer, or what stands in its place, once it is decided."""
+        self._firing.decide(pending, unhandled="approve")
+        turned_down = pending.status in {PendingStatus.REJECTED, PendingStatus.EXPIRED}
+        if turned_down and pending.result is None and pending.fields["edit"] is None:
+            # decided by another process, or by nobody in time
+            pending.withhold(pending.rejection_reason or "nobody decided in time")
+        info: CommitInfo = pending.result if turned_down and pending.result is not None else outcome(pending)
+        return info
+
+    def _commit_answer(self, fields: dict[str, Any]) -> CommitInfo:
+        options = {**fields["options"], "metadata": _metadata(fields)}
+        return self._say(_content(fields), fields["edit"], options)
+
+    def _answer_tokens(self, fields: dict[str, Any]) -> int:
+        """How many tokens an answer takes.
+
+        Raises:
+            ContentError: it, or an option of it, is not valid.
+        """
+        options = {name: value for name, value in fields["options"].items() if name in _DRAFTED}
+        draft = self._commits.draft(_content(fields), **{**options, "metadata": _metadata(fields)})
+        return draft.token_count
+
+
+def _content(fields: dict[str, Any]) -> dict[str, Any]:
+    content = fields["content"]
+    return {
+        "content_type": "tool_io",
+        "tool_name": fields["tool_name"],
+        "direction": "result",
+        "payload": {"content": content} if isinstance(content, str) else content,
+        "status": "error" if fields["is_error"] else None,
+    }
+
+
+def _metadata(fields: dict[str, Any]) -> dict[str, Any]:
+    """What links the answer to its call, and what the tool gave, where that was changed."""
+    linked = {"tool_call_id": fields["tool_call_id"], "name": fields["tool_name"]}
+    failed = {"is_error": True} if fields["is_error"] else {}
+    original = fields.get("original_content")
+    changed = {} if original is None else {"original_content": original}
+    return {**metadata_of(fields["options"]), **linked, **failed, **changed}

@@ -1,0 +1,220 @@
+"""Asking a language model, and committing what it replies."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from tract_jupyter.exceptions import ContentError, DetachedHeadError, LLMConfigError
+from tract_jupyter.facade.branches import Branches
+from tract_jupyter.facade.compiling import Compiling
+from tract_jupyter.facade.gated import Gated
+from tract_jupyter.facade.writing import Writing
+from tract_jupyter.hooks.builtin.generation import PendingGeneration, ask_model
+from tract_jupyter.hooks.retry import auto_retry
+from tract_jupyter.models.canonical import plain
+from tract_jupyter.models.checks import check_limit, check_text
+from tract_jupyter.models.generation import ChatResponse
+from tract_jupyter.models.text import brief_repr
+from tract_jupyter.models.toolcall import ToolCall
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tract_jupyter.models.commit import CommitInfo
+    from tract_jupyter.protocols import LLMClient
+
+    Validator = Callable[[str], str | None]
+
+
+class Generating(Writing, Compiling, Branches, Gated):
+    """The part of `Tract` that asks a model."""
+
+    _client: LLMClient | None = None
+
+    def configure_llm(self, client: LLMClient | None) -> None:
+        """Ask this client from now on; None removes it.
+
+        Args:
+            client: has `chat(messages, **options)`, see `protocols.LLMClient`.
+
+        Raises:
+            LLMConfigError: it has no such method.
+        """
+        if client is not None and not callable(getattr(client, "chat", None)):
+            raise LLMConfigError(
+                f"a client has a method chat(messages, **options) that returns a dict in OpenAI's shape; "
+                f"{brief_repr(client)} has none"
+            )
+        self._client = client
+
+    @property
+    def llm(self) -> LLMClient:
+        """The client that is asked.
+
+        Raises:
+            LLMConfigError: there is none.
+        """
+        if self._client is None:
+            raise LLMConfigError(
+                "there is no language model to ask; call configure_llm(client) first, with an object that has "
+                "chat(messages, **options)"
+            )
+        return self._client
+
+    def generate(
+        self,
+        *,
+        validator: Validator | None = None,
+        max_retries: int = 3,
+        retry_prompt: str | None = None,
+        hide_retries: bool = True,
+        message: str | None = None,
+        metadata: dict[str, Any] | None = None,
+        **options: Any,
+    ) -> ChatResponse:
+        """Send the context to the model, and commit what it replies as the assistant's.
+
+        Nothing is sent if the reply could not be committed, and nothing is committed if no reply came.
+
+        Args:
+            validator: called with the text of each reply; returns None if it is good, else a text that tells what is
+                wrong. The model is told that, and asked again.
+            max_retries: how often it is asked again at most.
+            retry_prompt: what it is told then, instead of the usual words; `{diagnosis}` in it stands for what was
+                wrong, which follows it otherwise.
+            hide_retries: keep the replies that were not good out of the context; otherwise they are committed with
+                what the model was told, before the good one.
+            message: one line for the log.
+            metadata: anything with a JSON form, kept beside the reply.
+            **options: for the client: `model`, `temperature`, `max_tokens`, ...; kept as the reply's generation config.
+                `tools` is instead of those that the context offers.
+
+        Raises:
+            LLMError: there is no client, or what it gave back is no reply. What the client raises comes as it is.
+            RejectedError: no reply was good, for which it tells the reasons, or a handler turned it down.
+            UndecidedError: a handler left it open; it waits in the inbox.
+            ContentError: there is nothing to send, or an argument is not valid.
+            DetachedHeadError: there is no current branch.
+        """
+        settings = {"max_retries": max_retries, "retry_prompt": retry_prompt, "hide_retries": hide_retries,
+                    "message": message, "metadata": metadata}  # fmt: skip
+        fields = self._asked(settings, validator, options)
+        if validator is None and not self._is_hooked("generate"):
+            return self._commit_reply(fields)
+        pending = self._restored_reply(fields, validator)
+        pending.look()
+        unhandled: Any = "approve" if validator is None else partial(auto_retry, max_retries=max_retries)
+        return self._decided(pending, unhandled=unhandled)  # type: ignore[no-any-return]
+
+    def propose_generate(
+        self,
+        *,
+        validator: Validator | None = None,
+        max_retries: int = 3,
+        retry_prompt: str | None = None,
+        hide_retries: bool = True,
+        message: str | None = None,
+        metadata: dict[str, Any] | None = None,
+        **options: Any,
+    ) -> PendingGeneration:
+        """Ask the model, and return the pending whose approval commits the reply; arguments as for `generate`."""
+        settings = {"max_retries": max_retries, "retry_prompt": retry_prompt, "hide_retries": hide_retries,
+                    "message": message, "metadata": metadata}  # fmt: skip
+        pending = self._restored_reply(self._asked(settings, validator, options), validator)
+        pending.look()
+        return pending
+
+    def chat(self, text: str, *, name: str | None = None, **options: Any) -> ChatResponse:
+        """Commit what the user says, and `generate` the reply. If none comes, `generate` asks again.
+
+        Args:
+            text: what the user says.
+            name: who, among several.
+            **options: as for `generate`.
+
+        Raises:
+            TractError: as `generate` does; without a client nothing is committed.
+        """
+        _ = self.llm
+        self.user(text, name=name)
+        return self.generate(**options)
+
+    def _asked(
+        self, settings: dict[str, Any], validator: Validator | None, options: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Ask the model, and return all the fields of its reply."""
+        _ = self.llm
+        tools = options.pop("tools", None)
+        branch, context = self.current_branch, self.compile()
+        if branch is None:
+            raise DetachedHeadError(
+                "HEAD names a commit, so a reply has no branch to go to; switch to one first"
+            )
+        if not len(context):
+            raise ContentError(
+                "the context is empty; commit what the model should reply to first, as user(text)"
+            )
+        self._check_settings(settings, validator, options)
+        offered = tools if tools is not None else self.get_tools() or list(context.tools)
+        fields = {
+            **plain({**settings, "options": options, "tools": offered}),
+            "validator": None
+            if validator is None
+            else getattr(validator, "__name__", type(validator).__name__),
+            "diagnosis": None,
+            "retry_count": 0,
+            "retry_history": [],
+            "branch": branch,
+            "head": context.head,
+        }
+        reply = ask_model(self, fields)
+        self.record_compile(context)
+        return {**reply, **fields}
+
+    def _check_settings(
+        self, settings: dict[str, Any], validator: Validator | None, options: dict[str, Any]
+    ) -> None:
+        """Check before anything is sent what would be refused after it."""
+        if validator is not None and not callable(validator):
+            raise ContentError(
+                f"a validator is a function that is given the text, not {brief_repr(validator)}"
+            )
+        if check_limit(settings["max_retries"]) != settings["max_retries"]:
+            raise ContentError(f"max_retries is a number from 0 on, not {settings['max_retries']}")
+        if settings["retry_prompt"] is not None:
+            check_text(settings["retry_prompt"], "retry_prompt")
+        self._commits.draft(
+            {"content_type": "dialogue", "role": "assistant", "text": ""},
+            message=settings["message"], metadata=settings["metadata"], generation_config=options,
+        )  # fmt: skip
+
+    def _restored_reply(
+        self, fields: dict[str, Any], validator: Validator | None = None
+    ) -> PendingGeneration:
+        return PendingGeneration(fields, tract=self, run=self._commit_reply, validator=validator)
+
+    def _commit_reply(self, fields: dict[str, Any]) -> ChatResponse:
+        """Commit a reply, and before it those that were not good, where they are to be seen."""
+        with self.batch():
+            if not fields["hide_retries"]:
+                for failed in fields["retry_history"]:
+                    self._say_reply(failed, {}, None)
+                    self.user(failed["prompt"])
+            retried = {"retry_count": fields["retry_count"]} if fields["retry_count"] else {}
+            info = self._say_reply(fields, {**(fields["metadata"] or {}), **retried}, fields["message"])
+        calls = tuple(ToolCall.from_dict(call) for call in fields["tool_calls"])
+        return ChatResponse(
+            fields["response_text"], info, fields["usage"], fields["generation_config"], calls
+        )
+
+    def _say_reply(self, said: dict[str, Any], metadata: dict[str, Any], message: str | None) -> CommitInfo:
+        tools = said.get("tools")
+        return self.assistant(
+            said["response_text"],
+            tool_calls=said["tool_calls"],
+            generation_config=said["generation_config"],
+            metadata=metadata,
+            message=message,
+            tools=tools if tools and tools != self.get_tools() else None,
+        )

@@ -1,0 +1,49 @@
+"""Making the pendings of built-in operations again from what is stored of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tract_jupyter.facade.answering import Answering
+from tract_jupyter.facade.applying import Applying
+from tract_jupyter.facade.generating import Generating
+from tract_jupyter.facade.merging import Merging
+from tract_jupyter.facade.surgery import Surgery
+from tract_jupyter.hooks.builtin.compress import PendingCompress
+from tract_jupyter.hooks.builtin.gc import PendingGC
+from tract_jupyter.hooks.builtin.merge import PendingMerge
+from tract_jupyter.hooks.builtin.rebase import PendingRebase
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tract_jupyter.hooks.pending import Pending
+
+
+class Restoring(Generating, Answering, Applying, Merging, Surgery):
+    """The part of `Tract` that knows all built-in operations that can be decided about."""
+
+    def restored(self, operation: str, fields: dict[str, Any]) -> Pending | None:
+        """The pending of a built-in operation with these fields; None if there is no such operation.
+
+        What a caller's own function did (write summaries, settle conflicts, validate) is not stored: such a pending
+        can be decided and changed by hand, and made again only where the tract itself can do it.
+
+        Args:
+            operation: its name.
+            fields: as the store has them.
+        """
+        make = self._makers().get(operation)
+        return None if make is None else make(fields)
+
+    def _makers(self) -> dict[str, Callable[[dict[str, Any]], Pending]]:
+        """One line for each kind."""
+        return {
+            "gc": lambda fields: PendingGC(fields, tract=self, run=self._collect),
+            "compress": lambda fields: PendingCompress(fields, tract=self, compressor=self._compressor),
+            "merge": lambda fields: PendingMerge(fields, tract=self, merge=self._merge),
+            "rebase": lambda fields: PendingRebase(fields, tract=self, rebase=self._rebase),
+            "generate": self._restored_reply,
+            "tool_result": self._restored_answer,
+            "policy": self._restored_policy,
+        }

@@ -1,0 +1,176 @@
+"""A model's reply that awaits a decision: it can be asked for again before it becomes a part of the context."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from tract_jupyter.exceptions import PendingError, PendingStateError
+from tract_jupyter.hooks.actions import action
+from tract_jupyter.hooks.builtin.base import BuiltinPending, Field, ValidationResult
+from tract_jupyter.hooks.marks import reading
+from tract_jupyter.llm.reply import Reply
+from tract_jupyter.models.chat_shapes import openai_messages
+from tract_jupyter.models.context import Message
+from tract_jupyter.models.toolcall import ToolCall
+from tract_jupyter.prompts.generation import retry_text
+from tract_jupyter.review.request import ValueRow, ValueTable, show_value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_SHOWN = 4_000  # characters of a reply in a panel
+
+
+class PendingGeneration(BuiltinPending):
+    """Add what a model replied to the context.
+
+    Args:
+        fields: see `about`; also what a retry and the commit need.
+        validator: says what is wrong with a text, None if nothing; None after a restart, as it lived elsewhere.
+        options: see `BuiltinPending`.
+    """
+
+    name = "generate"
+    label = "Model's reply"
+    about: ClassVar[Mapping[str, str]] = {
+        "response_text": "What the model says.",
+        "tool_calls": "The tools that it calls.",
+        "diagnosis": "What the validator says is wrong; empty if nothing is, null if it was not asked.",
+        "retry_prompt": "What the model is told when it is asked again, instead of the usual words.",
+        "hide_retries": "Whether the replies before this one stay out of the context.",
+        "retry_count": "How often the model was asked again.",
+        "retry_history": "The replies before this one, each with what was wrong.",
+        "max_retries": "How often it may be asked again.",
+        "usage": "The tokens that this reply took.",
+    }
+    response_text = Field()
+    tool_calls = Field()
+    diagnosis = Field()
+    retry_prompt = Field()
+    hide_retries = Field()
+    retry_count = Field()
+    retry_history = Field()
+    max_retries = Field()
+    model = Field()
+    generation_config = Field()
+    usage = Field()
+
+    def __init__(
+        self, fields: dict[str, Any], *, validator: Callable[[str], str | None] | None = None, **options: Any
+    ) -> None:
+        super().__init__(fields, **options)
+        self._validator = validator
+
+    @property
+    def retries_left(self) -> int:
+        """How often the model may still be asked again."""
+        return int(self.max_retries - self.retry_count)
+
+    @action
+    def retry(
+        self, guidance: Annotated[str | None, "What to put right, besides what the validator said."] = None
+    ) -> str:
+        """Ask the model again, telling it what was wrong, and return what it says now."""
+        if self.retries_left < 1:
+            raise PendingStateError(
+                f"the model was asked again {self.retry_count} times, and max_retries={self.max_retries}; "
+                "approve the reply as it is, or reject it"
+            )
+        wrong = "\n".join(dict.fromkeys(text for text in (self._known_diagnosis(), guidance) if text))
+        failed = {
+            "response_text": self.response_text,
+            "tool_calls": self.tool_calls,
+            "generation_config": self.generation_config,
+            "diagnosis": wrong,
+            "prompt": retry_text(wrong, self.retry_prompt),
+        }
+        history = [*self.retry_history, failed]
+        reply = ask_model(self.tract, {**self.fields, "retry_history": history})
+        self.fields.update(reply, retry_history=history, retry_count=self.retry_count + 1)
+        self.diagnosis = self._diagnosed()
+        return str(self.response_text)
+
+    @reading
+    def validate(self) -> ValidationResult:
+        """Whether the reply is good, as the validator says; without one it is."""
+        said = self._known_diagnosis()
+        if said is None and self.fields["validator"] is not None:
+            raise PendingError(
+                f"only the process that asked has the validator {self.fields['validator']!r}; read the reply yourself"
+            )
+        return ValidationResult.of(said)
+
+    @reading
+    def get_response(self) -> dict[str, Any]:
+        """The reply: its text and the tools that it calls."""
+        return {"text": self.response_text, "tool_calls": list(self.tool_calls), "model": self.model}
+
+    def summary(self) -> str:
+        """What was said, in a sentence."""
+        called = ", ".join(call["name"] for call in self.tool_calls)
+        said = f"{self.model or 'The model'} replied with {len(self.response_text):,} characters"
+        asked = f", after it was asked again {self.retry_count} times" if self.retry_count else ""
+        wrong = f" The validator says: {self.diagnosis}" if self.diagnosis else ""
+        return f"{said}{f', and calls {called}' if called else ''}{asked}.{wrong}"
+
+    def tables(self) -> tuple[ValueTable, ...]:
+        """The reply, and those before it."""
+        rows = [ValueRow("text", "str", show_value(self.response_text, _SHOWN))]
+        rows += [
+            ValueRow(c["name"], "tool call", show_value(c["arguments"], _SHOWN)) for c in self.tool_calls
+        ]
+        before = tuple(
+            ValueRow(str(number), "str", show_value(failed["response_text"]), failed["diagnosis"])
+            for number, failed in enumerate(self.retry_history, 1)
+        )
+        found = (ValueTable("Reply", tuple(rows)), ValueTable("Replies before it", before))
+        return tuple(table for table in found if table.rows)
+
+    def look(self) -> None:
+        """Have the validator look at the reply, and keep what it says."""
+        self.diagnosis = self._diagnosed()
+
+    def _diagnosed(self) -> str | None:
+        if self._validator is None:
+            return None
+        return ValidationResult.of(self._validator(self.response_text)).diagnosis
+
+    def _known_diagnosis(self) -> str | None:
+        """What the validator says of the reply as it is; as it is stored, where it cannot be asked."""
+        return self.diagnosis if self._validator is None else self._diagnosed()
+
+
+def ask_model(tract: Any, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Ask the tract's client for a reply, and return the fields that it fills.
+
+    Args:
+        tract: whose client and context it is.
+        fields: `head`, the commit whose context is sent; `retry_history`, what follows it; `tools`; `options`.
+
+    Raises:
+        LLMError: there is no client, or no reply can be read from what it gave.
+    """
+    client, context = tract.llm, tract.compile(at_commit=fields["head"])
+    messages = openai_messages([*context.messages, *_said_since(fields["retry_history"])])
+    offered = {"tools": fields["tools"]} if fields["tools"] else {}
+    reply = Reply.of(client.chat(messages, **offered, **fields["options"]))
+    named = {"model": reply.model} if reply.model else {}
+    return {
+        "response_text": reply.text,
+        "tool_calls": [call.to_dict() for call in reply.tool_calls],
+        "model": reply.model,
+        "generation_config": {**fields["options"], **named},
+        "usage": reply.usage,
+    }
+
+
+def _said_since(retry_history: list[dict[str, Any]]) -> list[Message]:
+    """The replies that were not good, each with what the model was told about it."""
+    said = []
+    for failed in retry_history:
+        calls = tuple(ToolCall.from_dict(call) for call in failed["tool_calls"])
+        said += [
+            Message("assistant", failed["response_text"], tool_calls=calls),
+            Message("user", failed["prompt"]),
+        ]
+    return said

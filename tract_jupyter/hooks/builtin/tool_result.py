@@ -1,0 +1,156 @@
+"""An answer of a tool that awaits a decision before the model sees it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from tract_jupyter.exceptions import FingerprintError, LLMResponseError
+from tract_jupyter.hooks.actions import action
+from tract_jupyter.hooks.builtin.base import BuiltinPending, Field
+from tract_jupyter.hooks.marks import reading
+from tract_jupyter.llm.reply import Reply
+from tract_jupyter.models.canonical import canonical_json
+from tract_jupyter.models.pending import PendingStatus
+from tract_jupyter.prompts import tool_results
+from tract_jupyter.review.request import ValueRow, ValueTable, show_value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_SHOWN = 4_000  # characters of an answer in a panel
+
+
+class PendingToolResult(BuiltinPending):
+    """Add the answer of a tool to the context.
+
+    A rejection commits that the answer is withheld, and why, so that no call is ever without an answer; only an edit
+    of an earlier answer (`edit`) that is rejected leaves that one as it is.
+
+    Args:
+        fields: see `about`; also what the commit needs.
+        run: commits the answer that the fields describe.
+        count: how many tokens it takes, given the fields.
+        options: see `BuiltinPending`.
+    """
+
+    name = "tool_result"
+    label = "Tool result"
+    about: ClassVar[Mapping[str, str]] = {
+        "tool_call_id": "The call that is answered.",
+        "tool_name": "The tool.",
+        "content": "Its answer, as text or JSON.",
+        "token_count": "How many tokens the answer takes.",
+        "original_content": "What the tool gave, where the answer was changed since.",
+        "is_error": "Whether the call failed.",
+        "edit": "The earlier answer that this one replaces.",
+        "branch": "Where the call is.",
+    }
+    tool_call_id = Field()
+    tool_name = Field()
+    content = Field()
+    token_count = Field()
+    original_content = Field()
+    is_error = Field()
+
+    def __init__(
+        self,
+        fields: dict[str, Any],
+        *,
+        run: Callable[[dict[str, Any]], Any],
+        count: Callable[[dict[str, Any]], int],
+        **options: Any,
+    ) -> None:
+        super().__init__(fields, run=run, **options)
+        self._commit = run
+        self._count = count
+
+    @action
+    def reject(self, reason: Annotated[str, "Why; the model is told."] = "") -> None:
+        """Withhold the answer. The model is told so, and why."""
+        self._require_open("reject")
+        if self._leaves_a_gap():
+            self.withhold(reason)
+        self.status = PendingStatus.REJECTED
+        self.rejection_reason = reason
+
+    @action
+    def edit_result(self, content: Annotated[str | dict[str, Any], "The new answer."]) -> None:
+        """Change the answer; what the tool gave is kept in the commit's metadata."""
+        self._change(content)
+
+    @action
+    def summarize(self, instructions: Annotated[str, "What to look after."] = "") -> str:
+        """Have the configured model shorten the answer, and return what it is then."""
+        text = self.content if isinstance(self.content, str) else canonical_json(self.content)
+        messages = [
+            {"role": "system", "content": tool_results.SYSTEM},
+            {"role": "user", "content": tool_results.request(self.tool_name, text, instructions)},
+        ]
+        shorter = Reply.of(self.tract.llm.chat(messages)).text
+        if not shorter.strip():
+            raise LLMResponseError("the model's summary is empty; the answer is as it was")
+        self._change(shorter)
+        return shorter
+
+    @reading
+    def get_result(self) -> Any:
+        """The answer as it would be committed."""
+        return self.content
+
+    def withhold(self, reason: str) -> None:
+        """Commit, in place of the answer, that it is withheld.
+
+        Raises:
+            FingerprintError: the call is on another branch than the current one.
+        """
+        try:
+            self.check_current()
+            said = f"withheld: {reason or 'no reason was given'}"
+            self.result = self._commit(
+                {**self.fields, "content": said, "is_error": True, "original_content": None}
+            )
+        except BaseException as error:  # nobody told the model, so it is not turned down yet
+            self.fail(error)
+            raise
+
+    def is_instant(self, action: str) -> bool:
+        """Not even a rejection, where that commits something."""
+        return super().is_instant(action) and not (action == "reject" and self._leaves_a_gap())
+
+    def check_current(self) -> None:
+        """Check that the call's branch is the current one; others may have been answered there meanwhile.
+
+        Raises:
+            FingerprintError: it is not.
+        """
+        if self.tract.current_branch != self.fields["branch"]:
+            raise FingerprintError(
+                f"the call of {self.tool_name!r} is on branch {self.fields['branch']!r}, and the current one is "
+                f"{self.tract.current_branch!r}; switch({self.fields['branch']!r}) first"
+            )
+
+    def summary(self) -> str:
+        """What was answered, in a sentence."""
+        kind = "failed with" if self.is_error else "answered with"
+        changed = " It was changed since." if self.original_content is not None else ""
+        return f"The tool {self.tool_name} {kind} {self.token_count:,} tokens.{changed}"
+
+    def tables(self) -> tuple[ValueTable, ...]:
+        """The answer, and what it was."""
+        rows = [ValueRow("content", type(self.content).__name__, show_value(self.content, _SHOWN))]
+        if self.original_content is not None:
+            before = show_value(self.original_content, _SHOWN)
+            rows.append(ValueRow("original_content", type(self.original_content).__name__, before))
+        return (ValueTable("Answer", tuple(rows)),)
+
+    def _leaves_a_gap(self) -> bool:
+        """Whether the call would be without an answer."""
+        if self.fields["edit"] is not None:
+            return False
+        return any(branch.name == self.fields["branch"] for branch in self.tract.list_branches())
+
+    def _change(self, content: str | dict[str, Any]) -> None:
+        changed = {**self.fields, "content": content}
+        if self.original_content is None:
+            changed["original_content"] = self.content
+        self.fields.update(changed, token_count=self._count(changed))
