@@ -198,3 +198,36 @@ def test_a_new_kernel_decides_what_the_old_one_asked(open_lab, screenshot):
     lab.run_cell(4)
     assert lab.text(4) == "once\n\n"
     screenshot(lab, "review-new-kernel", 3)
+
+
+def test_pages_by_keyboard_alone(open_lab, screenshot):
+    fire = FIRE.replace('("one", "two", "three")', "map(str, range(22))")
+    lab = open_lab(LOAD, WRITE, fire, "%tract inbox", "len(tract.inbox())")
+    for cell in range(4):
+        lab.run_cell(cell)
+    board = lab.output(3).get_by_role("region", name="Inbox: 22 waiting")
+    board.get_by_text("1 to 20 of 22").wait_for()
+    board.get_by_role("checkbox").nth(1).focus()
+    lab.page.keyboard.press("Space")  # selects the first request
+    lab.page.keyboard.press("Tab")
+    lab.page.keyboard.press("Enter")  # unfolds it
+    board.locator(".tract-code").first.wait_for()
+    lab.button("Next page", 3).focus()
+    lab.page.keyboard.press("Enter")
+    board.get_by_text("21 to 22 of 22").wait_for()
+    assert board.get_by_role("checkbox", name="note", exact=True).count() == 2
+    lab.button("Previous page", 3).focus()
+    lab.page.keyboard.press("Enter")
+    board.get_by_text("1 to 20 of 22").wait_for()
+    assert board.get_by_role(
+        "checkbox", name="note", exact=True
+    ).first.is_checked()  # what was selected is kept
+    assert board.locator(".tract-code").first.is_visible()
+    board.get_by_label("Reason").focus()
+    lab.page.keyboard.type("abdd no")  # single keys are commands of the notebook elsewhere
+    lab.page.keyboard.press("Enter")
+    board.locator(".tract-row").first.locator(".tract-note", has_text="abdd no").wait_for()
+    assert lab.page.locator(".jp-Notebook .jp-Cell").count() == 5
+    screenshot(lab, "review-pages", 3)
+    lab.run_cell(4)
+    assert lab.text(4) == "21"
