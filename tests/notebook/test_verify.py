@@ -206,7 +206,9 @@ def test_a_damaged_lock_file(book, tmp_path):
     ("%tract_fire deploy x=$n", "values of its variables"),
     ("%tract_fire deploy --fields $all", "values of its variables"),
     ("%tract_fire deploy \\\n x=3", "values of its variables"),
-    ("for i in range(3):\n    %tract_fire deploy x=3", "as often as the code around it"),
+    ("for i in range(3):\n    %tract_fire deploy x=3", "up to the code around it"),
+    ("if 'deploy' in tract.status().operations:\n    p = %tract_fire deploy y=$n --review", "up to the code around it"),
+    ("if 'other' in tract.status().operations:\n    p = %tract_fire other", "up to the code around it"),
     ("tools.fire_deploy(x=3)", "Python code"),
     ("await tract.fire('deploy', {'x': 3})", "Python code"),
     ("tract.fire(name)", "Python code"),
@@ -218,9 +220,10 @@ def test_a_damaged_lock_file(book, tmp_path):
 ])  # fmt: skip
 def test_what_cannot_be_told_is_not_called_refused_and_its_entries_not_unused(book, lock, cell, why):
     lock(DEFINE, FIRE)
-    (found,) = verify(book(DEFINE, cell))
+    found, *rest = verify(book(DEFINE, cell))
     assert (found.kind, found.cell) == ("unknown", 3)
     assert why in found.why
+    assert [other.kind for other in rest] == (["unused"] if "'other'" in cell else [])
 
 
 def test_an_operation_that_no_cell_defines(book):

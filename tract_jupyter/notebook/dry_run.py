@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tract_jupyter.review.lock import Entry
     from tract_jupyter.review.trust import Trust
 
+_AROUND = "whether and how often it is asked is up to the code around it"
 _VALUES = "the values of its variables are known when it runs"
 
 
@@ -118,22 +119,22 @@ class DryRun:
             problem = str(error)
         is_reviewed = given is not None and given.review
         unclear = self._unclear(step, variables, name, is_reviewed=is_reviewed)
-        if problem and unclear != _VALUES:
+        if problem and unclear not in {_VALUES, _AROUND}:
             self._note(what, problem)
-        elif spec is None:
+        elif spec is None and unclear != _AROUND:
             self._not_active(name, what)
-        elif given is not None and not is_reviewed and spec.unhandled != "ask":
+        elif spec is not None and given is not None and not is_reviewed and spec.unhandled != "ask":
             pass  # nobody is asked
         elif unclear:
             self._may_ask(what, name, unclear)
-        else:
+        elif spec is not None:
             self._ask(spec, values, what)
 
     def _unclear(self, step: FireMagic, variables: Variables, name: str, *, is_reviewed: bool) -> str:
+        if step.is_indented:
+            return _AROUND
         if variables.asked or step.text.endswith("\\"):
             return _VALUES
-        if step.is_indented:
-            return "it is asked as often as the code around it runs"
         if not is_reviewed and self._handled & {name, "*"}:
             return "a handler may decide it"
         return ""
