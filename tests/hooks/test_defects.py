@@ -95,5 +95,5 @@ def test_defect_8_an_executor_knows_operations_that_are_registered_later(tract, 
 def test_defect_9_a_version_is_reviewed_signed_and_kept_in_the_events(tract, spec):
     tract.register_operation(spec())
     tract.propose_operation(spec("pending.approve()", version="2")).approve()
-    versions = [event.data["spec"]["version"] for event in tract.events("operation.activated")]
+    versions = [event.data["version"] for event in tract.events("operation.activated")]
     assert versions == ["2", "1"]

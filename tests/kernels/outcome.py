@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tract_jupyter.review.decision import deciding
+from tract_jupyter.review.ledger import is_waited_for
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,11 +43,11 @@ class Outcome:
 
     def until_waited_for(self, kernel: Kernel) -> None:
         """Wait until a cell says in the store that it waits."""
-        kernel.until(lambda: self.waiting().is_waited_for, "the cell saying that it waits")
+        kernel.until(lambda: is_waited_for(self.waiting()), "the cell saying that it waits")
 
     def until_nobody_waits(self, kernel: Kernel) -> None:
         """Wait until what a process said of its waiting is no longer true."""
-        kernel.until(lambda: not self.waiting().is_waited_for, "the end of the lease")
+        kernel.until(lambda: not is_waited_for(self.waiting()), "the end of the lease")
 
     def is_open(self) -> None:
         """Check that the one request waits, undecided."""

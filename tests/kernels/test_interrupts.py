@@ -63,9 +63,6 @@ def test_interrupted_while_a_prompt_is_open_it_can_be_decided_in_the_inbox(kerne
 
 
 @pytest.mark.usefixtures("no_probe")
-@pytest.mark.xfail(
-    reason="a click on what a thread prompts for is carried out only after something was typed"
-)
 @on((Row.MAIN_7, "worker"), (Row.MAIN_6, "worker"))
 def test_interrupted_while_a_thread_prompts_it_can_be_clicked_later(kernel, outcome, code):
     cell = kernel.begin(code)
@@ -78,7 +75,6 @@ def test_interrupted_while_a_thread_prompts_it_can_be_clicked_later(kernel, outc
     outcome.is_done(panel.pending_id, "panel")
 
 
-@pytest.mark.xfail(reason="in a cell with an await, an interrupt does not end Reviewer.decide_now")
 @on(Row.MAIN_7, Row.MAIN_6)
 def test_interrupted_while_a_cell_that_awaits_something_else_blocks(kernel, outcome):
     cell = kernel.begin("import asyncio\nawait asyncio.sleep(0)\ntools.fire_write(x=1)")

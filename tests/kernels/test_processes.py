@@ -81,13 +81,9 @@ def test_a_restarted_kernel_offers_what_waited_in_its_inbox(kernel, outcome, way
         outcome.until_waited_for(kernel)
     kernel.restart()
     outcome.is_open()
-    outcome.until_nobody_waits(kernel)
     decide_in_the_inbox(kernel, outcome, pending_id)
 
 
-@pytest.mark.xfail(
-    reason="for six seconds the inbox hands the decision to a process that has ended", strict=False
-)
 @on(Row.MAIN_7, Row.MAIN_6)
 def test_what_a_kernel_that_crashed_waited_for_can_be_decided_at_once(kernel, outcome):
     kernel.begin(CODE["block"])

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.review.decision import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
     from tract_jupyter.review.recorded import Recorded
     from tract_jupyter.review.request import ReviewRequest
@@ -61,6 +63,9 @@ class FakeChannel:
 
     def later(self, ticket: Ticket, run: Callable[[], None]) -> None:
         self.due.append(run)
+
+    def interruptible(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def watch(self, look: Callable[[], bool]) -> bool:
         self.looks.append(look)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.engine.commits import Commits
 from tract_jupyter.engine.compile import Compiler
@@ -18,6 +18,7 @@ from tract_jupyter.engine.undo import Undo
 from tract_jupyter.engine.writer import Writer
 from tract_jupyter.hooks.bus import HookBus
 from tract_jupyter.hooks.firing import Firing
+from tract_jupyter.hooks.handlers import Handlers
 from tract_jupyter.hooks.log import HookLog
 from tract_jupyter.hooks.operations import Operations
 from tract_jupyter.models.checks import check_budget
@@ -32,6 +33,7 @@ from tract_jupyter.storage.compiles import CompileRows
 from tract_jupyter.storage.decisions import DecisionRows
 from tract_jupyter.storage.events import EventRows
 from tract_jupyter.storage.grants import GrantRows
+from tract_jupyter.storage.handlers import HandlerRows
 from tract_jupyter.storage.hook_log import HookLogRows
 from tract_jupyter.storage.pendings import PendingRows
 from tract_jupyter.storage.reflog import ReflogRows
@@ -42,6 +44,7 @@ from tract_jupyter.storage.tags import TagRows
 if TYPE_CHECKING:
     from tract_jupyter.models.config import TokenBudget
     from tract_jupyter.protocols import TokenCounter
+    from tract_jupyter.review.decision import Decision
     from tract_jupyter.storage.database import Database
 
 
@@ -100,13 +103,18 @@ class Parts:
         self._bus = HookBus(HookLog(database, HookLogRows(tract_id)))
         self.grants = Grants(database, GrantRows(tract_id), trust)
         ledger = Ledger(database, PendingRows(tract_id), DecisionRows(tract_id), self._events, trust)
-        self.gate = Gate(ledger, self.grants)
+        self.gate = Gate(ledger, self.grants, self._learn)
         self.reviewer = Reviewer(ledger, self.gate, self.grants)
         self._firing = Firing(self._bus, self.reviewer)
         self.operations = Operations(
-            self, database, SpecRows(tract_id), self._events, self._firing, ledger, trust
+            self, database, SpecRows(tract_id), self._events, self._firing, ledger, self.grants, trust
         )
         self.operations.load()
+        self.handlers = Handlers(self, database, HandlerRows(tract_id), self._events, self._bus, trust)
+        self.handlers.load()
+
+    def _learn(self, pending: Any, decision: Decision) -> None:
+        """What follows from a decision."""
 
     def _max_tokens(self) -> int | None:
         budget = self._commits.budget

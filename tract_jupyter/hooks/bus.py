@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import logging
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.exceptions import OperationError, PendingStateError, nearest
 from tract_jupyter.models.pending import PendingStatus
-from tract_jupyter.review.decision import deciding
+from tract_jupyter.review.decision import DecidingAs, How
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,8 +24,19 @@ if TYPE_CHECKING:
     Handler = Callable[[Any], object]
 
 EVERYTHING = "*"
+
+
+class _Listener(NamedTuple):
+    """A handler, and what each of its calls needs."""
+
+    name: str
+    call: Handler
+    key: tuple[int, str, str]
+    how: How
+
+
 _logger = logging.getLogger(__name__)
-_running: ContextVar[frozenset[tuple[int, str, str]]] = ContextVar(
+_running: ContextVar[frozenset[tuple[tuple[int, str, str], str]]] = ContextVar(
     "tract_running_handlers", default=frozenset()
 )
 
@@ -35,7 +46,7 @@ class HookBus:
 
     def __init__(self, log: HookLog) -> None:
         self.log = log
-        self._handlers: dict[str, list[tuple[str, Handler]]] = {}
+        self._listeners: dict[str, list[_Listener]] = {}
 
     def on(
         self,
@@ -56,8 +67,8 @@ class HookBus:
             raise OperationError(
                 f"a handler is a function that takes the pending, not {type(handler).__name__}"
             )
-        handlers = self._handlers.get(operation, [])
-        taken = [existing for existing, _ in handlers]
+        listeners = self._listeners.get(operation, [])
+        taken = self.names(operation)
         if name is not None and name in taken:
             raise OperationError(
                 f"{operation!r} has a handler {name!r} already; call off({operation!r}, {name!r}) first"
@@ -65,32 +76,41 @@ class HookBus:
         place = _place(operation, taken, before or None, after, at)
         chosen = name or _free_name(getattr(handler, "__name__", type(handler).__name__), taken)
         # a new list: routing that is under way goes on with the old one
-        self._handlers[operation] = [*handlers[:place], (chosen, handler), *handlers[place:]]
+        new = self._listener(operation, chosen, handler)
+        self._listeners[operation] = [*listeners[:place], new, *listeners[place:]]
         return chosen
+
+    def replace(self, operation: str, handler: Handler, *, name: str) -> None:
+        """Put a handler in the place of the one of that name, or add it as the last one."""
+        if name not in self.names(operation):
+            self.on(operation, handler, name=name)
+            return
+        new = self._listener(operation, name, handler)
+        self._listeners[operation] = [new if old.name == name else old for old in self._listeners[operation]]
 
     def off(self, operation: str, handler: Handler | str | None = None) -> None:
         """Remove a handler, by function or name, or all of an operation; one that is not there is no error."""
         kept = [
-            (name, function)
-            for name, function in self._handlers.get(operation, [])
-            if handler is not None and handler not in (name, function)
+            listener
+            for listener in self._listeners.get(operation, [])
+            if handler is not None and handler not in (listener.name, listener.call)
         ]
         if kept:
-            self._handlers[operation] = kept
+            self._listeners[operation] = kept
         else:
-            self._handlers.pop(operation, None)
+            self._listeners.pop(operation, None)
 
     def names(self, operation: str) -> list[str]:
         """The names of an operation's handlers, in order."""
-        return [name for name, _ in self._handlers.get(operation, [])]
+        return [listener.name for listener in self._listeners.get(operation, ())]
 
     def handlers(self) -> dict[str, list[str]]:
         """The names of all handlers in their order, by operation."""
-        return {operation: self.names(operation) for operation in sorted(self._handlers)}
+        return {operation: self.names(operation) for operation in sorted(self._listeners)}
 
     def listens(self, operation: str) -> bool:
         """Whether any handler would see it."""
-        return operation in self._handlers or EVERYTHING in self._handlers
+        return operation in self._listeners or EVERYTHING in self._listeners
 
     def route(self, pending: Pending) -> bool:
         """Run the handlers. True if they took it on: one decided, or one of the operation's own left it open.
@@ -98,28 +118,31 @@ class HookBus:
         A handler that passes it through counts as if it were not there. An exception of a handler is logged and raised.
         """
         left_open = False
-        for name, handler in self._handlers.get(pending.operation, ()):
+        for listener in self._listeners.get(pending.operation, ()):
             if pending.status is not PendingStatus.PENDING:
                 break
-            left_open = self._call(pending.operation, name, handler, pending) == "undecided" or left_open
-        for name, handler in self._handlers.get(EVERYTHING, ()):
-            self._call(EVERYTHING, name, handler, pending)
+            left_open = self._call(listener, pending) == "undecided" or left_open
+        for listener in self._listeners.get(EVERYTHING, ()):
+            self._call(listener, pending)
         if pending.status is not PendingStatus.PENDING:
             return True
         if left_open:
             self.log.add(pending.operation, "", "unresolved", pending.pending_id)
         return left_open
 
-    def _call(self, kind: str, name: str, handler: Handler, pending: Pending) -> str:
-        key = (id(self), f"{kind}:{name}", pending.operation)
-        running = _running.get()
-        if key in running:
+    def _listener(self, operation: str, name: str, handler: Handler) -> _Listener:
+        return _Listener(name, handler, (id(self), operation, name), How("handler", f"handler:{name}"))
+
+    def _call(self, listener: _Listener, pending: Pending) -> str:
+        name, call, key, how = listener
+        running, this = _running.get(), (key, pending.operation)
+        if this in running:
             return self._record(pending, name, "skipped")
         before = pending.status
-        token = _running.set(running | {key})
+        token = _running.set(running | {this})
         try:
-            with deciding("handler", f"handler:{name}"):
-                handler(pending)
+            with DecidingAs(how):
+                call(pending)
         except PendingStateError as error:
             if before is not PendingStatus.PENDING:  # a catch-all that decides what is decided
                 return self._record(pending, name, "too_late")

@@ -8,11 +8,13 @@ from tract_jupyter.exceptions import FingerprintError, SpecError, TractError
 from tract_jupyter.hooks.builtin.activation import ACTIVATE, PendingActivation
 from tract_jupyter.hooks.dynamic.action import check_code
 from tract_jupyter.hooks.dynamic.check import BUILTIN_OPERATIONS, check_spec
-from tract_jupyter.hooks.dynamic.spec import spec_from_json, spec_to_dict, spec_to_json
+from tract_jupyter.hooks.dynamic.spec import spec_from_json, spec_to_json
+from tract_jupyter.hooks.reach import gained, spec_reach
 from tract_jupyter.hooks.registry import OperationRegistry
 from tract_jupyter.hooks.remote import RemotePending, stored_asking_block
 from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.models.pending import PendingStatus
+from tract_jupyter.review.ledger import is_waited_for
 from tract_jupyter.storage.specs import StoredSpec
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from tract_jupyter.hooks.dynamic.spec import OperationSpec
     from tract_jupyter.hooks.firing import Firing
     from tract_jupyter.hooks.pending import Pending
+    from tract_jupyter.review.grants import Grants
     from tract_jupyter.review.ledger import Ledger
     from tract_jupyter.review.trust import Trust
     from tract_jupyter.storage.database import Database
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
     from tract_jupyter.storage.specs import SpecRows
 
 _TRUST_KIND = "operation-spec"
+_ACTIVATED = "operation.activated"
+_MOST_LOOKED_AT = 1_000  # activations, for the last one of a name
 _DOUBT = "This was asked by another user, or changed in the store since."
 
 
@@ -38,7 +43,7 @@ class Operations:
 
     def __init__(
         self, tract: Any, database: Database, specs: SpecRows, events: EventRows,
-        firing: Firing, ledger: Ledger, trust: Trust,
+        firing: Firing, ledger: Ledger, grants: Grants, trust: Trust,
     ) -> None:  # fmt: skip
         self.registry = OperationRegistry()
         self.quarantined: dict[str, str] = {}
@@ -49,6 +54,9 @@ class Operations:
         self._events = events
         self._firing = firing
         self._ledger = ledger
+        self._grants = grants
+        self.carry_grants = False
+        """Whether standing approvals carry over to a new version that can reach nothing more than the old one."""
         self._trust = trust
 
     @property
@@ -65,9 +73,23 @@ class Operations:
         cls = self.registry.compile(spec, replace=replace)
         text = spec_to_json(cls.spec)
         stored = StoredSpec(spec.name, text, cls.spec_hash, self._trust.sign(_TRUST_KIND, text))
+        before = self.last_approved(spec.name)
+        about = {
+            "name": spec.name,
+            "version": cls.spec.version,
+            "spec_json": text,
+            "signature": stored.signature,
+        }
         with self._database.write() as connection:
             self._specs.replace(connection, stored)
-            self._events.append(connection, "operation.activated", actor, {"spec": spec_to_dict(cls.spec)})
+            self._events.append(connection, _ACTIVATED, actor, about)
+            if (
+                self.carry_grants
+                and before is not None
+                and not gained(spec_reach(before), spec_reach(cls.spec))
+            ):
+                hashes = (before.spec_hash, cls.spec_hash)
+                self._grants.carry_over(connection, "operation", spec.name, *hashes)
         self.registry.activate(cls)
         self.quarantined.pop(spec.name, None)
         return cls
@@ -96,8 +118,35 @@ class Operations:
             tract=self._tract,
             activate=lambda approved: self.activate(approved, replace=True),
             active=self.registry.get_spec(spec.name),
+            approved=self.last_approved(spec.name),
             **options,
         )
+
+    def last_approved(self, name: str) -> OperationSpec | None:
+        """The version of an operation that this user approved last, also if it is not active any more."""
+        active = self.registry.get_spec(name)
+        if active is not None:
+            return active
+        with self._database.read() as connection:
+            events = self._events.newest(connection, _ACTIVATED, _MOST_LOOKED_AT)
+        for event in events:
+            text, signature = event.data.get("spec_json", ""), event.data.get("signature", "")
+            if event.data.get("name") == name and self._trust.verify(_TRUST_KIND, text, signature):
+                return spec_from_json(text)
+        return None
+
+    def revoke(self, name: str) -> None:
+        """Take the approval of an operation back: it is deactivated, and stays in the store for another review.
+
+        Raises:
+            UnknownOperationError: it is not active.
+        """
+        self.registry.require_spec(name)
+        with self._database.write() as connection:
+            self._specs.unsign(connection, name)
+            self._events.append(connection, "operation.revoked", "user", {"name": name})
+        self.registry.unregister(name)
+        self.quarantined[name] = "you took its approval back"
 
     def remove(self, name: str) -> None:
         """Deactivate an operation, forget its stored spec and its handlers."""
@@ -157,7 +206,7 @@ class Operations:
         Raises:
             PendingError: what was shown cannot be read.
         """
-        if not stored.resumable or stored.is_waited_for:
+        if not stored.resumable or is_waited_for(stored):
             return self._resumed(RemotePending(stored, tract=self._tract), stored)
         pending: Pending
         if stored.operation == ACTIVATE:
@@ -238,11 +287,11 @@ class Operations:
         Raises:
             FingerprintError: the operation was replaced or removed since.
         """
-        active = self.registry.get_spec(pending.operation)
-        if active is None or active.spec_hash != pending.spec_hash:
-            if not self.registry.was_active(pending.spec_hash):
+        registry = self.registry
+        if not registry.is_active(pending.operation, pending.spec_hash):
+            if not registry.was_active(pending.spec_hash):
                 return  # of a class that was compiled for a trial
-            change = "removed" if active is None else "replaced by another version"
+            change = "replaced by another version" if registry.is_registered(pending.operation) else "removed"
             raise FingerprintError(
                 f"operation {pending.operation!r} was {change} since this was fired; fire it again"
             )

@@ -24,6 +24,7 @@ class OperationRegistry:
     def __init__(self) -> None:
         self._specs: dict[str, OperationSpec] = {}
         self._classes: dict[str, type[DynamicPending]] = {}
+        self._hashes: dict[str, str] = {}
         self._ever: set[str] = set()
         self.revision = 0
         """Grows with every change, so that what is derived from the active operations can tell when it is stale."""
@@ -52,14 +53,14 @@ class OperationRegistry:
         """Make a compiled class the active one of its name."""
         self._specs[cls.spec.name] = cls.spec
         self._classes[cls.spec.name] = cls
-        self._ever.add(cls.spec_hash)
+        self._remember(cls.spec.name, cls.spec_hash)
         self.revision += 1
 
     def trust(self, spec: OperationSpec) -> None:
         """Activate a spec that was checked and approved before; it is compiled when it is first needed."""
         self._specs[spec.name] = spec
         self._classes.pop(spec.name, None)
-        self._ever.add(spec.spec_hash)
+        self._remember(spec.name, spec.spec_hash)
         self.revision += 1
 
     def unregister(self, name: str) -> None:
@@ -70,7 +71,7 @@ class OperationRegistry:
         """
         self.require_spec(name)
         self._classes.pop(name, None)
-        del self._specs[name]
+        del self._specs[name], self._hashes[name]
         self.revision += 1
 
     def get_class(self, name: str) -> type[DynamicPending] | None:
@@ -101,6 +102,10 @@ class OperationRegistry:
         """The names of the active operations."""
         return set(self._specs)
 
+    def is_active(self, name: str, spec_hash: str) -> bool:
+        """Whether this very version is the active one of its name."""
+        return self._hashes.get(name) == spec_hash
+
     def was_active(self, spec_hash: str) -> bool:
         """Whether this version is or was active; one that never was is somebody's own trial."""
         return spec_hash in self._ever
@@ -130,3 +135,7 @@ class OperationRegistry:
                 f"no active operation {name!r}.{nearest(str(name), self._specs)}{known}"
             )
         return self._specs[name]
+
+    def _remember(self, name: str, spec_hash: str) -> None:
+        self._hashes[name] = spec_hash
+        self._ever.add(spec_hash)

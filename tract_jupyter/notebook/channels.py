@@ -19,6 +19,7 @@ from tract_jupyter.notebook.prompt import ask
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
     from tract_jupyter.notebook.front_end import FrontEnd
     from tract_jupyter.notebook.panels.panel import Panel
@@ -159,6 +160,10 @@ class NotebookChannel:
             run()
         else:
             self._loop.call_soon_threadsafe(self._start, run, context.copy())
+
+    def interruptible(self) -> AbstractContextManager[None]:
+        """Let the stop button end what blocks within it, in a cell with an `await` too."""
+        return self._front_end.interruptible()
 
     def watch(self, look: Callable[[], bool]) -> bool:
         """Look from the kernel's own loop, between cells."""

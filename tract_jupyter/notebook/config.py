@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from traitlets import Bool, TraitError, Unicode, validate
+from traitlets import Bool, Enum, Float, TraitError, Unicode, validate
 from traitlets.config import Configurable
 
 
 class TractJupyter(Configurable):
     """Settings of the extension. Names and the store take effect at the next `%load_ext` or `%reload_ext`."""
+
+    LIVE = ("decision_timeout", "on_timeout", "carry_grants", "tells_rejections")
+    """Those that take effect at once."""
 
     store = Unicode(
         ".tract/tract.db",
@@ -21,6 +24,24 @@ class TractJupyter(Configurable):
         config=True
     )
     tools_name = Unicode("tools", help="The name of the tools in the notebook's namespace.").tag(config=True)
+    decision_timeout = Float(
+        None,
+        allow_none=True,
+        min=0.0,
+        help="Seconds that a decision may take, where the operation does not say. None for any time.",
+    ).tag(config=True)
+    on_timeout = Enum(
+        ["wait", "deny", "stop"],
+        default_value="wait",
+        help="If that time is over: wait on, deny (it expires, which is nobody's no), or stop waiting with an error.",
+    ).tag(config=True)
+    carry_grants = Bool(
+        default_value=False,
+        help="Standing approvals carry over to a new version that can reach nothing more than the approved one.",
+    ).tag(config=True)
+    tells_rejections = Bool(
+        default_value=True, help="Commit a person's reason for a rejection to the context."
+    ).tag(config=True)
     quiet = Bool(default_value=False, help="Print nothing when the extension is loaded.").tag(config=True)
 
     autoload = Bool(

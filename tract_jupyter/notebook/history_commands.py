@@ -192,7 +192,7 @@ def _details(event: Event) -> str:
         reason = f", because: {data['reason']}" if data.get("reason") else ""
         return f"{data['action']}: {data['title']}{reason} ({data['channel']}, {data['fingerprint'][:16]})"
     if event.event_type == "operation.activated":
-        return f"{data['spec']['name']} version {data['spec']['version']}"
+        return f"{data['name']} version {data['version']}"
     if event.event_type == "failed":
         return f"{data['action']}: {data['error']}"
     return ", ".join(f"{key}={str(value)[:80]}" for key, value in data.items() if value is not None)

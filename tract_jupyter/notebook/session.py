@@ -37,6 +37,7 @@ class Session:
         self._folder = Path.cwd()
         self._tract: Tract | None = None
         self._lock = threading.Lock()
+        config.observe(self._on_setting, config.LIVE)
 
     @property
     def tract(self) -> Tract:
@@ -75,5 +76,16 @@ class Session:
 
         store = self.config.store
         tract = Tract.open(url=store) if "://" in store else Tract.open(store)
+        self._apply_settings(tract)
         tract.reviewer.channel = NotebookChannel(self.front_end, Recorded(self.lock_path, Trust(), _used))
         return tract
+
+    def _on_setting(self, _change: object) -> None:
+        if self._tract is not None:
+            self._apply_settings(self._tract)
+
+    def _apply_settings(self, tract: Tract) -> None:
+        config = self.config
+        tract.reviewer.timeout, tract.reviewer.on_timeout = config.decision_timeout, config.on_timeout
+        tract.operations.carry_grants = config.carry_grants
+        tract.tells_rejections = config.tells_rejections

@@ -6,6 +6,7 @@ where the front end takes input; else nobody can be asked, which is said at once
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -134,6 +135,10 @@ class Channel(Protocol):
         """Run what follows from a ticket's answer soon, in a fresh task of the main thread."""
         ...
 
+    def interruptible(self) -> AbstractContextManager[None]:
+        """Let the stop button end what blocks within it."""
+        ...
+
     def watch(self, look: Callable[[], bool]) -> bool:
         """Call `look` now and then on the main thread, when that is idle, until it says False.
 
@@ -173,6 +178,10 @@ class NoChannel:
     def later(self, ticket: Ticket, run: Callable[[], None]) -> None:  # noqa: ARG002
         """There is no other task: now."""
         run()
+
+    def interruptible(self) -> AbstractContextManager[None]:
+        """An interrupt does so anyway."""
+        return nullcontext()
 
     def watch(self, look: Callable[[], bool]) -> bool:  # noqa: ARG002
         """Nothing is on display that could change."""

@@ -46,27 +46,32 @@ class How(NamedTuple):
     @property
     def is_personal(self) -> bool:
         """Whether a person decided, rather than a rule, a model or nobody."""
-        return self.channel in _PERSONAL
+        return self.channel not in _IMPERSONAL
 
 
-_PERSONAL = frozenset({"code", "dict", "tool", "panel", "prompt", "inbox"})
+_IMPERSONAL = frozenset({"model", "handler", "grant", "recorded", "timeout", "automatic"})
 _GRANTING = frozenset({"scope", "uses", "pattern"})
 _now: ContextVar[How | None] = ContextVar("tract_deciding", default=None)
 
 
-class deciding:  # noqa: N801 # used like a function: `with deciding("panel"):`
-    """Have what is decided within the block recorded as decided so."""
+class DecidingAs:
+    """A block within which what is decided is recorded as decided in a given way. Each use of it has its own."""
 
     __slots__ = ("_how", "_token")
 
-    def __init__(self, channel: str, by: str | None = None, *, shown: str | None = None) -> None:
-        self._how = How(channel, by or current_person(), shown)
+    def __init__(self, how: How) -> None:
+        self._how = how
 
     def __enter__(self) -> None:
         self._token = _now.set(self._how)
 
     def __exit__(self, *_: object) -> None:
         _now.reset(self._token)
+
+
+def deciding(channel: str, by: str | None = None, *, shown: str | None = None) -> DecidingAs:
+    """Have what is decided within a `with` block recorded as decided so; by the person at this kernel if left out."""
+    return DecidingAs(How(channel, by or current_person(), shown))
 
 
 def deciding_by_default(channel: str) -> AbstractContextManager[None]:
@@ -93,6 +98,11 @@ class Decision:
     decided_by: str = field(default_factory=lambda: current_person())  # noqa: PLW0108 # it stands below
     decided_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     identity: str = ""
+
+    @property
+    def is_personal(self) -> bool:
+        """Whether a person decided, rather than a rule, a model or nobody."""
+        return self.channel not in _IMPERSONAL
 
     @property
     def reason(self) -> str:

@@ -40,6 +40,7 @@ _STOPPED = frozenset(
     {PendingStatus.REJECTED.value, PendingStatus.PASSED_THROUGH.value, PendingStatus.EXPIRED.value}
 )
 BUSY = "another process carries it out"
+_NOT_YET = "it was handed to the process that asked, and nothing came of it yet; look again in '%tract inbox'"
 
 
 class _NotRunError(PendingStateError):
@@ -89,7 +90,7 @@ class Gate:
             decision = self._decide(pending, action, arguments)
             result = None if decision is None else self._run(pending, decision, run)
         if decision is None:
-            raise DecidedFirstError(f"somebody else decided this first: {self.catch_up(pending)}")
+            raise DecidedFirstError(f"somebody else decided this first: {self.catch_up(pending) or _NOT_YET}")
         self._on_end(pending, decision)
         return result
 

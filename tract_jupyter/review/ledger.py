@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.review.decision import Decision
-from tract_jupyter.review.process import this_process
+from tract_jupyter.review.process import has_ended, this_process
 from tract_jupyter.review.request_json import request_to_dict
 from tract_jupyter.storage.clock import now_text, to_text
 
@@ -262,7 +262,7 @@ class Ledger:
             same = self._rows.same(connection, pending.identity, PendingStatus.APPROVED.value)
             for stored in same:
                 last = self._decisions.of(connection, stored.pending_id)[-1]
-                is_free = last.claimed_by is None and not stored.is_waited_for
+                is_free = last.claimed_by is None and not is_waited_for(stored)
                 if is_free and self.hands_over(last) and _is_about(last, pending):
                     return last
         return None
@@ -346,8 +346,7 @@ class Ledger:
         }
         signed = {"identity": decision.identity, "signature": signature, "created_at": at}
         row = {**values, **_claim(pending, at, ends=ends), **signed}
-        if not self._decisions.insert(connection, pending_id, pending.rounds, decision.arguments, row):
-            return False
+        self._decisions.insert(connection, pending_id, pending.rounds, decision.arguments, row)
         if stored is not None:
             # edits of what runs elsewhere are in the decision; they become its values where it is carried out
             asked = {} if pending.runs_elsewhere else self._as_asked(pending, stored.request, outcome)
@@ -359,6 +358,8 @@ class Ledger:
     def _is_free(self, connection: Connection, pending: Reviewable, status: str) -> bool:
         """Whether it can be decided. A last decision that was not carried out is put aside with that."""
         last = self._decisions.last(connection, pending.pending_id)
+        if (0 if last is None else last.round + 1) != pending.rounds:
+            return False  # somebody else decided this round
         if last is None:
             return True  # whatever the status says: nobody has decided
         if last.finished_at is not None:
@@ -379,6 +380,12 @@ class Ledger:
         elif pending.status is PendingStatus.REJECTED and action != "reject":  # by the action's own code
             rejected = {**what, "reason": pending.rejection_reason}
             self._events.append(connection, "rejected", pending.actor, rejected)
+
+
+def is_waited_for(stored: StoredPending) -> bool:
+    """Whether the process that asked waits for the decision: it said so lately, and has not ended since."""
+    until = stored.waited_until
+    return until is not None and to_text(until) > now_text() and not has_ended(stored.origin)
 
 
 def decision_of(stored: StoredDecision) -> Decision:

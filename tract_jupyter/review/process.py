@@ -19,6 +19,24 @@ def process_text(process: str | None) -> str:
     return f"process {rest} on {host}" if rest else "a process"
 
 
+def has_ended(process: str | None) -> bool:
+    """Whether a process of this host has ended; of another host nobody here knows."""
+    host, _, pid = (process or "").rpartition(":")[0].rpartition(":")
+    if host != _host() or not pid.isdecimal() or os.name != "posix":
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return True
+    except (PermissionError, OverflowError):
+        return False
+    return False
+
+
+def _host() -> str:
+    return socket.gethostname()[:100].replace(":", "-")
+
+
 @lru_cache(maxsize=1)
 def _of(pid: int) -> str:
-    return f"{socket.gethostname()[:100].replace(':', '-')}:{pid}:{secrets.token_hex(8)}"
+    return f"{_host()}:{pid}:{secrets.token_hex(8)}"

@@ -38,11 +38,15 @@ class Reviewer:
 
     Attributes:
         channel: how to reach the person; a notebook puts its own here.
+        timeout: seconds that a decision may take, where what is asked does not say; None for any time.
+        on_timeout: what it means then if that time is over: see `Pending`.
         ledger: what was asked and decided.
     """
 
     def __init__(self, ledger: Ledger, gate: Gate, grants: Grants) -> None:
         self.channel: Channel = NoChannel()
+        self.timeout: float | None = None
+        self.on_timeout = "wait"
         self.ledger = ledger
         self._gate = gate
         self._grants = grants
@@ -116,7 +120,7 @@ class Reviewer:
     def decide_now(self, pending: Reviewable) -> Decision:
         """Ask and block this thread until it is decided; otherwise like `decide`."""
         __tracebackhide__ = True
-        with self._waiting(pending) as ticket:
+        with self.channel.interruptible(), self._waiting(pending) as ticket:
             for delay in self._steps(ticket):
                 time.sleep(delay)
         return _outcome(ticket)
@@ -137,9 +141,13 @@ class Reviewer:
     def _ticket(self, pending: Reviewable) -> Ticket:
         with self._lock:  # two threads that ask for one pending share its ticket
             ticket = self._tickets.get(pending.pending_id)
+            if ticket is not None and ticket.pending.runs_elsewhere and not pending.runs_elsewhere:
+                ticket = None  # whoever waited for it has ended, and it can be carried out here now
             if ticket is None:
                 if not pending.status.is_open:
                     raise PendingStateError(f"{pending!r} is decided already; there is nothing to ask")
+                if pending.timeout is None and self.timeout is not None:
+                    pending.timeout, pending.on_timeout = self.timeout, self.on_timeout
                 ticket = Ticket(pending, self._on_answer)
                 self.ledger.ask(pending, ticket.request)
                 self._tickets[pending.pending_id] = ticket
@@ -214,7 +222,11 @@ class Reviewer:
                 yield _HEARTBEAT_SECONDS
 
     def _prompt(self, ticket: Ticket) -> None:
-        answer = self.channel.prompt(ticket)
+        ticket.waiting -= 1  # this thread hears no click now: it is carried out on its own
+        try:
+            answer = self.channel.prompt(ticket)
+        finally:
+            ticket.waiting += 1
         if answer is None:
             raise NobodyToAskError(
                 f"{ticket.request.title!r} needs a decision, but no panel is live here and this front end "

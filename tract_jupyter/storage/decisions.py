@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import func, select
-from sqlalchemy.exc import IntegrityError
 
 from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.storage.clock import now_text
@@ -54,8 +53,8 @@ class DecisionRows:
         round_: int,
         arguments: dict[str, Any],
         values: Mapping[str, Any],
-    ) -> bool:
-        """Add the decision of a round; False if somebody else decided that round first."""
+    ) -> None:
+        """Add the decision of a round that nobody has decided."""
         row = {
             "tract_id": self.tract_id,
             "pending_id": pending_id,
@@ -63,12 +62,7 @@ class DecisionRows:
             "arguments_json": canonical_json(arguments),
             **values,
         }
-        try:
-            with connection.begin_nested():
-                connection.execute(decisions.insert().values(**row))
-        except IntegrityError:
-            return False
-        return True
+        connection.execute(decisions.insert(), row)
 
     def count(self, connection: Connection, pending_id: str) -> int:
         """How many decisions were made on a pending so far."""

@@ -38,12 +38,13 @@ class EventRows:
     def append(self, connection: Connection, event_type: str, actor: str, data: dict[str, Any]) -> None:
         """Add an event, in the caller's transaction."""
         row = {
+            "tract_id": self.tract_id,
             "event_type": event_type,
             "actor": actor,
             "data_json": canonical_json(data),
             "created_at": now_text(),
         }
-        connection.execute(events.insert().values(tract_id=self.tract_id, **row))
+        connection.execute(events.insert(), row)
 
     def newest(self, connection: Connection, event_type: str | None, limit: int) -> list[Event]:
         """The newest events first; with a type that ends in `*`, those whose type begins so."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import func, select, tuple_
 
 from tract_jupyter.models.canonical import canonical_json
-from tract_jupyter.storage.clock import now_text, to_text
+from tract_jupyter.storage.clock import to_text
 from tract_jupyter.storage.lenient import read_dict, read_moment
 from tract_jupyter.storage.schema import decisions, pendings
 
@@ -48,11 +48,6 @@ class StoredPending:
     created_at: datetime
     executed_at: datetime | None
 
-    @property
-    def is_waited_for(self) -> bool:
-        """Whether the process that asked has said lately that it waits for the decision."""
-        return self.waited_until is not None and to_text(self.waited_until) > now_text()
-
 
 class PendingRows:
     """The pendings of one tract."""
@@ -64,7 +59,7 @@ class PendingRows:
         """Add a pending; `fields` is among the values."""
         rest = {name: value for name, value in values.items() if name != "fields"}
         row = {"tract_id": self.tract_id, "fields_json": canonical_json(values["fields"]), **rest}
-        connection.execute(pendings.insert().values(**row))
+        connection.execute(pendings.insert(), row)
 
     def update(self, connection: Connection, pending_id: str, **values: Any) -> None:
         """Change what is known of a pending; `fields` may be among the values."""

@@ -41,6 +41,11 @@ class SpecRows:
         values = {"tract_id": self.tract_id, "created_at": now_text(), **spec._asdict()}
         connection.execute(operation_specs.insert().values(**values))
 
+    def unsign(self, connection: Connection, name: str) -> None:
+        """Take the signature of a spec away."""
+        mine = (operation_specs.c.tract_id == self.tract_id, operation_specs.c.name == name)
+        connection.execute(operation_specs.update().where(*mine).values(signature=""))
+
     def delete(self, connection: Connection, name: str) -> None:
         """Remove a spec."""
         mine = (operation_specs.c.tract_id == self.tract_id, operation_specs.c.name == name)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from tract_jupyter.hooks.dynamic.pending import action_block
 from tract_jupyter.hooks.dynamic.spec import spec_from_json, spec_to_json
 from tract_jupyter.hooks.pending import Pending
+from tract_jupyter.hooks.reach import reach_table, spec_reach
 from tract_jupyter.models.parameters import type_text
 from tract_jupyter.review.fingerprint import fingerprint
 from tract_jupyter.review.request import CodeBlock, ValueRow, ValueTable, findings_text, show_value
@@ -26,7 +27,8 @@ class PendingActivation(Pending):
 
     Args:
         spec: the checked proposal.
-        active: the version that is active now, if any; the panel shows the difference.
+        active: the version that is active now, if any.
+        approved: the version that was approved last, active or not; the panel shows the difference.
         activate: makes the spec active.
     """
 
@@ -39,6 +41,7 @@ class PendingActivation(Pending):
         tract: Any,
         activate: Callable[[OperationSpec], object],
         active: OperationSpec | None = None,
+        approved: OperationSpec | None = None,
         **options: Any,
     ) -> None:
         super().__init__(
@@ -49,6 +52,7 @@ class PendingActivation(Pending):
             **options,
         )
         self._active = active
+        self._approved = approved or active
 
     @property
     def spec(self) -> OperationSpec:
@@ -85,17 +89,18 @@ class PendingActivation(Pending):
         """The change since the active version, if there is one, and the code of each action."""
         spec = self.spec
         blocks = [action_block(action) for action in spec.actions.values()]
-        if self._active is not None:
-            blocks.insert(
-                0,
-                CodeBlock("Changes since the active version", spec_diff(self._active, spec), language="diff"),
-            )
+        if self._approved is not None:
+            which = "active" if self._approved is self._active else "last approved"
+            changes = spec_diff(self._approved, spec)
+            blocks.insert(0, CodeBlock(f"Changes since the {which} version", changes, language="diff"))
         return tuple(blocks)
 
     def tables(self) -> tuple[ValueTable, ...]:
-        """The fields."""
-        rows = tuple(_parameter_row(p) for p in self.spec.parameters())
-        return (ValueTable("Fields", rows),) if rows else ()
+        """The fields, and what the code can reach: all of it, or what the last approved version could not."""
+        spec, approved = self.spec, self._approved
+        fields = ValueTable("Fields", tuple(_parameter_row(p) for p in spec.parameters()))
+        reach = reach_table(None if approved is None else spec_reach(approved), spec_reach(spec))
+        return tuple(table for table in (fields, reach) if table.rows)
 
 
 def activation_fingerprint(spec: OperationSpec) -> str:

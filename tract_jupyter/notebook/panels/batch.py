@@ -12,6 +12,7 @@ from tract_jupyter.notebook.command import when
 from tract_jupyter.notebook.markup import heading
 from tract_jupyter.notebook.panels.outcome import foot_text
 from tract_jupyter.notebook.panels.render import asset, body_html, table_html
+from tract_jupyter.review.ledger import is_waited_for
 from tract_jupyter.review.process import process_text, this_process
 from tract_jupyter.review.request import show_value, worst_finding
 
@@ -91,7 +92,7 @@ class Row:
         return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
     def _waits(self) -> str:
-        if not self.stored.is_waited_for:
+        if not is_waited_for(self.stored):
             return "no cell waits for it"
         if self.stored.origin == this_process():
             return "a cell of this notebook waits"

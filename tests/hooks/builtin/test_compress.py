@@ -1,0 +1,156 @@
+"""A compression that is decided about: by hand, by handlers, after changes; and not on another history."""
+
+from __future__ import annotations
+
+import pytest
+
+from tract_jupyter import Tract
+from tract_jupyter.exceptions import CompressionError, FingerprintError, RejectedError, UndecidedError
+
+
+@pytest.fixture
+def talk(tract):
+    """Three messages, the last one pinned."""
+    for text in ("What is a tract?", "A versioned context. Its number is 42.", "Keep this."):
+        info = tract.user(text)
+    tract.annotate(info.commit_hash, "pinned")
+    return tract
+
+
+def texts(tract):
+    return [message["content"] for message in tract.compile().to_dicts()]
+
+
+def told(messages, criteria, instructions, target_tokens):
+    return f"summary of {len(messages)}: {instructions}"
+
+
+def actions(pending):
+    return [row.action for row in pending.tract.reviewer.ledger.decisions(pending.pending_id)]
+
+
+def test_nothing_happens_before_it_is_approved(talk):
+    before = talk.head
+    pending = talk.propose_compress(content="a short summary")
+    assert (talk.head, pending.summaries) == (before, ["a short summary"])
+    assert (len(pending.source_commits[0]), len(pending.preserved_commits)) == (2, 1)
+    assert pending.original_tokens > pending.estimated_tokens > 0
+    assert pending.compression_ratio < 1
+    result = pending.approve()
+    assert texts(talk) == ["a short summary", "Keep this."]
+    assert result.new_head == talk.head
+    talk.undo()
+    assert talk.head == before
+
+
+def test_summaries_are_edited_and_written_again_first(talk):
+    pending = talk.propose_compress(summarizer=told, guidance="numbers", instructions="be brief")
+    assert pending.get_summary(0) == "summary of 2: Guidance:\nnumbers\n\nbe brief"
+    assert pending.retry(0, guidance="names") == "summary of 2: Guidance:\nnames\n\nbe brief"
+    pending.edit_guidance("both")
+    assert (pending.get_guidance(), pending.guidance_source) == ("both", "user")
+    pending.retry(0)
+    assert pending.list_summaries() == ["summary of 2: Guidance:\nboth\n\nbe brief"]
+    pending.edit_summary(0, "by hand: 42")
+    pending.approve()
+    assert texts(talk)[0] == "by hand: 42"
+    assert actions(pending) == ["retry", "edit_guidance", "retry", "edit_summary", "approve"]
+
+
+def test_the_fingerprint_binds_the_summaries(talk):
+    pending = talk.propose_compress(content="first summary")
+    before = pending.fingerprint
+    pending.edit_summary(0, "other summary")
+    assert pending.fingerprint != before
+
+
+@pytest.mark.parametrize(
+    ("text", "words"), [("", "is empty"), ("short", "too short"), ("word " * 3_000, "should have 5")]
+)
+def test_validate_says_what_is_wrong(talk, text, words):
+    pending = talk.propose_compress(content=text, target_tokens=5)
+    assert not pending.validate()
+    assert words in pending.validate().diagnosis
+    assert pending.validate().index == 0
+
+
+def test_a_validator_of_the_users_own_and_what_must_be_kept(talk):
+    first = talk.log(10)[-2].commit_hash
+    talk.annotate(first, "important", retain_match=["42"])
+    pending = talk.propose_compress(
+        content="a summary in which it is missing",
+        validator=lambda text: None if "tract" in text else "no tract",
+    )
+    assert "must contain '42'" in pending.validate().diagnosis
+    pending.edit_summary(0, "a summary with 42")
+    assert "no tract" in pending.validate().diagnosis
+    with pytest.raises(CompressionError, match="no tract"):
+        pending.approve()
+    assert (pending.status, len(texts(talk))) == ("failed", 3)
+    pending.edit_summary(0, "a tract has the number 42")
+    assert pending.validate()
+    pending.approve()
+    assert len(texts(talk)) == 2
+
+
+def test_a_handler_decides_and_the_call_gives_the_result_or_raises(talk):
+    seen = []
+    talk.on("compress", lambda p: (seen.append(p.summaries), p.reject("not now")), name="no")
+    with pytest.raises(RejectedError, match="handler:no: not now") as caught:
+        talk.compress(content="a short summary")
+    assert caught.value.pending.rejection_reason == "not now"
+    assert (seen, len(texts(talk))) == ([["a short summary"]], 3)
+    talk.off("compress")
+    talk.on("compress", lambda p: (p.edit_summary(0, "the handler's own"), p.approve()))
+    assert talk.compress(content="a short summary").summaries
+    assert texts(talk)[0] == "the handler's own"
+
+
+def test_what_a_handler_leaves_open_waits_in_the_inbox(talk):
+    talk.on("compress", lambda p: None)
+    with pytest.raises(UndecidedError, match="inbox") as caught:
+        talk.compress(content="a short summary")
+    assert [stored.operation for stored in talk.inbox()] == ["compress"]
+    caught.value.pending.approve()
+    assert texts(talk)[0] == "a short summary"
+
+
+def test_an_observer_of_everything_sees_it_and_it_is_done(talk):
+    seen = []
+    talk.on("*", lambda p: seen.append(p.operation))
+    talk.compress(content="a short summary")
+    assert (seen, texts(talk)[0]) == (["compress"], "a short summary")
+
+
+def test_it_is_not_done_on_another_history(talk):
+    pending = talk.propose_compress(content="a short summary")
+    talk.user("one more")
+    with pytest.raises(FingerprintError, match="ask for it again"):
+        pending.approve()
+    assert (pending.status, len(texts(talk))) == ("pending", 4)
+    pending.reject("outdated")
+
+
+@pytest.mark.parametrize("index", [-1, 1, 7])
+def test_there_is_no_such_summary(talk, index):
+    pending = talk.propose_compress(content="a short summary")
+    with pytest.raises(CompressionError, match=f"no summary {index}"):
+        pending.edit_summary(index, "x")
+
+
+def test_without_a_summarizer_nothing_can_be_written_again(talk):
+    pending = talk.propose_compress(content="a short summary")
+    with pytest.raises(CompressionError, match="give content, or a summarizer"):
+        pending.retry(0)
+
+
+def test_another_process_can_do_it(tmp_path):
+    with Tract.open(tmp_path / "t.db") as t:
+        t.user("one")
+        t.user("two")
+        t.reviewer.keep(t.propose_compress(content="a short summary"))
+    with Tract.open(tmp_path / "t.db") as t:
+        pending = t.operations.rebuild(t.inbox()[0])
+        assert pending.summary().startswith("2 messages of 'main'")
+        pending.approve()
+        assert (texts(t), t.inbox()) == (["a short summary"], [])

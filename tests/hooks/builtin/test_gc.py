@@ -1,0 +1,72 @@
+"""A garbage collection that is decided about."""
+
+from __future__ import annotations
+
+import pytest
+
+from tract_jupyter.exceptions import CommitNotFoundError, RejectedError
+
+
+@pytest.fixture
+def garbage(tract):
+    """A tract with two commits, one after the other, that nothing leads to."""
+    tract.user("kept")
+    tract.branch("gone")
+    names = [tract.user(text).commit_hash for text in ("first", "second")]
+    tract.switch("main")
+    tract.delete_branch("gone", force=True)
+    return tract, names
+
+
+def test_only_what_was_shown_goes(garbage):
+    tract, names = garbage
+    pending = tract.propose_gc(orphan_retention_days=0)
+    assert pending.commits_to_remove == names
+    assert [candidate["message"] for candidate in pending.list_candidates()] == ["first", "second"]
+    tract.branch("late")
+    late = tract.user("late").commit_hash
+    tract.switch("main")
+    tract.delete_branch("late", force=True)
+    assert list(pending.approve().commits) == names
+    assert tract.get_commit(late).message == "late"
+
+
+def test_what_is_excluded_stays_with_what_it_needs(garbage):
+    tract, (first, second) = garbage
+    pending = tract.propose_gc(orphan_retention_days=0)
+    tokens = pending.tokens_to_free
+    pending.exclude(second[:10])  # its parent stays too
+    assert (pending.commits_to_remove, pending.excluded, pending.tokens_to_free) == ([], [second], 0)
+    assert tokens > 0
+    assert pending.approve().commits == ()
+    assert tract.get_commit(first).message == "first"
+
+
+def test_what_was_excluded_stays_excluded(garbage):
+    tract, (first, second) = garbage
+    pending = tract.propose_gc(orphan_retention_days=0)
+    pending.exclude(first)
+    assert pending.commits_to_remove == [second]
+    assert list(pending.approve().commits) == [second]
+
+
+@pytest.mark.parametrize("name", ["", "zzzz"])
+def test_what_is_no_candidate_cannot_be_excluded(garbage, name):
+    with pytest.raises(CommitNotFoundError, match="no candidate"):
+        garbage[0].propose_gc(orphan_retention_days=0).exclude(name)
+
+
+def test_a_handler_may_refuse_and_a_dry_run_asks_nobody(garbage):
+    tract, names = garbage
+    tract.on("gc", lambda p: p.reject("keep all"))
+    assert list(tract.gc(orphan_retention_days=0, dry_run=True).commits) == names
+    with pytest.raises(RejectedError, match="keep all"):
+        tract.gc(orphan_retention_days=0)
+    assert tract.get_commit(names[0]).message == "first"
+
+
+def test_what_is_led_to_again_stays(garbage):
+    tract, (_, second) = garbage
+    pending = tract.propose_gc(orphan_retention_days=0)
+    tract.branch("rescued", source=second, switch=False)
+    assert pending.approve().commits == ()

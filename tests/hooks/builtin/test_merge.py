@@ -1,0 +1,161 @@
+"""Merges with conflicts and rebases that are decided about."""
+
+from __future__ import annotations
+
+import pytest
+
+from tract_jupyter.exceptions import (
+    CommitNotFoundError,
+    FingerprintError,
+    HistoryError,
+    MergeConflictError,
+    RejectedError,
+)
+from tract_jupyter.models.merge import MergeType, Resolution
+
+
+@pytest.fixture
+def two(tract):
+    """`main` and `topic`, which both edit the first message."""
+    first = tract.user("one").commit_hash
+    tract.branch("topic")
+    tract.user("one, topic", edit=first)
+    tract.user("topic says")
+    tract.switch("main")
+    tract.user("one, main", edit=first)
+    return tract
+
+
+def texts(tract):
+    return [message["content"] for message in tract.compile().to_dicts()]
+
+
+def test_conflicts_are_decided_one_by_one(two):
+    pending = two.propose_merge("topic")
+    (conflict,) = pending.list_conflicts()
+    assert (conflict["ours"], conflict["theirs"], conflict["base"]) == ("one, main", "one, topic", "one")
+    key = conflict["key"]
+    assert pending.get_conflict(key) == conflict
+    assert (pending.get_resolution(key), bool(pending.validate())) == (None, False)
+    pending.set_resolution(key, "replace", "both", "both matter")
+    pending.edit_resolution(key, "one, both")
+    assert pending.get_resolution(key) == {
+        "action": "replace",
+        "replacement": "one, both",
+        "reason": "both matter",
+    }
+    assert pending.validate()
+    assert pending.approve().merge_type is MergeType.CONFLICT
+    assert texts(two) == ["one, both", "topic says"]
+
+
+def test_what_is_not_decided_is_not_merged_and_can_be_tried_again(two):
+    pending = two.propose_merge("topic")
+    with pytest.raises(MergeConflictError):
+        pending.approve()
+    assert (pending.status, texts(two)) == ("failed", ["one, main"])
+    pending.set_resolution(pending.conflicts[0]["key"], "theirs")
+    pending.approve()
+    assert texts(two) == ["one, topic", "topic says"]
+
+
+def test_a_resolver_decides_and_decides_again_with_guidance(two):
+    def resolver(conflict, guidance=None):
+        return Resolution.text(f"{conflict.ours_text} + {conflict.theirs_text} ({guidance})")
+
+    pending = two.propose_merge("topic", resolver=resolver)
+    key = pending.conflicts[0]["key"]
+    assert pending.get_resolution(key)["replacement"] == "one, main + one, topic (None)"
+    pending.edit_guidance("shorter")
+    pending.retry()
+    assert pending.get_resolution(key)["replacement"].endswith("(shorter)")
+    pending.retry(guidance="longer")
+    assert pending.get_resolution(key)["replacement"].endswith("(longer)")
+
+
+def test_at_the_keyboard(two, monkeypatch, capsys):
+    monkeypatch.setattr("builtins.input", lambda prompt: "typed text")
+    pending = two.propose_merge("topic")
+    pending.edit_interactive()
+    assert "theirs: one, topic" in capsys.readouterr().out
+    pending.approve()
+    assert texts(two)[0] == "typed text"
+
+
+def test_handlers_see_merges_with_conflicts_only(two):
+    seen = []
+    two.on("merge", lambda p: (seen.append(p.source_branch), p.reject("no")))
+    with pytest.raises(RejectedError, match="no"):
+        two.merge("topic", resolver="ours")
+    two.branch("clean", switch=False)
+    two.user("more")
+    two.branch("ahead")
+    two.user("ahead says")
+    two.switch("main")
+    assert two.merge("ahead").merge_type is MergeType.FAST_FORWARD
+    assert seen == ["topic"]
+
+
+@pytest.mark.parametrize("mover", ["main", "topic"])
+def test_it_is_not_done_on_other_histories(two, mover):
+    pending = two.propose_merge("topic", resolver="ours")
+    two.switch(mover)
+    two.user("moved")
+    two.switch("main")
+    with pytest.raises((FingerprintError, HistoryError, ValueError), match=r"moved since|ask for it again"):
+        pending.approve()
+    assert "topic says" not in texts(two)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda p: p.set_resolution("nothing", "ours"), "no conflict 'nothing'"),
+        (lambda p: p.edit_resolution("nothing", "x"), "not decided yet"),
+        (lambda p: p.set_resolution(p.conflicts[0]["key"], "replace"), "a replacement goes with 'replace'"),
+        (lambda p: p.retry(), "no resolver"),
+    ],
+)
+def test_what_is_none_is_refused(two, call, words):
+    pending = two.propose_merge("topic")
+    with pytest.raises(HistoryError, match=words):
+        call(pending)
+    assert pending.resolutions == {}
+
+
+# --- rebase
+
+
+def test_commits_are_left_out_of_a_rebase(two):
+    two.switch("topic")
+    said = two.user("dropped").commit_hash
+    two.user("dropped, edited", edit=said)
+    two.user("last")
+    pending = two.propose_rebase("main", resolver="ours")
+    assert [step["message"] for step in pending.list_commits()] == [
+        "one, topic", "topic says", "dropped", "dropped, edited", "last",
+    ]  # fmt: skip
+    assert len(pending.warnings) == 1
+    pending.exclude(said[:8])
+    assert [step["message"] for step in pending.replay_plan] == ["one, topic", "topic says", "last"]
+    pending.approve()
+    assert texts(two) == ["one, topic", "topic says", "last"]
+    assert two.verify() == []
+
+
+def test_what_takes_part_in_a_conflict_cannot_be_left_out(two):
+    two.switch("topic")
+    pending = two.propose_rebase("main", resolver="ours")
+    with pytest.raises(HistoryError, match="both branches have"):
+        pending.exclude(pending.replay_plan[0]["commit_hash"])
+    with pytest.raises(CommitNotFoundError, match="no own commit"):
+        pending.exclude("zzzz")
+
+
+def test_a_handler_refuses_a_rebase(two):
+    two.switch("topic")
+    before = two.head
+    two.on("rebase", lambda p: p.reject("never"))
+    with pytest.raises(RejectedError, match="never"):
+        two.rebase("main", resolver="ours")
+    assert two.head == before

@@ -1,0 +1,162 @@
+"""Handlers across restarts: active again for the same person, quarantined for anybody else, nothing run on opening."""
+
+from __future__ import annotations
+
+import builtins
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from tract_jupyter import Tract
+from tract_jupyter.exceptions import OperationError, SpecError, UnknownOperationError
+from tract_jupyter.review.trust import Trust
+
+
+@pytest.fixture
+def path(tmp_path, spec):
+    """A store with an operation and a handler that rejects it."""
+    with Tract.open(tmp_path / "t.db") as t:
+        t.register_operation(spec(fields={}))
+        t.save_handler("citation_check", "no", "pending.reject('the handler says no')")
+    return tmp_path / "t.db"
+
+
+def fired(t):
+    return t.fire("citation_check").rejection_reason
+
+
+def test_a_saved_handler_decides_at_once_and_after_a_restart(path):
+    for _ in range(2):
+        with Tract.open(path) as t:
+            assert fired(t) == "the handler says no"
+            assert t.list_hooks() == {"citation_check": ["no"]}
+            (decision, *_) = t.decisions()
+            assert (decision.decided_by, decision.channel) == ("handler:no", "handler")
+
+
+def test_nothing_is_compiled_or_run_on_opening(path, tmp_path, monkeypatch):
+    target = tmp_path / "written"
+    with Tract.open(path) as t:
+        t.save_handler("*", "spy", f"open({str(target)!r}, 'w').close()")
+    compiled = []
+    real = builtins.compile
+
+    def counting(source, filename, *args, **kwargs):
+        compiled.append(str(filename))
+        return real(source, filename, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "compile", counting)
+    with Tract.open(path) as t:
+        t.list_hooks()
+        t.status()
+        assert not [name for name in compiled if name.startswith("<action:handler")]
+        assert not target.exists()
+        t.fire("citation_check")
+        assert target.exists()
+
+
+def test_another_secret_quarantines_and_review_activates(path, tmp_path):
+    trust = Trust(tmp_path / "other")
+    with Tract.open(path, trust=trust) as t:
+        assert t.list_hooks() == {}
+        assert "nobody here has approved it" in t.handlers.quarantined["citation_check", "no"]
+        t.operations.review_quarantined("citation_check").approve()
+        assert fired(t) == ""
+        pending = t.handlers.review_quarantined("citation_check", "no")
+        assert pending.code_blocks()[-1].code == "pending.reject('the handler says no')"
+        pending.approve()
+        assert fired(t) == "the handler says no"
+        assert t.handlers.quarantined == {}
+    with Tract.open(path, trust=trust) as t:
+        assert fired(t) == "the handler says no"
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        (
+            "spec_json",
+            '{"operation":"citation_check","name":"no","code":"pending.approve()","description":""}',
+        ),
+        ("spec_json", "{"),
+        ("signature", "0" * 64),
+        ("name", "other"),
+        ("operation", "*"),
+    ],
+)
+def test_what_was_changed_in_the_store_is_quarantined(path, column, value):
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(f"UPDATE handlers SET {column} = ?", (value,))
+    with Tract.open(path) as t:
+        assert (t.list_hooks(), len(t.handlers.quarantined)) == ({}, 1)
+        assert fired(t) == ""
+
+
+def test_revoking_deactivates_for_good_until_it_is_reviewed_again(path):
+    with Tract.open(path) as t:
+        t.revoke_trust("citation_check", "no")
+        assert (fired(t), t.list_hooks()) == ("", {})
+    with Tract.open(path) as t:
+        assert ("citation_check", "no") in t.handlers.quarantined
+        t.handlers.review_quarantined("citation_check", "no").approve()
+        assert fired(t) == "the handler says no"
+
+
+def test_revoking_an_operation_deactivates_it_for_good_until_it_is_reviewed_again(path):
+    with Tract.open(path) as t:
+        t.revoke_trust("citation_check")
+        with pytest.raises(UnknownOperationError):
+            t.fire("citation_check")
+        assert "took its approval back" in t.operations.quarantined["citation_check"]
+        with pytest.raises(UnknownOperationError):
+            t.revoke_trust("citation_check")
+    with Tract.open(path) as t:
+        assert t.status().quarantined == ("citation_check",)
+        pending = t.operations.review_quarantined("citation_check")
+        assert pending.code_blocks()[0].title == "Changes since the last approved version"
+        assert pending.code_blocks()[0].code == ""
+        pending.approve()
+        assert t.status().operations == ("citation_check",)
+
+
+def test_a_proposal_is_shown_with_its_change_and_what_it_can_newly_reach(path):
+    with Tract.open(path) as t:
+        pending = t.propose_handler("citation_check", "no", "import os\nos.remove('x')\npending.reject('no')")
+        assert pending.title == "Replace handler no of citation_check"
+        assert fired(t) == "the handler says no"
+        (table,) = pending.tables()
+        reached = {row.name: row.value for row in table.rows}
+        assert table.title == "What it can newly reach"
+        assert (reached["imports"], reached["files"]) == ("os", "delete:x")
+        pending.approve()
+        assert t.list_hooks() == {"citation_check": ["no"]}
+
+
+def test_deleted_for_good(path):
+    with Tract.open(path) as t:
+        t.delete_handler("citation_check", "no")
+        assert fired(t) == ""
+        with pytest.raises(SpecError, match="no stored handler"):
+            t.delete_handler("citation_check", "no")
+    with Tract.open(path) as t:
+        assert (t.list_hooks(), t.handlers.quarantined) == ({}, {})
+
+
+@pytest.mark.parametrize(
+    ("operation", "name", "code", "words"),
+    [
+        ("nothing", "no", "pass", "no operation 'nothing'"),
+        ("citation_check", "not a name", "pass", "no name for a handler"),
+        ("citation_check", "no", "", "there is no code"),
+        ("citation_check", "no", "def", "invalid syntax"),
+        ("citation_check", "no", "yield 1", "yield"),
+        ("citation_check", "no", 7, "is a text"),
+    ],
+)
+def test_a_handler_that_is_none_is_refused_and_nothing_changes(path, operation, name, code, words):
+    with Tract.open(path) as t:
+        for offer in (t.save_handler, t.propose_handler):
+            with pytest.raises(OperationError, match=words):
+                offer(operation, name, code)
+        assert fired(t) == "the handler says no"

@@ -1,0 +1,40 @@
+"""What the model learns from decisions: why something was turned down is committed to the context."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from tract_jupyter.exceptions import TractError
+from tract_jupyter.facade.writing import Writing
+
+if TYPE_CHECKING:
+    from tract_jupyter.review.decision import Decision
+
+_logger = logging.getLogger(__name__)
+
+
+class Learning(Writing):
+    """The part of `Tract` that tells the model why its proposals were turned down.
+
+    Attributes:
+        tells_rejections: whether it does.
+    """
+
+    tells_rejections = True
+
+    def _learn(self, pending: Any, decision: Decision) -> None:
+        """Commit a person's reason for a rejection. The decision stands, also where that cannot be done."""
+        if not (
+            self.tells_rejections and decision.action == "reject" and decision.reason and decision.is_personal
+        ):
+            return
+        about = {
+            "rejected": pending.pending_id,
+            "operation": pending.operation,
+            "decided_by": decision.decided_by,
+        }
+        try:
+            self.user(f"I turned down {pending.title!r}: {decision.reason}", metadata=about)
+        except TractError:
+            _logger.warning("why %r was turned down could not be committed", pending.title, exc_info=True)

@@ -1,0 +1,153 @@
+"""Handlers that are kept across restarts: code as data, active only with this user's signature."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tract_jupyter.exceptions import SpecError, TractError
+from tract_jupyter.hooks.builtin.handler import PendingHandler
+from tract_jupyter.hooks.dynamic.action import compile_action
+from tract_jupyter.hooks.handler_spec import HandlerSpec
+from tract_jupyter.storage.handlers import StoredHandler
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tract_jupyter.hooks.bus import HookBus
+    from tract_jupyter.review.trust import Trust
+    from tract_jupyter.storage.database import Database
+    from tract_jupyter.storage.events import EventRows
+    from tract_jupyter.storage.handlers import HandlerRows
+
+_TRUST_KIND = "handler"
+
+
+class Handlers:
+    """The stored handlers of one tract."""
+
+    def __init__(
+        self, tract: Any, database: Database, rows: HandlerRows, events: EventRows, bus: HookBus, trust: Trust
+    ) -> None:
+        self.active: dict[tuple[str, str], HandlerSpec] = {}
+        """By operation and name."""
+        self.quarantined: dict[tuple[str, str], str] = {}
+        """Stored handlers that are not active, and why."""
+        self._tract = tract
+        self._database = database
+        self._rows = rows
+        self._events = events
+        self._bus = bus
+        self._trust = trust
+
+    def activate(self, spec: HandlerSpec) -> None:
+        """Compile a handler that a person approved, sign and store it, and have it decide from now on."""
+        function = _compiled(spec.checked())
+        text = spec.to_json()
+        stored = StoredHandler(
+            spec.operation, spec.name, text, spec.spec_hash, self._trust.sign(_TRUST_KIND, text)
+        )
+        with self._database.write() as connection:
+            self._rows.replace(connection, stored)
+            about = {"operation": spec.operation, "name": spec.name, "code": spec.code}
+            self._events.append(connection, "handler.activated", "user", about)
+        self._attach(spec, function)
+
+    def propose(self, spec: HandlerSpec, **options: Any) -> PendingHandler:
+        """Check a handler without making anything of it, and return the pending whose approval activates it.
+
+        Raises:
+            SpecError: it is wrong, or active already, unchanged.
+        """
+        active = self.active.get((spec.operation, spec.name))
+        if active == spec.checked():
+            raise SpecError(f"handler {spec.name!r} of {spec.operation!r} is active already, unchanged")
+        return PendingHandler(spec, tract=self._tract, activate=self.activate, approved=active, **options)
+
+    def review_quarantined(self, operation: str, name: str) -> PendingHandler:
+        """Return the pending that would activate a stored handler.
+
+        Raises:
+            SpecError: there is none, or it cannot be read.
+        """
+        if (operation, name) not in self.quarantined:
+            raise SpecError(f"no stored handler {name!r} of {operation!r} waits for review")
+        with self._database.read() as connection:
+            stored = {(row.operation, row.name): row for row in self._rows.all(connection)}
+        if (operation, name) not in stored:
+            raise SpecError(f"the handler {name!r} of {operation!r} was removed from the store")
+        return self.propose(
+            HandlerSpec.from_json(stored[operation, name].spec_json), triggered_by="the store"
+        )
+
+    def revoke(self, operation: str, name: str) -> None:
+        """Take the approval of a handler back: it decides no more, and stays in the store for another review."""
+        spec = self._require(operation, name)
+        with self._database.write() as connection:
+            self._rows.replace(connection, StoredHandler(operation, name, spec.to_json(), spec.spec_hash, ""))
+            self._events.append(connection, "handler.revoked", "user", {"operation": operation, "name": name})
+        self._detach(operation, name)
+        self.quarantined[operation, name] = "you took its approval back"
+
+    def remove(self, operation: str, name: str) -> None:
+        """Forget a stored handler, active or not."""
+        if (operation, name) not in self.quarantined:
+            self._require(operation, name)
+        with self._database.write() as connection:
+            self._rows.delete(connection, operation, name)
+            self._events.append(connection, "handler.removed", "user", {"operation": operation, "name": name})
+        self._detach(operation, name)
+        self.quarantined.pop((operation, name), None)
+
+    def load(self) -> None:
+        """Read the stored handlers. Those this user approved decide from now on; nothing is compiled or run here."""
+        with self._database.read() as connection:
+            stored = self._rows.all(connection)
+        for row in stored:
+            reason = self._load(row)
+            if reason:
+                self.quarantined[row.operation, row.name] = reason
+
+    # ---
+
+    def _load(self, row: StoredHandler) -> str:
+        try:
+            if not self._trust.verify(_TRUST_KIND, row.spec_json, row.signature):
+                return "nobody here has approved it: it comes from another user, or it was changed"
+            spec = HandlerSpec.from_json(row.spec_json)
+        except TractError as error:
+            return str(error)
+        if (spec.operation, spec.name) != (row.operation, row.name):
+            return f"it is stored as {row.name!r} of {row.operation!r}, but says otherwise itself"
+        self._attach(spec, _compiled_when_called(spec))
+        return ""
+
+    def _attach(self, spec: HandlerSpec, function: Callable[[Any], object]) -> None:
+        self._bus.replace(spec.operation, function, name=spec.name)
+        self.active[spec.operation, spec.name] = spec
+        self.quarantined.pop((spec.operation, spec.name), None)
+
+    def _detach(self, operation: str, name: str) -> None:
+        if self.active.pop((operation, name), None) is not None:
+            self._bus.off(operation, name)
+
+    def _require(self, operation: str, name: str) -> HandlerSpec:
+        spec = self.active.get((operation, name))
+        if spec is None:
+            known = ", ".join(f"{n!r} of {o!r}" for o, n in self.active) or "none"
+            raise SpecError(f"no stored handler {name!r} of {operation!r}; there are: {known}")
+        return spec
+
+
+def _compiled(spec: HandlerSpec) -> Callable[[Any], object]:
+    return compile_action(spec.action, operation=f"handler of {spec.operation}")
+
+
+def _compiled_when_called(spec: HandlerSpec) -> Callable[[Any], object]:
+    made: list[Callable[[Any], object]] = []
+
+    def handler(pending: Any) -> object:
+        if not made:
+            made.append(_compiled(spec))
+        return made[0](pending)
+
+    return handler

@@ -1,0 +1,99 @@
+"""What an operation or a handler can reach, and what a changed version can newly reach."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from tract_jupyter.analysis import Capabilities, capabilities, widened
+from tract_jupyter.models.parameters import type_text
+from tract_jupyter.review.request import ValueRow, ValueTable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from tract_jupyter.hooks.dynamic.spec import ActionDef, OperationSpec
+    from tract_jupyter.models.parameters import Parameters
+
+_SHOWN = 40  # entries of a kind
+_MEANING = {
+    "imports": "modules",
+    "calls": "what it calls",
+    "attributes": "what it reads and writes",
+    "files": "files",
+    "hosts": "hosts",
+    "tools": "tools",
+    "unknown": "what its text does not tell",
+    "fields": "fields",
+    "actions": "actions",
+    "decides": "when it is asked about",
+}
+Reach = dict[str, frozenset[str]]
+"""Names by kind: those of `Capabilities`, and `fields`, `actions`, `decides`."""
+
+
+def spec_reach(spec: OperationSpec) -> Reach:
+    """What an operation can reach: its code, its fields and actions with their types, and whether it asks."""
+    return {
+        **_code_reach(spec.actions.values()),
+        "fields": frozenset(_typed(spec.parameters())),
+        "actions": frozenset(
+            f"{name}{action.parameters().signature_text()}" for name, action in spec.actions.items()
+        ),
+        "decides": frozenset({"approved where no handler decides"} if spec.unhandled == "approve" else ()),
+    }
+
+
+def handler_reach(operation: str, code: ActionDef) -> Reach:
+    """What a handler can reach, and what it decides about."""
+    return {**_code_reach([code]), "decides": frozenset({f"decides about {operation}"})}
+
+
+def gained(old: Mapping[str, frozenset[str]] | None, new: Mapping[str, frozenset[str]]) -> Reach:
+    """What the new version can reach and the old one could not; everything, without an old one.
+
+    Of code that cannot be understood nothing is the same: it counts as gained again.
+    """
+    if old is None:
+        return dict(new)
+    found = {
+        **_as_dict(widened(_as_capabilities(old), _as_capabilities(new))),
+        **{kind: new[kind] - old.get(kind, frozenset()) for kind in new if kind not in _CAPABILITIES},
+    }
+    return {kind: names for kind, names in found.items() if names}
+
+
+def reach_table(old: Mapping[str, frozenset[str]] | None, new: Mapping[str, frozenset[str]]) -> ValueTable:
+    """The same for a reviewer; says so if nothing is new."""
+    found = gained(old, new)
+    title = "What it can reach" if old is None else "What it can newly reach"
+    rows = tuple(ValueRow(kind, _MEANING[kind], _listed(found[kind])) for kind in _MEANING if found.get(kind))
+    nothing = ValueRow("nothing new", "", "It can reach nothing that the approved version could not.")
+    return ValueTable(title, rows or ((nothing,) if old is not None else ()))
+
+
+_CAPABILITIES = tuple(field.name for field in fields(Capabilities))
+
+
+def _code_reach(actions: Iterable[ActionDef]) -> Reach:
+    each = [capabilities(action.code, parameters=("pending", *action.params)) for action in actions]
+    return _as_dict(Capabilities().merged(each))
+
+
+def _as_dict(found: Capabilities) -> Reach:
+    return {name: getattr(found, name) for name in _CAPABILITIES}
+
+
+def _as_capabilities(reach: Mapping[str, frozenset[str]]) -> Capabilities:
+    values: dict[str, Any] = {name: reach[name] for name in _CAPABILITIES}
+    return Capabilities(**values)
+
+
+def _typed(parameters: Parameters) -> list[str]:
+    return [f"{p.name}: {type_text(p.annotation)}" for p in parameters]
+
+
+def _listed(names: frozenset[str]) -> str:
+    shown = sorted(names)[:_SHOWN]
+    more = len(names) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more else "")

@@ -1,0 +1,56 @@
+"""Rows of handlers: code that decides about an operation, with the signature of its approval."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from sqlalchemy import select
+
+from tract_jupyter.storage.clock import now_text
+from tract_jupyter.storage.schema import handlers
+
+if TYPE_CHECKING:
+    from sqlalchemy import ColumnElement, Connection
+
+
+class StoredHandler(NamedTuple):
+    """A handler as it lies in the store: text that nobody has vouched for until its signature is checked."""
+
+    operation: str
+    name: str
+    spec_json: str
+    spec_hash: str
+    signature: str
+
+
+class HandlerRows:
+    """The handlers of one tract."""
+
+    def __init__(self, tract_id: str) -> None:
+        self.tract_id = tract_id
+
+    def all(self, connection: Connection) -> list[StoredHandler]:
+        """Every stored handler, in the order in which they were stored."""
+        columns = [handlers.c[name] for name in StoredHandler._fields]
+        query = select(*columns).where(handlers.c.tract_id == self.tract_id).order_by(handlers.c.id)
+        return [StoredHandler._make(row) for row in connection.execute(query)]
+
+    def replace(self, connection: Connection, handler: StoredHandler) -> None:
+        """Store a handler; one of the same name keeps its place."""
+        values = {"tract_id": self.tract_id, "created_at": now_text(), **handler._asdict()}
+        changed = connection.execute(handlers.update().where(*self._is(handler)).values(**values))
+        if changed.rowcount == 0:
+            connection.execute(handlers.insert().values(**values))
+
+    def delete(self, connection: Connection, operation: str, name: str) -> None:
+        """Remove a handler."""
+        where = (handlers.c.operation == operation, handlers.c.name == name)
+        connection.execute(handlers.delete().where(handlers.c.tract_id == self.tract_id, *where))
+
+    def _is(self, handler: StoredHandler) -> tuple[ColumnElement[bool], ...]:
+        table = handlers.c
+        return (
+            table.tract_id == self.tract_id,
+            table.operation == handler.operation,
+            table.name == handler.name,
+        )
