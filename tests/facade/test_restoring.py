@@ -110,6 +110,6 @@ def test_or_turns_it_down(tmp_path, make):
         first.reviewer.keep(make(first))
         before = texts(first)
     with Tract.open(tmp_path / "store.db") as second:
-        second.operations.rebuild(second.inbox()[0]).reject("no")
-        assert texts(second) == (["", "withheld: no"] if make is tool_result else before)
+        second.operations.rebuild(second.inbox()[0]).reject()
+        assert texts(second) == (["", "withheld: no reason was given"] if make is tool_result else before)
         assert second.inbox() == []

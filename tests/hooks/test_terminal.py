@@ -56,6 +56,11 @@ def test_what_an_action_raises_is_shown_and_asked_about_again(pending, capsys):
     assert "OSError: boom" in capsys.readouterr().out
 
 
+def test_without_a_prompt_of_its_own_it_is_input_as_it_is_then(pending, monkeypatch):
+    monkeypatch.setattr("builtins.input", Typist("approve"))  # as a kernel does
+    assert pending.review() == "approved"
+
+
 @pytest.mark.parametrize("lines", [("",), ()])
 def test_left_for_later_it_waits_in_the_inbox(tract, pending, lines):
     typist = Typist(*lines)

@@ -25,7 +25,7 @@ class Gated(Parts):
 
         Raises:
             RejectedError: it was turned down.
-            UndecidedError: a handler left it open; it waits in the inbox.
+            UndecidedError: a handler left it open, or a person is asked; it waits in the inbox.
         """
         self._firing.decide(pending, unhandled=unhandled)
         return outcome(pending)
@@ -42,7 +42,7 @@ def outcome(pending: Pending) -> Any:
         return pending.result
     if pending.status.is_open:
         raise UndecidedError(
-            f"{pending.title!r} was left open by its handlers; nothing was changed. It waits in '%tract inbox'",
+            f"{pending.title!r} is not decided yet, and nothing was changed. It waits in '%tract inbox'",
             pending,
         )
     by = pending.decision.decided_by if pending.decision else "nobody"

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.exceptions import ContentError, DetachedHeadError, LLMConfigError
+from tract_jupyter.exceptions import (
+    ContentError,
+    DetachedHeadError,
+    LLMConfigError,
+    LLMError,
+    TractError,
+)
 from tract_jupyter.facade.branches import Branches
 from tract_jupyter.facade.compiling import Compiling
 from tract_jupyter.facade.gated import Gated
@@ -91,7 +98,9 @@ class Generating(Writing, Compiling, Branches, Gated):
                 `tools` is instead of those that the context offers.
 
         Raises:
-            LLMError: there is no client, or what it gave back is no reply. What the client raises comes as it is.
+            LLMError: there is no client, what it gave back is no reply, or this is within `batch()`. What the client
+                raises comes as it is.
+            BudgetExceededError: the budget refuses the reply; it waits in the inbox.
             RejectedError: no reply was good, for which it tells the reasons, or a handler turned it down.
             UndecidedError: a handler left it open; it waits in the inbox.
             ContentError: there is nothing to send, or an argument is not valid.
@@ -101,7 +110,7 @@ class Generating(Writing, Compiling, Branches, Gated):
                     "message": message, "metadata": metadata}  # fmt: skip
         fields = self._asked(settings, validator, options)
         if validator is None and not self._is_hooked("generate"):
-            return self._commit_reply(fields)
+            return self._commit_paid(fields)
         pending = self._restored_reply(fields, validator)
         pending.look()
         unhandled: Any = "approve" if validator is None else partial(auto_retry, max_retries=max_retries)
@@ -145,6 +154,11 @@ class Generating(Writing, Compiling, Branches, Gated):
     ) -> dict[str, Any]:
         """Ask the model, and return all the fields of its reply."""
         _ = self.llm
+        if self._database.in_transaction:
+            raise LLMError(
+                "a model cannot be asked within batch(): every other writer of the store would wait for its reply; "
+                "ask it before or after the block"
+            )
         tools = options.pop("tools", None)
         branch, context = self.current_branch, self.compile()
         if branch is None:
@@ -193,6 +207,18 @@ class Generating(Writing, Compiling, Branches, Gated):
         self, fields: dict[str, Any], validator: Validator | None = None
     ) -> PendingGeneration:
         return PendingGeneration(fields, tract=self, run=self._commit_reply, validator=validator)
+
+    def _commit_paid(self, fields: dict[str, Any]) -> ChatResponse:
+        """Commit a reply; if that is refused, as by the budget, keep it in the inbox: it was paid for."""
+        try:
+            return self._commit_reply(fields)
+        except TractError as error:
+            with suppress(TractError):  # the store itself may be what failed
+                self.reviewer.keep(self._restored_reply(fields))
+                error.add_note(
+                    "The model's reply waits in '%tract inbox'; approve it there once it can be committed."
+                )
+            raise
 
     def _commit_reply(self, fields: dict[str, Any]) -> ChatResponse:
         """Commit a reply, and before it those that were not good, where they are to be seen."""

@@ -153,7 +153,10 @@ def field_tables(pending: Pending) -> tuple[ValueTable, ...]:
     """The fields as one table; declared types and meanings where there are some."""
     about = getattr(pending, "about", None)
     if isinstance(about, dict):  # a built-in one, which says what its fields mean
-        rows = value_rows(pending.fields, {}, about)
+        known = {name: pending.fields[name] for name in about if name in pending.fields}
+        rows = value_rows(
+            {**known, **pending.fields}, {}, about
+        )  # in this order, whatever the store makes of it
     else:
         rows = value_rows(pending.fields, {p.name: p for p in getattr(pending, "field_parameters", ())})
     return (ValueTable("Fields", rows),) if rows else ()

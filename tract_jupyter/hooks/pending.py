@@ -229,15 +229,15 @@ class Pending:
             max_turns=max_turns,
         )
 
-    def review(self, prompt_fn: Callable[[str], str] = input) -> PendingStatus:
+    def review(self, prompt_fn: Callable[[str], str] | None = None) -> PendingStatus:
         """Ask at the terminal until it is decided, or left for later with an empty answer; then it is in the inbox.
 
         Args:
-            prompt_fn: asks one question and returns what was typed.
+            prompt_fn: asks one question and returns what was typed; `input` if left out.
         """
         from tract_jupyter.review.terminal import review
 
-        status = review(self, prompt_fn)
+        status = review(self, prompt_fn or input)  # looked up now: a kernel has one of its own
         if status.is_open:
             self.tract.reviewer.keep(self)
         return status

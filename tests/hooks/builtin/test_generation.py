@@ -162,6 +162,25 @@ def test_what_could_not_be_committed_is_not_paid_for(ask, options, error):
     assert client.asked == []
 
 
+def test_a_reply_that_the_budget_refuses_is_kept(ask):
+    tract, client = ask("word " * 50)
+    tract.budget = TokenBudget(20, "reject")
+    with pytest.raises(BudgetExceededError) as caught:
+        tract.generate()
+    assert "inbox" in caught.value.__notes__[0]
+    tract.budget = None
+    tract.operations.rebuild(tract.inbox()[0]).approve()
+    assert said(tract)[-1] == ("assistant", "word " * 50)
+    assert len(client.asked) == 1
+
+
+def test_no_model_is_asked_while_others_would_wait(ask):
+    tract, client = ask("x")
+    with pytest.raises(LLMError, match="batch"), tract.batch():
+        tract.generate()
+    assert client.asked == []
+
+
 def test_nothing_to_send_and_nowhere_to_put_it(tract):
     client = ScriptedClient("x")
     tract.configure_llm(client)
