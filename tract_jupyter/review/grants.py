@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from tract_jupyter.exceptions import GrantError
-from tract_jupyter.models.canonical import canonical_json
+from tract_jupyter.models.canonical import canonical_json, digest
 from tract_jupyter.review.patterns import covers, pattern_text
 from tract_jupyter.review.process import this_process
-from tract_jupyter.storage.clock import from_text, now_text
+from tract_jupyter.storage.clock import now_text
 from tract_jupyter.storage.grants import StoredGrant
+from tract_jupyter.storage.lenient import read_moment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -162,7 +163,7 @@ class Grants:
             )
         if uses is not None and uses < 1:
             raise GrantError(f"uses is how often it may be used, at least once, not {uses}")
-        session = this_process() if scope == "session" else None
+        session = _this_session() if scope == "session" else None
         what = canonical_json({"pattern": dict(pattern), "approved": dict(subject.values)})
         return self._sign(
             StoredGrant(
@@ -187,20 +188,26 @@ class Grants:
     def _state(self, stored: StoredGrant) -> str:
         if stored.revoked_at is not None:
             return "revoked"
+        if not self._trust.verify(_SIGNED, self._signed_text(stored), stored.signature):
+            return "not signed by you"
         if stored.most_uses is not None and stored.uses >= stored.most_uses:
             return "used up"
-        if stored.session_id is not None and stored.session_id != this_process():
+        if stored.session_id is not None and stored.session_id != _this_session():
             return "of another session"
-        is_mine = self._trust.verify(_SIGNED, self._signed_text(stored), stored.signature)
-        return "live" if is_mine else "not signed by you"
+        return "live"
 
     def _shown(self, stored: StoredGrant) -> Grant:
         return Grant(
             grant_id=stored.grant_id, kind=stored.kind, name=stored.name, definition_hash=stored.definition_hash,
             covers=_in_words(stored.pattern_json), scope=stored.scope, uses=stored.uses,
-            most_uses=stored.most_uses, granted_by=stored.granted_by, created_at=from_text(stored.created_at),
+            most_uses=stored.most_uses, granted_by=stored.granted_by, created_at=read_moment(stored.created_at),
             state=self._state(stored),
         )  # fmt: skip
+
+
+def _this_session() -> str:
+    """This process, in 64 characters however long the host's name is."""
+    return digest(this_process())
 
 
 def _in_words(pattern_json: str) -> str:

@@ -64,13 +64,13 @@ class GrantRows:
         return connection.execute(grants.update().where(*where).values(**values)).rowcount == 1
 
     def revoke(self, connection: Connection, grant_id: str) -> bool:
-        """Revoke a grant. False if there is none, or it was revoked before."""
+        """Revoke a grant for good: its signature goes too. False if there is none, or it was revoked before."""
         where = (
             grants.c.tract_id == self.tract_id,
             grants.c.grant_id == grant_id,
             grants.c.revoked_at.is_(None),
         )
-        values = {"revoked_at": now_text()}
+        values = {"revoked_at": now_text(), "signature": ""}
         return connection.execute(grants.update().where(*where).values(**values)).rowcount == 1
 
 

@@ -1,0 +1,276 @@
+"""Standing approvals: who may give one, what it covers, how often, for how long."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from tests.review.fakes import FakeChannel, click
+from tests.review.rigging import Attacker, add_writer, call, in_the_inbox_of, press
+from tract_jupyter import Tract
+from tract_jupyter.exceptions import GrantError
+from tract_jupyter.hooks import PendingStatus
+from tract_jupyter.toolkit import ToolDefinition, Traits
+
+FIELDS = {"n": {"type": "Any", "default": 0}, "at": {"type": "str", "default": "", "volatile": True}}
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "t.db"
+
+
+@pytest.fixture
+def t(path, spec):
+    """A tract whose operation is asked about."""
+    with Tract.open(path) as t:
+        t.register_operation(spec("pending.approve()", fields=FIELDS, unhandled="ask"))
+        t.reviewer.channel = FakeChannel()
+        yield t
+
+
+@pytest.fixture
+def fire(t):
+    """Fires it; tells what became of it."""
+    return lambda n=0, **more: t.fire("citation_check", {"n": n, **more})
+
+
+@pytest.fixture
+def give(t):
+    """A person's click that lets the like of it happen again."""
+
+    def make(n=0, scope="session", **arguments):
+        pending = t.fire("citation_check", {"n": n}, review=True)
+        press(t, t.reviewer.show(pending), "approve", scope=scope, **arguments)
+        assert pending.status is PendingStatus.APPROVED, t.reviewer.channel.notes
+        return t.grants.all()[-1]
+
+    return make
+
+
+@pytest.fixture(autouse=True)
+def a_click_is_in_a_panel(monkeypatch):
+    from tract_jupyter.review import grants
+
+    monkeypatch.setattr(grants, "_GRANTING", grants._GRANTING | {"fake"})
+
+
+def test_the_like_of_it_is_approved_without_asking_and_says_by_which_grant(t, fire, give):
+    grant = give()
+    pending = fire()
+    assert pending.status is PendingStatus.APPROVED
+    (row,) = t.reviewer.ledger.decisions(pending.pending_id)
+    assert (row.channel, row.decided_by) == ("grant", f"grant:{grant.grant_id}")
+    assert t.grants.all()[-1].uses == 1
+
+
+def test_other_values_are_asked_about(fire, give):
+    give(1)
+    assert [fire(n).status.value for n in (1, 1.0, True, "1", 2)] == ["approved", *["pending"] * 4]
+
+
+def test_volatile_values_do_not_count(fire, give):
+    give(1)
+    assert fire(1, at="noon").status is PendingStatus.APPROVED
+
+
+def test_a_pattern(t, fire, give):
+    give("data/a", pattern={"n": "data/*"})
+    values = ["data/b", "data/b/c", "data/../x", "other"]
+    assert [fire(n).status.value for n in values] == ["approved", "pending", "pending", "pending"]
+    assert t.grants.all()[0].covers == "n: data/*"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"uses": 2}, "say scope="),
+        ({"pattern": {"n": "*"}}, "say scope="),
+        ({"scope": "always", "pattern": {"m": "*"}}, "has no value 'm'"),
+        ({"scope": "always", "pattern": {"at": "*"}}, "has no value 'at'"),
+        ({"scope": "always", "uses": 0}, "at least once"),
+    ],
+)
+def test_what_is_no_grant_gives_none_and_decides_nothing(t, arguments, words):
+    pending = t.fire("citation_check", review=True)
+    with pytest.raises(GrantError, match=words):
+        pending.approve(**arguments)
+    assert (pending.status, t.grants.all()) == (PendingStatus.PENDING, [])
+
+
+def test_a_proposal_is_asked_about_each_time(t, spec):
+    assert t.propose_operation(spec(name="fresh")).subject is None
+
+
+def test_no_more_than_so_many(t, fire, give):
+    give(uses=2)
+    assert [fire().status.value for _ in range(3)] == ["approved", "approved", "pending"]
+    assert t.grants.all()[0].state == "used up"
+
+
+def test_revoked_at_once(t, fire, give):
+    t.grants.revoke(give().grant_id[:6])
+    assert fire().status is PendingStatus.PENDING
+    with pytest.raises(GrantError, match="revoked already"):
+        t.grants.revoke(t.grants.all()[0].grant_id)
+
+
+def test_changed_code_and_a_changed_schema_are_asked_about(t, fire, give, spec):
+    give()
+    for change in (
+        {"code": "pending.approve() "},
+        {"fields": {**FIELDS, "m": {"type": "int", "default": 0}}},
+    ):
+        t.propose_operation(
+            spec(**{"code": "pending.approve()", "fields": FIELDS, "unhandled": "ask", **change})
+        ).approve()
+        assert fire().status is PendingStatus.PENDING
+
+
+def test_a_changed_tool_is_asked_about(t):
+    ran = []
+    add_writer(t, ran)
+    assert call(t, lambda ticket: click(ticket, "approve", scope="always")).success
+    assert call(t).success
+
+    def write(path: str, n: int = 0) -> str:
+        """Write a file."""
+        ran.append("other")
+        return "written"
+
+    t.executor._fixed["write"] = ToolDefinition.from_function(write, traits=Traits(destructive=True))
+    assert call(t, lambda ticket: click(ticket, "reject")).denied
+    assert ran == [("a", 0), ("a", 0)]
+
+
+# --- other processes
+
+
+ELSEWHERE = """
+    import sys
+    from tract_jupyter import Tract
+    with Tract.open({path!r}) as t:
+        print(t.reviewer.granted(t.fire("citation_check", {{"n": 0}}, review=True)))
+"""
+
+
+@pytest.mark.parametrize(("scope", "counts"), [("session", "False"), ("always", "True")])
+def test_another_process_honours_only_what_is_for_always(give, path, scope, counts):
+    give(scope=scope)
+    code = textwrap.dedent(ELSEWHERE.format(path=str(path)))
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=True, timeout=60, capture_output=True, text=True
+    )
+    assert done.stdout.strip() == counts
+
+
+RACE = """
+    import sys
+    from tract_jupyter import Tract
+    with Tract.open(sys.argv[1]) as t:
+        print("ready", flush=True)
+        while sys.stdin.readline():
+            pendings = [t.fire("citation_check", {"n": 0}, review=True) for _ in range(2)]
+            print(sum(t.reviewer.granted(pending) for pending in pendings), flush=True)
+"""
+
+
+def test_two_processes_at_once_never_use_it_more_often_than_it_says(t, give, path):
+    command = [sys.executable, "-c", textwrap.dedent(RACE), str(path)]
+    racers = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)
+    ]
+    assert [racer.stdout.readline().strip() for racer in racers] == ["ready", "ready"]
+    for _ in range(50):
+        give(scope="always", uses=3)
+        for racer in racers:
+            racer.stdin.write("go\n")
+            racer.stdin.flush()
+        assert sum(int(racer.stdout.readline()) for racer in racers) == 3
+    for racer in racers:
+        racer.stdin.close()
+        assert racer.wait(timeout=30) == 0
+        racer.stdout.close()
+
+
+def test_the_name_of_the_host_may_be_long(t, give, fire, monkeypatch):
+    from tract_jupyter.review import grants
+
+    monkeypatch.setattr(grants, "this_process", lambda: f"{'h' * 100}:1:ab")
+    give()
+    ((session,),) = Attacker(t.location).run("SELECT session_id FROM grants")
+    assert len(session) == 64  # PostgreSQL refuses a longer one
+    assert fire().status is PendingStatus.APPROVED
+
+
+# --- models and attackers
+
+
+@pytest.mark.parametrize("scope", ["session", "always"])
+def test_a_model_cannot_give_one(t, scope):
+    pending = t.fire("citation_check", review=True)
+    for decide in (
+        lambda: pending.apply_decision({"action": "approve", "args": {"scope": scope}}),
+        lambda: pending.execute_tool("approve", {"scope": scope, "uses": 3}),
+    ):
+        with pytest.raises(GrantError, match="only a person"):
+            decide()
+    assert (pending.status, t.grants.all()) == (PendingStatus.PENDING, [])
+
+
+def test_a_handler_cannot_give_one(t, fire):
+    t.on("citation_check", lambda p: p.approve(scope="always"))
+    with pytest.raises(GrantError, match="only a person"):
+        fire()
+    assert t.grants.all() == []
+
+
+def test_a_model_is_not_offered_one(t):
+    pending = t.fire("citation_check", review=True)
+    for text in (str(pending.to_tools()), pending.describe_api(), str(pending.to_dict())):
+        assert not any(word in text for word in ("scope", "uses", "pattern"))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"pattern_json": '{"approved":{"n":5},"pattern":{"n":"*"}}'}, {"pattern_json": "x"}, {"most_uses": 99},
+        {"most_uses": None}, {"scope": "always", "session_id": None}, {"session_id": None}, {"kind": "tool"},
+        {"granted_by": "somebody"}, {"signature": ""}, {"signature": "0" * 64}, {"created_at": "x"}, {"reason": "so"},
+        {"most_uses": "many"}, {"tract_id": "other"}, {"name": "other"}, {"definition_hash": "0" * 64},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_an_altered_one_covers_nothing(t, fire, give, path, change):
+    give(5, uses=3)
+    Attacker(path).set("grants", **change)
+    assert fire(5).status is PendingStatus.PENDING
+    assert all(grant.state == "not signed by you" for grant in t.grants.all())
+
+
+def test_one_that_was_revoked_stays_so(t, fire, give, path):
+    t.grants.revoke(give().grant_id)
+    Attacker(path).set("grants", revoked_at=None)
+    assert fire().status is PendingStatus.PENDING
+    assert t.grants.all()[0].state == "not signed by you"
+
+
+def test_a_forged_one_covers_nothing(t, fire, path):
+    pending = t.fire("citation_check", review=True)
+    Attacker(path).insert(
+        "grants", grant_id="f" * 16, tract_id=t.tract_id, kind="operation", name="citation_check",
+        definition_hash=pending.definition_hash, pattern_json='{"approved":{"n":0},"pattern":{"n":"*"}}',
+        scope="always", uses=0, reason="", granted_by="root", signature="0" * 64, created_at="2026-01-01T00:00:00+00:00",
+    )  # fmt: skip
+    assert fire().status is PendingStatus.PENDING
+
+
+def test_one_given_in_the_inbox_of_another_process_counts_here(t, fire, path):
+    t.reviewer.show(t.fire("citation_check", review=True, execute_fn=print))
+    with Tract.open(path) as other:
+        other.reviewer.channel = FakeChannel()
+        press(other, in_the_inbox_of(other), "approve", scope="always")
+    assert fire().status is PendingStatus.APPROVED
