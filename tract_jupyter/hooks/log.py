@@ -54,12 +54,20 @@ class HookLog:
         self._unwritten.append(HookEvent(operation, handler, outcome, pending_id, error, time.time_ns()))
 
     def flush(self) -> None:
-        """Write what was noted."""
+        """Write what was noted; kept for the next time if the store cannot take it.
+
+        Raises:
+            StoreError: it is locked, or cannot be written.
+        """
         if not self._unwritten:
             return
         events, self._unwritten = self._unwritten, []
-        with self._database.write() as connection:
-            self._rows.add(connection, [_row(event) for event in events])
+        try:
+            with self._database.write() as connection:
+                self._rows.add(connection, [_row(event) for event in events])
+        except BaseException:
+            self._unwritten = [*events, *self._unwritten]  # for the next time
+            raise
 
     def newest(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import getpass
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -13,6 +13,7 @@ from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.storage.clock import to_text
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from collections.abc import Mapping
     from contextlib import AbstractContextManager
 
@@ -51,6 +52,7 @@ class How(NamedTuple):
 
 _IMPERSONAL = frozenset({"model", "handler", "grant", "recorded", "timeout", "automatic"})
 _GRANTING = frozenset({"scope", "uses", "pattern"})
+_ANSWERABLE = frozenset({"handler", "model", "dict", "tool"})
 _now: ContextVar[How | None] = ContextVar("tract_deciding", default=None)
 
 
@@ -77,6 +79,20 @@ def deciding(channel: str, by: str | None = None, *, shown: str | None = None) -
 def deciding_by_default(channel: str) -> AbstractContextManager[None]:
     """The same, unless an outer block says how already."""
     return deciding(channel) if _now.get() is None else nullcontext()
+
+
+@contextmanager
+def in_code() -> Iterator[None]:
+    """While what was decided runs: what its code decides about other things, it decides by itself.
+
+    Only a handler or a model is answerable for everything that it sets off.
+    """
+    now = _now.get()
+    token = _now.set(now if now is not None and now.channel in _ANSWERABLE else None)
+    try:
+        yield
+    finally:
+        _now.reset(token)
 
 
 def how() -> How:

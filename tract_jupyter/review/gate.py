@@ -19,10 +19,11 @@ from tract_jupyter.exceptions import (
     DecidedFirstError,
     FingerprintError,
     PendingStateError,
+    StoreError,
     TractError,
 )
 from tract_jupyter.models.pending import PendingStatus
-from tract_jupyter.review.decision import Decision, how, without_grant
+from tract_jupyter.review.decision import Decision, how, in_code, without_grant
 from tract_jupyter.review.ledger import decision_of
 
 if TYPE_CHECKING:
@@ -118,11 +119,8 @@ class Gate:
 
     def expire(self, pending: Reviewable) -> None:
         """Record that nobody decided in time, which is nobody's no."""
-        decision = Decision("expire", {}, "timeout", pending.fingerprint, "nobody", identity=pending.identity)
         with self._alone(pending):
-            won = self.ledger.decide(pending, decision, ends=True)
-            if won:
-                pending.status, pending.decision = PendingStatus.EXPIRED, decision
+            won = self._expire(pending)
         if not won:
             self.catch_up(pending)
 
@@ -141,6 +139,14 @@ class Gate:
         finally:
             pending.deciding_thread = None
 
+    def _expire(self, pending: Reviewable) -> bool:
+        """Record it. False if somebody else decided first."""
+        decision = Decision("expire", {}, "timeout", pending.fingerprint, "nobody", identity=pending.identity)
+        won = self.ledger.decide(pending, decision, ends=True)
+        if won:
+            pending.status, pending.decision = PendingStatus.EXPIRED, decision
+        return won
+
     def _decide(self, pending: Reviewable, action: str, arguments: dict[str, Any]) -> Decision | None:
         """Store the decision; None if somebody else was faster."""
         now = how()
@@ -149,8 +155,12 @@ class Gate:
                 f"cannot {action.replace('_', ' ')} {pending!r}: it is decided already; the first decision counts"
             )
         if action not in _ALWAYS:
+            if _has_expired(pending, datetime.now(UTC)):
+                self._expire(pending)
+                raise PendingStateError(f"{pending!r} has expired: nobody decided in time; ask for it again")
             self._check(pending, now.shown)
         asked = pending.identity
+        self.ledger.if_rolled_back(_way_back(pending))
         with pending.edited(arguments):
             grant = self._grants.asked_for(
                 pending, action, arguments, now
@@ -165,8 +175,6 @@ class Gate:
 
     def _check(self, pending: Reviewable, shown: str | None) -> None:
         """Check that what would run is what was shown, and may run."""
-        if pending.expires_at is not None and pending.expires_at <= datetime.now(UTC):
-            raise PendingStateError(f"{pending!r} has expired; ask for it again")
         pending.check_current()
         if shown is not None and pending.fingerprint != shown:
             raise FingerprintError("it changed after it was shown; look at it again")
@@ -184,6 +192,8 @@ class Gate:
                 f"{stored.decided_by} chose {stored.action!r}, but not with your signing secret, or the store was "
                 "changed since; decide it yourself"
             )
+        if _has_expired(pending, stored.decided_at):
+            raise _NotRunError("it had expired by then")
         try:
             self._check(pending, None)
             with pending.edited(stored.arguments, keep=False):
@@ -257,14 +267,23 @@ class Gate:
         before = copy.deepcopy(pending.fields)
         pending.note = ""
         try:
-            return run()
+            with in_code():
+                return run()
         finally:  # also if it raised or was interrupted
             if not _can_be_pinned(pending):
                 pending.fields = before
                 pending.note = (
                     "The action put values into the fields that have no JSON form; they were put back."
                 )
+            self._finish(pending, round_, action)
+
+    def _finish(self, pending: Reviewable, round_: int, action: str) -> None:
+        try:
             self.ledger.finish(pending, round_, action)
+        except StoreError as error:
+            raise type(error)(
+                f"{pending!r} was carried out, but that could not be stored: {error}"
+            ) from error
 
 
 def _was_recorded(pending: Reviewable, action: str, arguments: dict[str, Any]) -> bool:
@@ -273,6 +292,30 @@ def _was_recorded(pending: Reviewable, action: str, arguments: dict[str, Any]) -
     if made is None or made.channel != "recorded" or pending.status.is_open or how().channel != "code":
         return False
     return (made.action, made.arguments) == (action, without_grant(arguments))
+
+
+def _has_expired(pending: Reviewable, at: datetime) -> bool:
+    return pending.expires_at is not None and pending.expires_at <= at
+
+
+_STATE = ("status", "rejection_reason", "error", "executed_at", "result", "rounds", "decision", "unfinished")
+
+
+def _way_back(pending: Reviewable) -> Callable[[], None]:
+    """What puts a pending back as it is now, for a decision within a transaction that is rolled back."""
+    before = {name: getattr(pending, name) for name in _STATE}
+    fields = copy.deepcopy(pending.fields)
+
+    def go_back() -> None:
+        for name, value in before.items():
+            setattr(pending, name, value)
+        pending.fields = fields
+        pending.note = (
+            "The batch that it was decided in was rolled back, and the decision with it. What it did outside of the "
+            "store stays done."
+        )
+
+    return go_back
 
 
 def _as_stored(pending: Reviewable, stored: StoredPending) -> str:

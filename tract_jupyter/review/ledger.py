@@ -123,6 +123,10 @@ class Ledger:
         pending.rounds += won
         return won
 
+    def if_rolled_back(self, call: Callable[[], None]) -> None:
+        """Have something called if what is decided now is rolled back with a transaction around it."""
+        self._database.if_rolled_back(call)
+
     def refuse(self, stored: StoredDecision, why: str) -> None:
         """Put a decision aside that cannot be carried out, so that a person can decide again."""
         with self._database.write() as connection:
@@ -365,6 +369,8 @@ class Ledger:
         if last.finished_at is not None:
             return status in _OPEN
         asked = pending.unfinished
+        if last.claimed_by == this_process() and last.started_at is None:
+            asked = last  # this process could not begin, as where the store was locked just then
         if asked is None or (asked.round, asked.claimed_by) != (last.round, last.claimed_by):
             return False  # it is being carried out, or is about to be
         self._decisions.claim(

@@ -22,7 +22,7 @@ class HookLogRows:
 
     def __init__(self, tract_id: str) -> None:
         self.tract_id = tract_id
-        self._added = 0
+        self._added = _SLACK  # looks at the first writing: what only short processes write is bounded too
 
     def add(self, connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
         """Add rows, oldest first."""

@@ -32,6 +32,7 @@ class ToolDefinition:
         parameters: validates arguments and gives the JSON Schema.
         handler: called with the validated arguments by name.
         owner: who brought it: `tract`, `operation:<name>`, `user`.
+        version: what else tells its code from another one's, where the handler is the same for several.
     """
 
     name: str
@@ -40,12 +41,13 @@ class ToolDefinition:
     handler: Callable[..., Any]
     traits: Traits = field(default_factory=Traits)
     owner: str = "tract"
+    version: str = ""
 
     @property
     def definition_hash(self) -> str:
         """64 hex digits over schema, traits and code: an approval of one version is none of another."""
         schema = [self.name, self.description, self.parameters.json_schema, asdict(self.traits), self.owner]
-        return digest([schema, _code_of(self.handler)])
+        return digest([schema, _code_of(self.handler), self.version])
 
     @classmethod
     def from_function(

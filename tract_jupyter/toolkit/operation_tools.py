@@ -42,8 +42,9 @@ class OperationTools:
             return self._outcome(pending)
 
         return ToolDefinition(
-            PREFIX + spec.name, spec.description, spec.parameters(), fire, owner=f"operation:{spec.name}"
-        )
+            PREFIX + spec.name, spec.description, spec.parameters(), fire,
+            owner=f"operation:{spec.name}", version=spec.spec_hash,
+        )  # fmt: skip
 
     def _outcome(self, pending: Pending) -> Any:
         """What code needs to go on: the fields and the result, or why it was turned down."""

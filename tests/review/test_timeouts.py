@@ -1,0 +1,177 @@
+"""When nobody decides in time. No test sleeps: the reviewer's clock is moved."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import timedelta
+from types import SimpleNamespace
+
+import pytest
+
+from tests.review.fakes import FakeChannel, click
+from tests.review.rigging import Attacker, in_the_inbox_of, last_note, press
+from tract_jupyter import Tract
+from tract_jupyter.exceptions import DecisionTimeoutError, PendingStateError
+from tract_jupyter.hooks import PendingStatus
+from tract_jupyter.review import reviewer as reviewer_module
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """The reviewer's clock, whose every tick is ten seconds."""
+    ticks = iter(range(0, 10**6, 10))
+    fake = SimpleNamespace(monotonic=lambda: float(next(ticks)), sleep=lambda _: time.sleep(0))
+    monkeypatch.setattr(reviewer_module, "time", fake)
+    monkeypatch.setattr(reviewer_module, "_HEARTBEAT_SECONDS", 0)
+    return fake
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "t.db"
+
+
+@pytest.fixture
+def t(path, spec):
+    with Tract.open(path) as t:
+        t.register_operation(spec(fields={}))
+        t.reviewer.channel = FakeChannel()
+        yield t
+
+
+@pytest.fixture
+def ran():
+    return []
+
+
+@pytest.fixture
+def fire(t, ran):
+    """Fires an operation that a person has a minute for."""
+    return lambda on_timeout, **more: t.fire(
+        "citation_check", review=True, timeout=60, on_timeout=on_timeout, execute_fn=ran.append, **more
+    )
+
+
+def waits(t):
+    return {
+        "decide": lambda pending: asyncio.run(t.reviewer.decide(pending)),
+        "decide_now": t.reviewer.decide_now,
+    }
+
+
+def late(pending):
+    """Let the time for a pending be over."""
+    pending.created_at -= timedelta(seconds=61)
+    return pending
+
+
+def row_of(t, pending):
+    (row,) = t.reviewer.ledger.decisions(pending.pending_id)
+    return row.action, row.channel, row.decided_by
+
+
+EXPIRED = ("expire", "timeout", "nobody")
+
+
+@pytest.mark.parametrize("way", ["decide", "decide_now"])
+def test_deny_expires_it_and_that_is_nobodys_no(t, fire, clock, ran, way):
+    pending = fire("deny")
+    decision = waits(t)[way](pending)
+    assert (pending.status, pending.rejection_reason, ran) == (PendingStatus.EXPIRED, "", [])
+    assert (decision.channel, decision.decided_by) == ("timeout", "nobody")
+    assert row_of(t, pending) == EXPIRED
+    assert t.reviewer.ledger.get(pending.pending_id).status == "expired"
+    assert t.inbox() == []
+
+
+@pytest.mark.parametrize("way", ["decide", "decide_now"])
+def test_stop_raises_and_it_stays_decidable(t, fire, clock, ran, way):
+    pending = fire("stop")
+    with pytest.raises(DecisionTimeoutError, match="within 60 s") as caught:
+        waits(t)[way](pending)
+    assert caught.value.pending is pending
+    assert (pending.status, len(t.inbox())) == (PendingStatus.PENDING, 1)
+    press(t, t.reviewer.show(pending), "approve")
+    assert ran == [pending]
+
+
+@pytest.mark.parametrize("way", ["decide", "decide_now"])
+def test_wait_waits_on(t, fire, clock, ran, way):
+    pending = fire("wait")
+    moments = []
+
+    def step(ticket, waited):
+        moments.append(waited)
+        if waited > 600:
+            click(ticket, "approve")
+        return True
+
+    t.reviewer.channel.panel_may_answer = step
+    waits(t)[way](pending)
+    assert (pending.status, ran, moments[-1] > 600) == (PendingStatus.APPROVED, [pending], True)
+
+
+@pytest.mark.parametrize("decide", [lambda p: p.approve(), lambda p: p.apply_decision({"action": "verify"})])
+def test_code_that_comes_too_late(t, fire, ran, decide):
+    pending = late(fire("deny"))
+    with pytest.raises(PendingStateError, match="has expired"):
+        decide(pending)
+    assert (pending.status, ran) == (PendingStatus.EXPIRED, [])
+    assert row_of(t, pending) == EXPIRED
+
+
+def test_a_late_click_expires_it_and_says_so(t, fire, ran):
+    pending = fire("deny")
+    ticket = t.reviewer.show(pending)
+    late(pending)
+    press(t, ticket, "approve")
+    assert (pending.status, ran) == (PendingStatus.EXPIRED, [])
+    assert "has expired" in last_note(t)
+    assert row_of(t, pending) == EXPIRED
+
+
+@pytest.mark.parametrize("execute_fn", [None, print], ids=["made again", "remote"])
+def test_a_late_click_in_another_process(t, path, execute_fn):
+    pending = late(
+        t.fire("citation_check", review=True, timeout=60, on_timeout="deny", execute_fn=execute_fn)
+    )
+    ticket = t.reviewer.show(pending)
+    with Tract.open(path) as other:
+        other.reviewer.channel = FakeChannel()
+        press(other, in_the_inbox_of(other), "approve")
+        assert "has expired" in last_note(other)
+    t.reviewer.channel.look()
+    assert (ticket.status, row_of(t, pending)) == (PendingStatus.EXPIRED, EXPIRED)
+
+
+def test_more_time_by_sql_does_not_count_where_it_runs(t, fire, path, ran):
+    pending = late(fire("deny"))
+    t.reviewer.show(pending)
+    Attacker(path).set("pendings", expires_at=None)
+    with Tract.open(path) as other:
+        other.reviewer.channel = FakeChannel()
+        press(other, in_the_inbox_of(other), "approve")
+    t.reviewer.channel.look()
+    assert (ran, pending.status) == ([], PendingStatus.PENDING)
+
+
+def test_what_was_approved_elsewhere_in_time_counts_when_it_is_seen_late(t, fire, path, ran):
+    pending = fire("deny")
+    t.reviewer.show(pending)
+    with Tract.open(path) as other:
+        other.reviewer.channel = FakeChannel()
+        press(other, in_the_inbox_of(other), "approve")
+    pending.timeout = (
+        t.reviewer.ledger.decisions(pending.pending_id)[0].decided_at - pending.created_at
+    ).total_seconds() + 1e-5
+    while pending.expires_at > pending.created_at.now(pending.created_at.tzinfo):
+        pass
+    t.reviewer.channel.look()
+    assert ran == [pending]
+
+
+def test_what_has_expired_can_be_turned_down_by_a_person(t, fire):
+    pending = late(fire("deny"))
+    pending.reject("too late anyway")
+    assert pending.status is PendingStatus.REJECTED
