@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     Handler = Callable[[Any], object]
 
 EVERYTHING = "*"
+_LONGEST_NAME = 100  # `handler:<name>` is stored as who decided
 
 
 class _Listener(NamedTuple):
@@ -67,6 +68,8 @@ class HookBus:
             raise OperationError(
                 f"a handler is a function that takes the pending, not {type(handler).__name__}"
             )
+        if name is not None and not (isinstance(name, str) and 0 < len(name) <= _LONGEST_NAME):
+            raise OperationError(f"the name of a handler is a text of 1 to {_LONGEST_NAME} characters")
         listeners = self._listeners.get(operation, [])
         taken = self.names(operation)
         if name is not None and name in taken:
@@ -74,7 +77,8 @@ class HookBus:
                 f"{operation!r} has a handler {name!r} already; call off({operation!r}, {name!r}) first"
             )
         place = _place(operation, taken, before or None, after, at)
-        chosen = name or _free_name(getattr(handler, "__name__", type(handler).__name__), taken)
+        own_name = str(getattr(handler, "__name__", type(handler).__name__))
+        chosen = name or _free_name(own_name[: _LONGEST_NAME - 10], taken)
         # a new list: routing that is under way goes on with the old one
         new = self._listener(operation, chosen, handler)
         self._listeners[operation] = [*listeners[:place], new, *listeners[place:]]

@@ -1,0 +1,76 @@
+"""Routing: places, names, and what the log says of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tract_jupyter.exceptions import OperationError
+
+
+@pytest.fixture
+def t(tract, spec):
+    """A tract with the operation `outer`."""
+    tract.register_operation(spec("pending.approve()", name="outer", fields={}))
+    return tract
+
+
+def outcomes(tract):
+    return [(event.operation, event.handler, event.outcome) for event in tract.hook_log()]
+
+
+# --- places
+
+
+def test_before_after_and_at(t):
+    for name, place in [
+        ("a", {}), ("b", {}), ("first", {"before": True}), ("mid", {"before": "b"}), ("past", {"after": "a"}),
+        ("second", {"at": 1}), ("last", {"at": 6}),
+    ]:  # fmt: skip
+        assert t.on("outer", lambda p: None, name=name, **place) == name
+    assert t.list_hooks() == {"outer": ["first", "second", "a", "past", "mid", "b", "last"]}
+    t.fire("outer")
+    assert [event.handler for event in t.hook_log()[:-1]] == t.list_hooks()["outer"]
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        ({"before": "b", "after": "a"}, "one place"), ({"before": "x"}, "no handler 'x'"), ({"after": "aa"}, "mean 'a'"),
+        ({"at": 2}, "places 0 to 1"), ({"at": -1}, "places 0 to 1"), ({"at": True}, "places"), ({"at": "0"}, "places"),
+    ],
+)  # fmt: skip
+def test_a_place_that_is_none(t, place, words):
+    t.on("outer", lambda p: None, name="a")
+    with pytest.raises(OperationError, match=words):
+        t.on("outer", lambda p: None, **place)
+    assert t.list_hooks() == {"outer": ["a"]}
+
+
+@pytest.mark.parametrize("name", ["", "x" * 101, 3])
+def test_a_name_that_cannot_be_stored_on_every_database(t, name):
+    with pytest.raises(OperationError, match="1 to 100 characters"):
+        t.on("outer", lambda p: None, name=name)
+
+
+# --- what is logged
+
+
+def test_what_was_skipped_for_running_already_is_logged(t):
+    t.on("outer", lambda p: (t.fire("outer") if len(t.hook_log()) < 5 else None, p.approve()), name="again")
+    t.fire("outer")
+    assert ("outer", "again", "skipped") in outcomes(t)
+
+
+def test_what_nobody_decided_is_logged_and_waits_in_the_inbox(t):
+    t.on("outer", lambda p: None, name="a")
+    pending = t.fire("outer")
+    assert outcomes(t) == [("outer", "a", "undecided"), ("outer", "", "unresolved")]
+    assert [stored.pending_id for stored in t.inbox()] == [pending.pending_id]
+
+
+def test_the_text_of_an_error_is_logged(t):
+    t.on("outer", lambda p: 1 / 0, name="bad")
+    with pytest.raises(ZeroDivisionError):
+        t.fire("outer")
+    (event,) = t.hook_log(outcome="raised")
+    assert event.error == "ZeroDivisionError: division by zero"
