@@ -13,8 +13,7 @@ from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.storage.clock import to_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from contextlib import AbstractContextManager
 
 
