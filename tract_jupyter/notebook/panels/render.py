@@ -93,6 +93,7 @@ def table_html(title: str, heads: Iterable[str], rows: Iterable[Iterable[str]], 
 
     head = "".join(f'<th scope="col">{html.escape(text)}</th>' for text in heads)
     return (
-        f'{heading(title, 4) if title else ""}<div class="tract-scroll"><table class="tract-table"><thead><tr>{head}</tr></thead>'
+        f'{heading(title, 4) if title else ""}<div class="tract-scroll"><table class="tract-table">'
+        f"<thead><tr>{head}</tr></thead>"
         f"<tbody>{''.join(map(row_html, rows))}</tbody></table></div>"
     )
