@@ -10,7 +10,11 @@ from benchmarks.table import print_group, print_head, print_row
 
 GROUPS = ("load", "operations", "review", "tools", "analysis", "panels", "store", "kill")
 # where all groups are run
-_SHORTER: dict[str, tuple[object, ...]] = {"review": ((1_000, 10_000),), "store": ((1_000, 10_000),), "kill": (50,)}
+_SHORTER: dict[str, tuple[object, ...]] = {
+    "review": ((1_000, 10_000),),
+    "store": ((1_000, 10_000),),
+    "kill": (50,),
+}
 
 
 def main(wanted: list[str]) -> int:

@@ -70,6 +70,8 @@ def _fill(tract: Tract, numbers: Iterator[int], size: int) -> None:
     """Have so many requests wait."""
     with tract.batch():
         for number in numbers:
-            tract.reviewer.keep(tract.fire(CHECK.name, {"urls": [f"https://example.com/{number}"]}, review=True))
+            tract.reviewer.keep(
+                tract.fire(CHECK.name, {"urls": [f"https://example.com/{number}"]}, review=True)
+            )
             if number + 1 >= size:
                 return

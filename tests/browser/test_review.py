@@ -169,7 +169,7 @@ def test_another_notebook_decides_what_a_cell_awaits(open_lab, screenshot):
     other.wait_output(1, "add by")
     assert first.wait_cell(2)
     assert "after approved" in first.text(2)
-    assert "Decided in another process" in first.text(2)
+    assert "In another process: " in first.text(2)
     screenshot(first, "review-decided-elsewhere", 2)
     first.run_cell(4)
     assert first.text(4) == "there\n\n"

@@ -160,3 +160,12 @@ def test_a_handler_that_is_none_is_refused_and_nothing_changes(path, operation, 
             with pytest.raises(OperationError, match=words):
                 offer(operation, name, code)
         assert fired(t) == "the handler says no"
+
+
+def test_a_proposal_can_be_approved_by_another_process(path):
+    with Tract.open(path) as t:
+        t.reviewer.keep(t.propose_handler("citation_check", "more", "pending.reject('more')"))
+    with Tract.open(path) as t:
+        t.operations.rebuild(t.inbox()[0]).approve()
+        assert t.list_hooks() == {"citation_check": ["no", "more"]}
+        assert t.inbox() == []

@@ -242,3 +242,21 @@ def test_a_click_here_wins_over_one_there_that_comes_later(first, second, ticket
     second.reviewer.channel.run_due()
     assert "somebody else decided this first" in last_note(second)
     assert (ran, other.status) == ([], PendingStatus.REJECTED)
+
+
+@pytest.mark.parametrize("way", ["by the cell run again", "by the process that asked"])
+def test_one_that_was_used_does_not_count_again_when_sql_sets_it_back(
+    first, second, again, approved, ran, path, way
+):
+    if way == "by the cell run again":
+        approved()
+        assert first.reviewer.granted(again())
+    else:
+        first.reviewer.show(again())
+        press(second, in_the_inbox_of(second), "approve")
+        first.reviewer.channel.look()
+    attacker = Attacker(path)
+    attacker.set("decisions", claimed_by=None, started_at=None, finished_at=None, error=None)
+    attacker.set("pendings", status="approved", settled_at=None, executed_at=None, waited_until=None)
+    assert not first.reviewer.granted(again())
+    assert ran == [1]

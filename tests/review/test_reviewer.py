@@ -674,3 +674,14 @@ def test_it_survives_the_process_that_asked(tmp_path, spec, out):
         t.reviewer.channel.run_due()
         assert t.inbox() == []
         assert t.status().waiting == 0
+
+
+def test_what_a_handler_left_open_is_the_same_pending_in_the_inbox_of_its_own_process(two):
+    first, _ = two
+    ran = []
+    first.on("citation_check", lambda p: None)
+    pending = first.fire("citation_check", execute_fn=ran.append)
+    assert first.operations.rebuild(first.inbox()[0]) is pending
+    click(in_the_inbox_of(first), "approve")
+    first.reviewer.channel.run_due()
+    assert (ran, pending.status) == ([pending], "approved")

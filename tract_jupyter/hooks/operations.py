@@ -5,16 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import FingerprintError, SpecError, TractError
-from tract_jupyter.hooks.builtin.activation import ACTIVATE, PendingActivation
+from tract_jupyter.hooks.builtin.activation import PendingActivation
 from tract_jupyter.hooks.dynamic.action import check_code
 from tract_jupyter.hooks.dynamic.check import BUILTIN_OPERATIONS, check_spec
 from tract_jupyter.hooks.dynamic.spec import spec_from_json, spec_to_json
 from tract_jupyter.hooks.reach import gained, spec_reach
+from tract_jupyter.hooks.rebuilding import Rebuilding
 from tract_jupyter.hooks.registry import OperationRegistry
-from tract_jupyter.hooks.remote import RemotePending, stored_asking_block
 from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.models.pending import PendingStatus
-from tract_jupyter.review.ledger import is_waited_for
 from tract_jupyter.storage.specs import StoredSpec
 
 if TYPE_CHECKING:
@@ -23,22 +22,19 @@ if TYPE_CHECKING:
     from tract_jupyter.hooks.dynamic.pending import DynamicPending
     from tract_jupyter.hooks.dynamic.spec import OperationSpec
     from tract_jupyter.hooks.firing import Firing
-    from tract_jupyter.hooks.pending import Pending
     from tract_jupyter.review.grants import Grants
     from tract_jupyter.review.ledger import Ledger
     from tract_jupyter.review.trust import Trust
     from tract_jupyter.storage.database import Database
     from tract_jupyter.storage.events import EventRows
-    from tract_jupyter.storage.pendings import StoredPending
     from tract_jupyter.storage.specs import SpecRows
 
 _TRUST_KIND = "operation-spec"
 _ACTIVATED = "operation.activated"
 _MOST_LOOKED_AT = 1_000  # activations, for the last one of a name
-_DOUBT = "This was asked by another user, or changed in the store since."
 
 
-class Operations:
+class Operations(Rebuilding):
     """The dynamic operations of one tract."""
 
     def __init__(
@@ -197,52 +193,6 @@ class Operations:
         except SpecError as error:
             raise SpecError(f"the stored operation {name!r} cannot be read: {error}") from None
         return self.propose(spec, triggered_by="the store")
-
-    def rebuild(self, stored: StoredPending) -> Pending:
-        """Make the pending again that another process asked about.
-
-        If that process waits, or what would run lives only there, it can be decided here and is carried out there.
-
-        Raises:
-            PendingError: what was shown cannot be read.
-        """
-        if not stored.resumable or is_waited_for(stored):
-            return self._resumed(RemotePending(stored, tract=self._tract), stored)
-        pending: Pending
-        if stored.operation == ACTIVATE:
-            pending = self._activation(
-                spec_from_json(stored.fields["spec"]), triggered_by=stored.triggered_by
-            )
-        elif (built_in := self._tract.restored(stored.operation, stored.fields)) is not None:
-            pending = built_in
-            pending.triggered_by = stored.triggered_by
-        else:
-            cls = self.registry.require_class(stored.operation)
-            pending = cls(tract=self._tract, fields=stored.fields, triggered_by=stored.triggered_by)
-        return self._resumed(pending, stored)
-
-    def _resumed(self, pending: Pending, stored: StoredPending) -> Pending:
-        pending.actor, pending.pending_id, pending.created_at = (
-            stored.actor,
-            stored.pending_id,
-            stored.created_at,
-        )
-        pending.rounds = self._rounds_seen(stored)
-        pending.status, pending.unfinished = self._ledger.standing(stored)
-        pending.doubt = "" if self._ledger.vouches(stored) else _DOUBT
-        pending.error = stored.error
-        pending.executed_at, pending.on_timeout = stored.executed_at, stored.on_timeout
-        if stored.expires_at is not None:
-            pending.timeout = (stored.expires_at - stored.created_at).total_seconds()
-        pending.asked_earlier(stored_asking_block(stored))
-        return pending
-
-    def _rounds_seen(self, stored: StoredPending) -> int:
-        """How many decisions a stored pending shows; none if it was decided about since it was read."""
-        now = self._ledger.get(stored.pending_id)
-        if now is None or (now.fingerprint, now.status) != (stored.fingerprint, stored.status):
-            return 0
-        return len(self._ledger.decisions(stored.pending_id))
 
     # --- firing
 

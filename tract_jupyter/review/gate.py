@@ -114,7 +114,7 @@ class Gate:
                 pending.rounds = stored.round + 1
                 said.append(_told(stored) + (self._take_over(pending, news) if stored is news.last else ""))
         if not said and not news.is_open and pending.status.is_open:
-            said.append(f"{news.pending.status} in another process{self._take_over(pending, news)}")
+            said.append(f"it was {news.pending.status}{self._take_over(pending, news)}")
         return "; ".join(said)
 
     def expire(self, pending: Reviewable) -> None:

@@ -51,6 +51,7 @@ class Reviewer:
         self._gate = gate
         self._grants = grants
         self._tickets: dict[str, Ticket] = {}
+        self._kept: dict[str, Reviewable] = {}
         self._lock = threading.RLock()
         self._is_watching = False
 
@@ -75,6 +76,16 @@ class Reviewer:
     def keep(self, pending: Reviewable) -> None:
         """Put it into the inbox, without showing it."""
         self.ledger.ask(pending, pending.review_request())
+        with self._lock:
+            open_ones = {key: one for key, one in self._kept.items() if one.status.is_open}
+            self._kept = {**open_ones, pending.pending_id: pending}
+
+    def asked_here(self, pending_id: str) -> Reviewable | None:
+        """The very pending, if this process asked about it and it is open."""
+        with self._lock:
+            ticket, kept = self._tickets.get(pending_id), self._kept.get(pending_id)
+        found = kept if ticket is None else ticket.pending
+        return None if found is None or found.runs_elsewhere or not found.status.is_open else found
 
     # --- asking
 
@@ -280,7 +291,7 @@ class Reviewer:
         with ticket.hold() as free, capturing(ticket):
             said = self._gate.catch_up(ticket.pending) if free and ticket.status.is_open else ""
         if said and said != BUSY:
-            self._finish_round(ticket, f"Decided in another process: {said}.")
+            self._finish_round(ticket, f"In another process: {said}.")
 
     def _finish_round(self, ticket: Ticket, note: str) -> None:
         ticket.new_round(note)
