@@ -130,9 +130,7 @@ class Ledger:
     def refuse(self, stored: StoredDecision, why: str) -> None:
         """Put a decision aside that cannot be carried out, so that a person can decide again."""
         with self._database.write() as connection:
-            if self._decisions.claim(
-                connection, stored.pending_id, stored.round, this_process(), instead_of=None
-            ):
+            if self._take_on(connection, stored.pending_id, stored.round):
                 self._decisions.finish(connection, stored.pending_id, stored.round, why)
                 self._rows.update(connection, stored.pending_id, **_REOPENED)
 
@@ -145,7 +143,7 @@ class Ledger:
     def settle(self, pending_id: str, round_: int, why: str) -> bool:
         """Use up an approval for another pending. False if somebody else was faster."""
         with self._database.write() as connection:
-            if not self._decisions.claim(connection, pending_id, round_, this_process(), instead_of=None):
+            if not self._take_on(connection, pending_id, round_):
                 return False
             self._decisions.finish(connection, pending_id, round_, why)
             self._rows.update(connection, pending_id, settled_at=now_text())
@@ -155,9 +153,9 @@ class Ledger:
         """Say that this process begins to carry a decision out: its own, or one handed over. False if another did."""
         me = this_process()
         with self._database.write() as connection:
-            return self._decisions.claim(
-                connection, pending_id, round_, me, instead_of=None if handed_over else me
-            )
+            if handed_over:
+                return self._take_on(connection, pending_id, round_)
+            return self._decisions.claim(connection, pending_id, round_, me, instead_of=me)
 
     def finish(self, pending: Reviewable, round_: int, action: str) -> None:
         """Store what came of carrying a decision out."""
@@ -282,6 +280,16 @@ class Ledger:
             ]
 
     # ---
+
+    def _take_on(self, connection: Connection, pending_id: str, round_: int) -> bool:
+        """Claim what was left to the process that asked. Signed anew, it does not pass for left to anybody again."""
+        if not self._decisions.claim(connection, pending_id, round_, this_process(), instead_of=None):
+            return False
+        stored = next(one for one in self._decisions.of(connection, pending_id) if one.round == round_)
+        if self.hands_over(stored):
+            text = self._text(decision_of(stored), pending_id, round_, handed_over=False)
+            self._decisions.sign(connection, pending_id, round_, self._trust.sign(_SIGNED, text))
+        return True
 
     def _is_signed(self, stored: StoredDecision, *, handed_over: bool) -> bool:
         text = self._text(decision_of(stored), stored.pending_id, stored.round, handed_over=handed_over)

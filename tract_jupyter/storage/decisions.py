@@ -113,6 +113,11 @@ class DecisionRows:
         values = {"claimed_by": by, "started_at": now_text()}
         return connection.execute(decisions.update().where(*where).values(**values)).rowcount == 1
 
+    def sign(self, connection: Connection, pending_id: str, round_: int, signature: str) -> None:
+        """Give a decision another signature."""
+        where = (decisions.c.pending_id == pending_id, decisions.c.round == round_)
+        connection.execute(decisions.update().where(*where).values(signature=signature))
+
     def finish(self, connection: Connection, pending_id: str, round_: int, error: str | None) -> None:
         """Record that it was carried out, or failed."""
         where = (decisions.c.pending_id == pending_id, decisions.c.round == round_)
