@@ -100,7 +100,20 @@ def test_without_input_it_is_refused_at_once_and_stays_in_the_inbox(kernel, outc
     assert (len(outcome.store.inbox()), outcome.effects) == (2, ["1"])
 
 
-@pytest.mark.skip(reason="the row for recorded decisions is to be written")
+@pytest.mark.usefixtures("no_probe")
 @on((Row.MAIN_7, "await"), (Row.MAIN_7, "block"), (Row.MAIN_6, "await"), (Row.MAIN_6, "block"))
-def test_a_recorded_decision_counts_where_nobody_can_be_asked(kernel, outcome, code):
-    """It ends with `outcome.is_done(pending_id, "recorded")`, in a kernel that takes no input."""
+def test_a_recorded_decision_counts_once_where_nobody_can_be_asked(kernel, outcome, code):
+    cell = kernel.begin(code)
+    kernel.prompt()
+    kernel.type("go")
+    kernel.end(cell)
+    kernel.run("%tract record")
+    kernel.restart()
+    kernel.run("%load_ext tract_jupyter", stdin=False)
+    assert kernel.end(kernel.begin(code, stdin=False)).raised == ""
+    assert outcome.effects == ["1", "1"]
+    newest, first = outcome.store.decisions(limit=2)
+    assert [(d.action, d.channel) for d in (first, newest)] == [("go", "prompt"), ("go", "recorded")]
+    again = kernel.end(kernel.begin(code, stdin=False))
+    assert "needs a decision, and nobody can be asked here" in again.error
+    assert (outcome.effects, len(outcome.store.inbox())) == (["1", "1"], 1)

@@ -25,9 +25,9 @@ class Learning(Writing):
 
     def _learn(self, pending: Any, decision: Decision) -> None:
         """Commit a person's reason for a rejection. The decision stands, also where that cannot be done."""
-        if not (
-            self.tells_rejections and decision.action == "reject" and decision.reason and decision.is_personal
-        ):
+        is_reason = decision.action == "reject" and decision.reason and decision.is_personal
+        # a withheld answer of a tool says why in its own place
+        if not (self.tells_rejections and is_reason) or pending.operation == "tool_result":
             return
         about = {
             "rejected": pending.pending_id,

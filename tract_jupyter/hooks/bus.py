@@ -7,13 +7,14 @@ stack is not called again for the same operation; the others are, so nested firi
 
 from __future__ import annotations
 
+import itertools
 import logging
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.exceptions import OperationError, PendingStateError, nearest
 from tract_jupyter.models.pending import PendingStatus
-from tract_jupyter.review.decision import DecidingAs, How
+from tract_jupyter.review.decision import How, deciding_now
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,14 +33,13 @@ class _Listener(NamedTuple):
 
     name: str
     call: Handler
-    key: tuple[int, str, str]
+    key: int
     how: How
 
 
 _logger = logging.getLogger(__name__)
-_running: ContextVar[frozenset[tuple[tuple[int, str, str], str]]] = ContextVar(
-    "tract_running_handlers", default=frozenset()
-)
+_keys = itertools.count()
+_running: ContextVar[tuple[tuple[int, str], ...]] = ContextVar("tract_running_handlers", default=())
 
 
 class HookBus:
@@ -80,7 +80,7 @@ class HookBus:
         own_name = str(getattr(handler, "__name__", type(handler).__name__))
         chosen = name or _free_name(own_name[: _LONGEST_NAME - 10], taken)
         # a new list: routing that is under way goes on with the old one
-        new = self._listener(operation, chosen, handler)
+        new = _listener(chosen, handler)
         self._listeners[operation] = [*listeners[:place], new, *listeners[place:]]
         return chosen
 
@@ -89,7 +89,7 @@ class HookBus:
         if name not in self.names(operation):
             self.on(operation, handler, name=name)
             return
-        new = self._listener(operation, name, handler)
+        new = _listener(name, handler)
         self._listeners[operation] = [new if old.name == name else old for old in self._listeners[operation]]
 
     def off(self, operation: str, handler: Handler | str | None = None) -> None:
@@ -134,19 +134,15 @@ class HookBus:
             self.log.add(pending.operation, "", "unresolved", pending.pending_id)
         return left_open
 
-    def _listener(self, operation: str, name: str, handler: Handler) -> _Listener:
-        return _Listener(name, handler, (id(self), operation, name), How("handler", f"handler:{name}"))
-
     def _call(self, listener: _Listener, pending: Pending) -> str:
         name, call, key, how = listener
         running, this = _running.get(), (key, pending.operation)
         if this in running:
             return self._record(pending, name, "skipped")
         before = pending.status
-        token = _running.set(running | {this})
+        token, was = _running.set((*running, this)), deciding_now.set(how)
         try:
-            with DecidingAs(how):
-                call(pending)
+            call(pending)
         except PendingStateError as error:
             if before is not PendingStatus.PENDING:  # a catch-all that decides what is decided
                 return self._record(pending, name, "too_late")
@@ -157,6 +153,7 @@ class HookBus:
             self._record(pending, name, "raised", error)
             raise
         finally:
+            deciding_now.reset(was)
             _running.reset(token)
         outcome = "undecided" if pending.status is before else pending.status.value
         if pending.status is PendingStatus.PASSED_THROUGH:
@@ -169,6 +166,10 @@ class HookBus:
         )
         self.log.add(pending.operation, handler, outcome, pending.pending_id, text)
         return outcome
+
+
+def _listener(name: str, handler: Handler) -> _Listener:
+    return _Listener(name, handler, next(_keys), How("handler", f"handler:{name}"))
 
 
 def check_operation(operation: str, known: frozenset[str] | set[str]) -> None:

@@ -45,13 +45,13 @@ class HookLog:
     def __init__(self, database: Database, rows: HookLogRows) -> None:
         self._database = database
         self._rows = rows
-        self._unwritten: list[HookEvent] = []
+        self._unwritten: list[tuple[str, str, str, str, str | None, int]] = []  # those of a `HookEvent`
 
     def add(
         self, operation: str, handler: str, outcome: str, pending_id: str, error: str | None = None
     ) -> None:
         """Note what a handler did; `flush` writes it."""
-        self._unwritten.append(HookEvent(operation, handler, outcome, pending_id, error, time.time_ns()))
+        self._unwritten.append((operation, handler, outcome, pending_id, error, time.time_ns()))
 
     def flush(self) -> None:
         """Write what was noted; kept for the next time if the store cannot take it.
@@ -64,7 +64,7 @@ class HookLog:
         events, self._unwritten = self._unwritten, []
         try:
             with self._database.write() as connection:
-                self._rows.add(connection, [_row(event) for event in events])
+                self._rows.add(connection, [_row(HookEvent._make(event)) for event in events])
         except BaseException:
             self._unwritten = [*events, *self._unwritten]  # for the next time
             raise

@@ -20,6 +20,7 @@ from tract_jupyter.hooks.marks import gated, offered, reading
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.review.decision import deciding_by_default, how
 from tract_jupyter.review.fingerprint import Subject, fingerprint
+from tract_jupyter.review.prompt import ask_until_decided
 from tract_jupyter.review.request import ReviewRequest
 from tract_jupyter.review.source import asking_place
 
@@ -232,12 +233,13 @@ class Pending:
     def review(self, prompt_fn: Callable[[str], str] | None = None) -> PendingStatus:
         """Ask at the terminal until it is decided, or left for later with an empty answer; then it is in the inbox.
 
+        The questions are those of a notebook's prompt: values can be changed first (`edit`), and an approval can stand
+        (`session`, `always`), where a panel offers that.
+
         Args:
             prompt_fn: asks one question and returns what was typed; `input` if left out.
         """
-        from tract_jupyter.review.terminal import review
-
-        status = review(self, prompt_fn or input)  # looked up now: a kernel has one of its own
+        status = ask_until_decided(self, prompt_fn or input)  # looked up now: a kernel has one of its own
         if status.is_open:
             self.tract.reviewer.keep(self)
         return status

@@ -14,8 +14,9 @@ from IPython.display import display, update_display
 
 from tract_jupyter.exceptions import StoreClosedError
 from tract_jupyter.notebook.panels.render import record_html
-from tract_jupyter.notebook.panels.text import record_text, request_text
-from tract_jupyter.notebook.prompt import ask
+from tract_jupyter.notebook.panels.text import record_text
+from tract_jupyter.review.prompt import ask
+from tract_jupyter.review.request_text import request_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -142,7 +143,7 @@ class NotebookChannel:
         try:
             self._print_request(ticket)
             with self._front_end.interruptible():
-                return ask(ticket, may_wait=may_wait)
+                return ask(ticket, input, may_wait=may_wait)  # the kernel's, as it is now
         except (StdinNotImplementedError, EOFError):
             return None
 

@@ -52,7 +52,8 @@ class How(NamedTuple):
 _IMPERSONAL = frozenset({"model", "handler", "grant", "recorded", "timeout", "automatic"})
 _GRANTING = frozenset({"scope", "uses", "pattern"})
 _ANSWERABLE = frozenset({"handler", "model", "dict", "tool"})
-_now: ContextVar[How | None] = ContextVar("tract_deciding", default=None)
+deciding_now: ContextVar[How | None] = ContextVar("tract_deciding", default=None)
+"""How the code that runs now decides, where that was said; `deciding` says it for a block."""
 
 
 class DecidingAs:
@@ -64,10 +65,10 @@ class DecidingAs:
         self._how = how
 
     def __enter__(self) -> None:
-        self._token = _now.set(self._how)
+        self._token = deciding_now.set(self._how)
 
     def __exit__(self, *_: object) -> None:
-        _now.reset(self._token)
+        deciding_now.reset(self._token)
 
 
 def deciding(channel: str, by: str | None = None, *, shown: str | None = None) -> DecidingAs:
@@ -77,7 +78,7 @@ def deciding(channel: str, by: str | None = None, *, shown: str | None = None) -
 
 def deciding_by_default(channel: str) -> AbstractContextManager[None]:
     """The same, unless an outer block says how already."""
-    return deciding(channel) if _now.get() is None else nullcontext()
+    return deciding(channel) if deciding_now.get() is None else nullcontext()
 
 
 @contextmanager
@@ -86,17 +87,17 @@ def in_code() -> Iterator[None]:
 
     Only a handler or a model is answerable for everything that it sets off.
     """
-    now = _now.get()
-    token = _now.set(now if now is not None and now.channel in _ANSWERABLE else None)
+    now = deciding_now.get()
+    token = deciding_now.set(now if now is not None and now.channel in _ANSWERABLE else None)
     try:
         yield
     finally:
-        _now.reset(token)
+        deciding_now.reset(token)
 
 
 def how() -> How:
     """How the code that runs now decides: by itself, if no block says otherwise."""
-    return _now.get() or How("code", current_person())
+    return deciding_now.get() or How("code", current_person())
 
 
 @dataclass(frozen=True, slots=True)

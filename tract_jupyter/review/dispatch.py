@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import traceback
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import DecidedFirstError, TractError
 from tract_jupyter.review.decision import Answer, deciding
@@ -19,7 +19,13 @@ _MAX_OUTPUT = 10_000
 
 
 def dispatch(ticket: Ticket, answer: Answer, channel: str, by: str | None = None) -> str:
-    """Carry an answer out, and return what the next showing should say about it.
+    """The same as `carry_out`, with what is printed kept for the record; returns what there is to say."""
+    with capturing(ticket):
+        return carry_out(ticket, answer, channel, by)[0]
+
+
+def carry_out(ticket: Ticket, answer: Answer, channel: str, by: str | None = None) -> tuple[str, Any]:
+    """Carry an answer out, and return what the next showing should say about it, and what the action returned.
 
     Args:
         ticket: what it answers.
@@ -29,15 +35,15 @@ def dispatch(ticket: Ticket, answer: Answer, channel: str, by: str | None = None
     """
     pending, rounds = ticket.pending, ticket.pending.rounds
     try:
-        with deciding(channel, by, shown=ticket.request.fingerprint), capturing(ticket):
-            pending.execute_tool(answer.action, answer.arguments)
+        with deciding(channel, by, shown=ticket.request.fingerprint):
+            result = pending.execute_tool(answer.action, answer.arguments)
     except Exception as error:  # noqa: BLE001 # the author's code may raise anything; the panel shows it
         if isinstance(error, DecidedFirstError):
-            return str(error)
+            return str(error), None
         if pending.rounds == rounds and isinstance(error, TractError):
-            return f"Nothing was run: {error}"
-        return f"{_author_traceback(error)}\n{pending.note}".rstrip()
-    return pending.note
+            return f"Nothing was run: {error}", None
+        return f"{_author_traceback(error)}\n{pending.note}".rstrip(), None
+    return pending.note, result
 
 
 @contextlib.contextmanager

@@ -35,6 +35,8 @@ class Trust:
     def __init__(self, secret_file: Path | None = None) -> None:
         self.secret_file = secret_file or Path(jupyter_data_dir()) / "tract_jupyter" / "secret"
         self._is_default = secret_file is None
+        self._seen: tuple[int, ...] | None = None
+        self._secret: bytes | None = None
 
     @property
     def source(self) -> str:
@@ -71,6 +73,10 @@ class Trust:
         if given is not None:
             return _from_hex(given)
         try:
+            found = self.secret_file.stat()
+            seen = (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+            if self._seen == seen:
+                return self._secret  # a decision needs it several times
             secret = self.secret_file.read_bytes()
         except FileNotFoundError:
             return None
@@ -82,6 +88,7 @@ class Trust:
             raise TrustError(
                 f"the signing secret {self.secret_file} is damaged; delete it, and approve your operations again"
             )
+        self._seen, self._secret = seen, secret
         return secret
 
     def _make(self) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import func, select
+from sqlalchemy import bindparam, func, select
 
 from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.storage.clock import now_text
@@ -40,6 +40,16 @@ class StoredDecision:
     error: str | None
 
 
+# made once: building a statement takes longer than running it
+_ON_IT = decisions.c.pending_id == bindparam("id_")
+_COUNT = select(func.count()).where(_ON_IT)
+_OF = select(decisions).where(_ON_IT).order_by(decisions.c.round)
+_LAST = select(decisions).where(_ON_IT).order_by(decisions.c.round.desc()).limit(1)
+_UPDATE = decisions.update().where(_ON_IT, decisions.c.round == bindparam("round_"))
+_CLAIM = _UPDATE.where(decisions.c.finished_at.is_(None), decisions.c.claimed_by == bindparam("before_"))
+_TAKE = _UPDATE.where(decisions.c.finished_at.is_(None), decisions.c.claimed_by.is_(None))
+
+
 class DecisionRows:
     """The decisions of one tract."""
 
@@ -66,17 +76,15 @@ class DecisionRows:
 
     def count(self, connection: Connection, pending_id: str) -> int:
         """How many decisions were made on a pending so far."""
-        return connection.scalar(select(func.count()).where(decisions.c.pending_id == pending_id)) or 0
+        return connection.scalar(_COUNT, {"id_": pending_id}) or 0
 
     def of(self, connection: Connection, pending_id: str) -> list[StoredDecision]:
         """The decisions on a pending, in their order."""
-        query = select(decisions).where(decisions.c.pending_id == pending_id).order_by(decisions.c.round)
-        return [_stored(row) for row in connection.execute(query)]
+        return [_stored(row) for row in connection.execute(_OF, {"id_": pending_id})]
 
     def last(self, connection: Connection, pending_id: str) -> StoredDecision | None:
         """The last decision on a pending."""
-        query = select(decisions).where(decisions.c.pending_id == pending_id)
-        row = connection.execute(query.order_by(decisions.c.round.desc()).limit(1)).first()
+        row = connection.execute(_LAST, {"id_": pending_id}).first()
         return None if row is None else _stored(row)
 
     def newest(self, connection: Connection, limit: int) -> list[StoredDecision]:
@@ -107,22 +115,19 @@ class DecisionRows:
             instead_of: who was to carry it out: itself, or None if it was left to whoever asked. For another process
                 a person must have said so.
         """
-        table = decisions.c
-        free = table.claimed_by.is_(None) if instead_of is None else table.claimed_by == instead_of
-        where = (table.pending_id == pending_id, table.round == round_, table.finished_at.is_(None), free)
-        values = {"claimed_by": by, "started_at": now_text()}
-        return connection.execute(decisions.update().where(*where).values(**values)).rowcount == 1
+        values = {"id_": pending_id, "round_": round_, "claimed_by": by, "started_at": now_text()}
+        if instead_of is None:
+            return connection.execute(_TAKE, values).rowcount == 1
+        return connection.execute(_CLAIM, {**values, "before_": instead_of}).rowcount == 1
 
     def sign(self, connection: Connection, pending_id: str, round_: int, signature: str) -> None:
         """Give a decision another signature."""
-        where = (decisions.c.pending_id == pending_id, decisions.c.round == round_)
-        connection.execute(decisions.update().where(*where).values(signature=signature))
+        connection.execute(_UPDATE, {"id_": pending_id, "round_": round_, "signature": signature})
 
     def finish(self, connection: Connection, pending_id: str, round_: int, error: str | None) -> None:
         """Record that it was carried out, or failed."""
-        where = (decisions.c.pending_id == pending_id, decisions.c.round == round_)
-        values = {"finished_at": now_text(), "error": error}
-        connection.execute(decisions.update().where(*where).values(**values))
+        values = {"id_": pending_id, "round_": round_, "finished_at": now_text(), "error": error}
+        connection.execute(_UPDATE, values)
 
 
 def _stored(row: Any) -> StoredDecision:

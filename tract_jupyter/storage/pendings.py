@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import func, select, tuple_
+from sqlalchemy import bindparam, func, select, tuple_
 
 from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.storage.clock import to_text
@@ -49,6 +49,13 @@ class StoredPending:
     executed_at: datetime | None
 
 
+# made once: building a statement takes longer than running it
+_IS_IT = pendings.c.pending_id == bindparam("id_")
+_GET = select(pendings).where(_IS_IT)
+_STATUS = select(pendings.c.status).where(_IS_IT)
+_UPDATE = pendings.update().where(_IS_IT)
+
+
 class PendingRows:
     """The pendings of one tract."""
 
@@ -65,13 +72,12 @@ class PendingRows:
         """Change what is known of a pending; `fields` may be among the values."""
         if "fields" in values:
             values["fields_json"] = canonical_json(values.pop("fields"))
-        if not values:
-            return
-        connection.execute(pendings.update().where(pendings.c.pending_id == pending_id).values(**values))
+        if values:
+            connection.execute(_UPDATE, {"id_": pending_id, **values})
 
     def get(self, connection: Connection, pending_id: str) -> StoredPending | None:
         """One pending, None if it was never stored."""
-        row = connection.execute(select(pendings).where(pendings.c.pending_id == pending_id)).first()
+        row = connection.execute(_GET, {"id_": pending_id}).first()
         return None if row is None else _stored(row)
 
     def decided_through(self, connection: Connection, channels: Collection[str]) -> list[StoredPending]:
@@ -84,7 +90,7 @@ class PendingRows:
 
     def status(self, connection: Connection, pending_id: str) -> str | None:
         """The status as the store has it, None for a pending that was never stored."""
-        return connection.scalar(select(pendings.c.status).where(pendings.c.pending_id == pending_id))
+        return connection.scalar(_STATUS, {"id_": pending_id})
 
     def unsettled(
         self, connection: Connection, limit: int, after: StoredPending | None = None

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tract_jupyter.review.patterns import pattern_text
 from tract_jupyter.review.request import show_value
+from tract_jupyter.review.request_text import SHORT_FINGERPRINT
 
 if TYPE_CHECKING:
     from tract_jupyter.review.decision import Decision
     from tract_jupyter.review.ticket import Ticket
 
-SHORT_FINGERPRINT = 16
 _MAX_PATTERN = 300
 _HOW_LONG = {"session": "Not asked again in this session", "always": "Not asked again"}
 

@@ -1,14 +1,13 @@
-"""A request and its record in plain text, for terminals, prompts and whatever shows no HTML."""
+"""The record of a request in plain text, for terminals and whatever shows no HTML."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tract_jupyter.notebook.panels.outcome import SHORT_FINGERPRINT, changed_values, foot_text, standing_text
+from tract_jupyter.notebook.panels.outcome import changed_values, foot_text, standing_text
+from tract_jupyter.review.request_text import numbered_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tract_jupyter.review.request import CodeBlock
     from tract_jupyter.review.ticket import Ticket
 
@@ -29,38 +28,8 @@ def record_text(ticket: Ticket) -> str:
     return "\n".join(line for line in lines if line)
 
 
-def request_text(ticket: Ticket) -> str:
-    """What a terminal shows, and a prompt before it asks: everything, code included."""
-    request = ticket.request
-    lines = [f"[{ticket.status}] {request.title}", request.summary, request.why]
-    for block in request.code:
-        lines += ["", *_block_in_full(block)]
-    lines += [f"  {row.name}: {row.type} = {row.value}" for table in request.tables for row in table.rows]
-    lines += [request.note, f"fingerprint {request.fingerprint[:SHORT_FINGERPRINT]}"]
-    return "\n".join(line for line in lines if line)
-
-
-def _numbered(block: CodeBlock) -> Iterator[tuple[int, str]]:
-    """Each line as it stands in a listing, `>` before the one that asked, with its number."""
-    for number, text in enumerate(block.code.splitlines(), block.first_line):
-        mark = ">" if number == block.marked else " "
-        yield number, f"{mark}{number:4}  {text}"
-
-
 def _block_in_short(block: CodeBlock) -> list[str]:
     if block.marked is not None:
-        return [block.title, *(line for number, line in _numbered(block) if number == block.marked)]
+        return [block.title, *(line for number, line in numbered_lines(block) if number == block.marked)]
     findings = [f"  line {f.span.line}: {f.level.value} {f.code} {f.reason}" for f in block.findings]
     return [f"{block.title}: {len(block.code.splitlines())} lines", *findings]
-
-
-def _block_in_full(block: CodeBlock) -> list[str]:
-    lines = [block.title, f"       {block.header}" if block.header else ""]
-    by_line: dict[int, list[str]] = {}
-    for f in block.findings:
-        by_line.setdefault(f.span.line, []).append(
-            f"       ^ {f.level.value} {f.code}: {f.reason} {f.remedy}"
-        )
-    for number, line in _numbered(block):
-        lines += [line, *by_line.get(number, [])]
-    return lines

@@ -1,4 +1,4 @@
-"""Asking by `input()`: the action, then its arguments, each again until it fits.
+"""Asking line by line, as by `input()`: the action, then its arguments, each again until it fits.
 
 Besides the actions there are words of the prompt's own, where a request allows them: `edit` asks for each value before
 it approves, `session` and `always` approve for exactly these values without asking again.
@@ -14,39 +14,72 @@ from tract_jupyter.exceptions import ParameterError
 from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.models.parameters import Parameters, type_text
 from tract_jupyter.review.decision import Answer
+from tract_jupyter.review.dispatch import carry_out
 from tract_jupyter.review.request import show_value
+from tract_jupyter.review.request_text import request_text
+from tract_jupyter.review.ticket import Ticket
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tract_jupyter.models.parameters import Parameter
+    from tract_jupyter.models.pending import PendingStatus
+    from tract_jupyter.review.channel import Reviewable
     from tract_jupyter.review.request import ReviewAction
-    from tract_jupyter.review.ticket import Ticket
+
+    Read = Callable[[str], str]
 
 _EDIT, _SESSION, _ALWAYS = "edit", "session", "always"
 _EXPLAINED = {
     _EDIT: "edit: change values, then approve",
-    _SESSION: "session: approve, and do not ask again for these values until this kernel ends",
+    _SESSION: "session: approve, and do not ask again for these values until this kernel or script ends",
     _ALWAYS: "always: approve, and never ask again for these values",
 }
 _SHOWN = 80
 
 
-def ask(ticket: Ticket, *, may_wait: bool = False) -> Answer | None:
-    """Ask on stdin and return the answer; with `may_wait`, None for "not now"."""
+def ask_until_decided(pending: Reviewable, read: Read) -> PendingStatus:
+    """Show a pending and ask until it is decided, or an empty answer (or the end of the input) leaves it open.
+
+    What an action prints is seen at once; what it returns or raises stands in the next showing.
+    """
+    ticket = Ticket(pending, on_answer=lambda _: None)
+    while ticket.status.is_open:
+        print(request_text(ticket))  # noqa: T201 # that is what it is for
+        try:
+            answer = ask(ticket, read, may_wait=True)
+        except EOFError:  # there is nobody at the other end
+            break
+        if answer is None:
+            break
+        note, result = carry_out(ticket, answer, "prompt")
+        ticket.new_round(note or ("" if result is None else f"{answer.action}: {result}"))
+    return ticket.status
+
+
+def ask(ticket: Ticket, read: Read, *, may_wait: bool = False) -> Answer | None:
+    """Ask once, and return the answer; with `may_wait`, None for "not now".
+
+    Args:
+        ticket: what is asked about; its request was shown already.
+        read: asks one question and returns what was typed, as `input` does.
+        may_wait: whether an empty answer means "not now".
+    """
     round_id = ticket.round_id
-    chosen = _ask_word(ticket, may_wait=may_wait)
+    chosen = _ask_word(ticket, read, may_wait=may_wait)
     if chosen is None:
         return None
     if chosen == _EDIT:
-        edits = _ask_edits(ticket.request.fields or ())
+        edits = _ask_edits(ticket.request.fields or (), read)
         return Answer("approve", {"edits": edits} if edits else {}, round_id)
     if isinstance(chosen, str):
         return Answer("approve", {"scope": chosen}, round_id)
-    arguments = {parameter.name: _ask_value(parameter) for parameter in chosen.parameters}
+    arguments = {parameter.name: _ask_value(parameter, read) for parameter in chosen.parameters}
     given = {name: value for name, value in arguments.items() if value is not ...}
     return Answer(chosen.name, given, round_id)
 
 
-def _ask_word(ticket: Ticket, *, may_wait: bool) -> ReviewAction | str | None:
+def _ask_word(ticket: Ticket, read: Read, *, may_wait: bool) -> ReviewAction | str | None:
     """An action, a word of the prompt's own, or None for "not now"."""
     words = _words(ticket)
     for word in words.values():
@@ -54,7 +87,7 @@ def _ask_word(ticket: Ticket, *, may_wait: bool) -> ReviewAction | str | None:
             print(f"  {_EXPLAINED[word]}")  # noqa: T201
     later = " (Enter: later, in %tract inbox)" if may_wait else ""
     while True:
-        given = input(f"{' / '.join(words)}?{later} ").strip().lower()
+        given = read(f"{' / '.join(words)}?{later} ").strip().lower()
         if not given and may_wait:
             return None
         exact = [choice for word, choice in words.items() if given in (word, getattr(choice, "name", word))]
@@ -76,23 +109,23 @@ def _words(ticket: Ticket) -> dict[str, ReviewAction | str]:
     return {**words, **{word: word for word in offered if word not in words and word not in names}}
 
 
-def _ask_edits(fields: Parameters | tuple[()]) -> dict[str, Any]:
+def _ask_edits(fields: Parameters | tuple[()], read: Read) -> dict[str, Any]:
     """The values that were changed."""
     edits = {}
     for parameter in fields:
-        value = _ask_value(parameter)
+        value = _ask_value(parameter, read)
         if value is not ... and canonical_json(value) != canonical_json(parameter.default):
             edits[parameter.name] = value
     return edits
 
 
-def _ask_value(parameter: Parameter) -> Any:
+def _ask_value(parameter: Parameter, read: Read) -> Any:
     """The value given, or `...` for the default."""
     default = "" if parameter.required or parameter.optional else show_value(parameter.default, _SHOWN)
     offered = "" if parameter.required else f" [{default}]"
     checked = Parameters(parameter.name, [parameter])
     while True:
-        given = input(f"  {parameter.name} ({type_text(parameter.annotation)}){offered}: ")
+        given = read(f"  {parameter.name} ({type_text(parameter.annotation)}){offered}: ")
         if not given and not parameter.required:
             return ...
         for value in _readings(given):
@@ -105,10 +138,10 @@ def _ask_value(parameter: Parameter) -> Any:
 
 def _readings(text: str) -> list[Any]:
     """What a typed text may mean: JSON, a Python literal, or itself."""
-    readings = []
-    for read in (json.loads, ast.literal_eval):
+    readings: list[Any] = []
+    for reading in (json.loads, ast.literal_eval):
         try:
-            readings.append(read(text))
+            readings.append(reading(text))
         except (ValueError, SyntaxError, MemoryError, RecursionError):
             continue
     return [*readings, text]

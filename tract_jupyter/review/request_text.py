@@ -1,0 +1,51 @@
+"""A request in plain text, for terminals, prompts and whatever shows no HTML."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tract_jupyter.review.request import CodeBlock, ValueTable
+    from tract_jupyter.review.ticket import Ticket
+
+SHORT_FINGERPRINT = 16
+"""How many digits of a fingerprint a person is shown."""
+
+
+def request_text(ticket: Ticket) -> str:
+    """What a terminal shows, and a prompt before it asks: everything, code included."""
+    request = ticket.request
+    lines = [f"[{ticket.status}] {request.title}", request.summary, request.why]
+    lines += [line for block in request.code for line in _block_lines(block)]
+    lines += [line for table in request.tables for line in _table_lines(table)]
+    lines += [request.note, f"fingerprint {request.fingerprint[:SHORT_FINGERPRINT]}"]
+    return "\n".join(line for line in lines if line)
+
+
+def numbered_lines(block: CodeBlock) -> Iterator[tuple[int, str]]:
+    """Each line as it stands in a listing, `>` before the one that asked, with its number."""
+    for number, text in enumerate(block.code.splitlines(), block.first_line):
+        mark = ">" if number == block.marked else " "
+        yield number, f"{mark}{number:4}  {text}"
+
+
+def _block_lines(block: CodeBlock) -> list[str]:
+    lines = [f"{block.title}:", f"       {block.header}" if block.header else ""]
+    by_line: dict[int, list[str]] = {}
+    for f in block.findings:
+        by_line.setdefault(f.span.line, []).append(
+            f"       ^ {f.level.value} {f.code}: {f.reason} {f.remedy}"
+        )
+    for number, line in numbered_lines(block):
+        lines += [line, *by_line.get(number, [])]
+    return lines
+
+
+def _table_lines(table: ValueTable) -> list[str]:
+    rows = [
+        f"  {row.name}: {row.type} = {row.value}{f'  # {row.description}' if row.description else ''}"
+        for row in table.rows
+    ]
+    return [f"{table.title}:", *rows]
