@@ -35,7 +35,7 @@ def _deciding(tract: Tract) -> Iterator[Row]:
     fire = best_of(lambda: tract.fire(name, _FIELDS))
     yield Row("fire, a handler approves, decision and hook log on disk", fire, "ms", 1.5)
     run = best_of(lambda: tract.fire(name, _FIELDS, execute_fn=lambda _: None))
-    yield Row("the same with something to run: decided, begun, ended", run, "ms", 1.5)
+    yield Row("the same with something to run: decided, begun, ended", run, "ms")
     tract.off(name)
     click = best_of(lambda: tract.fire(name, _FIELDS, review=True).approve())
     yield Row("fire(review=True), approve() in code", click, "ms", 1.5)
@@ -46,9 +46,12 @@ def _routing(tract: Tract) -> Iterator[Row]:
     bus = tract._bus  # noqa: SLF001 # routing alone has no name of its own on a tract
     for number in range(_HANDLERS):
         tract.on(CHECK.name, lambda _: None, name=f"handler {number}")
-    seconds = best_of(lambda: bus.route(pending))
-    bus.log.flush()
-    yield Row(f"routing through {_HANDLERS} handlers", seconds, "µs", 20)
+
+    def route() -> None:
+        bus.route(pending)
+        bus.log._unwritten.clear()  # noqa: SLF001 # that is written at the end of a firing, and measured above
+
+    yield Row(f"routing through {_HANDLERS} handlers", best_of(route), "µs", 20)
 
 
 def _inbox(sizes: Sequence[int]) -> Iterator[Row]:

@@ -114,6 +114,20 @@ def test_describe_api_names_every_field_of_both_kinds(tract, spec):
     assert "`exclude(commit_hash: str)`" in text
 
 
+def test_every_field_of_a_built_in_is_explained(tract):
+    first = tract.user("one").commit_hash
+    tract.branch("topic")
+    tract.user("one, topic", edit=first)
+    tract.switch("main")
+    tract.user("one, main", edit=first)
+    made = [tract.propose_merge("topic"), tract.propose_rebase("topic", resolver="ours")]
+    made.append(tract.propose_compress(content="a summary of it"))
+    for pending in made:
+        assert list(type(pending).about) == list(dict.fromkeys(type(pending).about))
+        assert set(type(pending).about) == set(pending.fields), pending.operation
+        assert f": {pending.about['branch']}\n" in pending.describe_api()
+
+
 def test_titles_of_built_ins_are_words(tract):
     assert tract.propose_gc().title == "Garbage collection"
     assert tract.propose_gc().review_request().title == "Garbage collection"

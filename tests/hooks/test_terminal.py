@@ -27,7 +27,8 @@ def pending(tract, spec):
     mark = ActionDef("mark", "Marks.", {"names": "list[str]", "n": "int"},
                      "pending.fields['urls'] = names * n", required=["names"], defaults={"n": 2})  # fmt: skip
     explode = ActionDef("explode", "Raises.", {}, "raise OSError('boom')")
-    tract.register_operation(spec(actions={"mark": mark, "explode": explode}))
+    count = ActionDef("count", "Counts.", {}, "print('counting')\nreturn len(pending.fields['urls'])")
+    tract.register_operation(spec(actions={"mark": mark, "explode": explode, "count": count}))
     return tract.fire("citation_check", {"urls": ["u"]}, review=True)
 
 
@@ -38,7 +39,7 @@ def test_a_word_or_its_beginning_decides(tract, pending, capsys):
     assert (event["channel"], event["action"]) == ("prompt", "reject")
     shown = capsys.readouterr().out
     assert "citation_check" in shown
-    assert "urls (list[str]): ['u']" in shown
+    assert "urls: list[str] = ['u']  # URLs to verify" in shown
     assert "pending.fields['urls'] = names * n" in shown
 
 
@@ -56,6 +57,39 @@ def test_what_an_action_raises_is_shown_and_asked_about_again(pending, capsys):
     assert "OSError: boom" in capsys.readouterr().out
 
 
+def test_what_an_action_prints_and_returns_is_seen(pending, capsys):
+    assert pending.review(Typist("count", "")) == "pending"
+    shown = capsys.readouterr().out
+    assert shown.index("counting") < shown.index("count: 1")
+
+
+def test_values_are_changed_before_approving(tract, pending, capsys):
+    typist = Typist("edit", "7", '["a", "b"]', *[""] * (len(pending.fields) - 1))
+    assert pending.review(typist) == "approved"
+    assert pending.fields["urls"] == ["a", "b"]
+    assert "['u']" in next(question for question in typist.questions if "urls" in question)
+    shown = capsys.readouterr().out
+    assert "edit: change values, then approve" in shown
+    assert "'urls' should be a valid list" in shown
+    assert tract.events("decision")[0].data["channel"] == "prompt"
+
+
+@pytest.mark.parametrize("scope", ["session", "always"])
+def test_an_approval_can_stand_for_these_values(tract, pending, scope):
+    assert pending.review(Typist(scope)) == "approved"
+    (grant,) = tract.grants.all()
+    assert (grant.scope, grant.name) == (scope, "citation_check")
+    again = tract.fire("citation_check", {"urls": ["u"]}, review=True)
+    assert tract.reviewer.granted(again)
+    assert not tract.reviewer.granted(tract.fire("citation_check", {"urls": ["other"]}, review=True))
+
+
+def test_words_that_make_no_sense_are_not_offered(tract):
+    typist = Typist("session", "always", "edit", "reject", "")
+    assert tract.propose_gc().review(typist) == "rejected"
+    assert typist.questions[0].startswith("exclude / approve / reject?")
+
+
 def test_without_a_prompt_of_its_own_it_is_input_as_it_is_then(pending, monkeypatch):
     monkeypatch.setattr("builtins.input", Typist("approve"))  # as a kernel does
     assert pending.review() == "approved"
@@ -65,7 +99,7 @@ def test_without_a_prompt_of_its_own_it_is_input_as_it_is_then(pending, monkeypa
 def test_left_for_later_it_waits_in_the_inbox(tract, pending, lines):
     typist = Typist(*lines)
     assert pending.review(typist) == "pending"
-    assert "(Enter: later)" in typist.questions[0]
+    assert "(Enter: later, in %tract inbox)" in typist.questions[0]
     assert [stored.pending_id for stored in tract.inbox()] == [pending.pending_id]
     assert pending.review(Typist("approve")) == "approved"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import RejectedError, UndecidedError
-from tract_jupyter.facade.parts import Parts
+from tract_jupyter.facade.asking import Asking
 from tract_jupyter.models.pending import PendingStatus
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tract_jupyter.hooks.pending import Pending
 
 
-class Gated(Parts):
+class Gated(Asking):
     """The part of `Tract` that has its own operations decided."""
 
     def _is_hooked(self, operation: str) -> bool:

@@ -9,11 +9,17 @@ from tract_jupyter.facade.gated import Gated
 from tract_jupyter.history.deciding import Settling
 from tract_jupyter.history.imports import Imports
 from tract_jupyter.history.merge import Merge
+from tract_jupyter.history.model_written import guidance as write_guidance
 from tract_jupyter.history.origins import Origins
 from tract_jupyter.history.rebase import Rebase
 from tract_jupyter.history.replay import Replay
 from tract_jupyter.history.sides import SideBySide
-from tract_jupyter.hooks.builtin.merge import PendingMerge, conflict_to_dict, resolutions_of
+from tract_jupyter.hooks.builtin.merge import (
+    PendingMerge,
+    conflict_to_dict,
+    resolutions_of,
+    with_guidance,
+)
 from tract_jupyter.hooks.builtin.rebase import PendingRebase
 
 if TYPE_CHECKING:
@@ -96,12 +102,30 @@ class Merging(Gated):
         delete_branch: bool = False,
         message: str | None = None,
         guidance: str | None = None,
+        two_stage: bool = False,
     ) -> PendingMerge:
         """Return the pending whose approval does what `merge` would; the arguments are the same.
 
-        What the resolver leaves open can be decided there. A resolver that takes `guidance` is told it by `retry`.
+        What the resolver leaves open can be decided there.
+
+        Args:
+            source: as for `merge`, like the five after it.
+            resolver: is told the guidance, if it takes `guidance`.
+            strategy: see there.
+            no_ff: see there.
+            delete_branch: see there.
+            message: see there.
+            guidance: what matters in the conflicts.
+            two_stage: first have the configured model say that.
+
+        Raises:
+            LLMError: two stages are wanted without a model, or what it gave back is no reply.
         """
         found, tips = self._merge.look(source, strategy, no_ff=no_ff)
+        said_by = None if guidance is None else "user"
+        if two_stage and guidance is None:
+            texts = [str(conflict) for conflict in found.conflicts]
+            guidance, said_by = write_guidance(self.llm, "decide conflicts of a merge", texts, None), "llm"
         fields = {
             "branch": tips.branch,
             "head": tips.head,
@@ -109,13 +133,13 @@ class Merging(Gated):
             "source_branch": source,
             "target_branch": found.target,
             "conflicts": [conflict_to_dict(conflict) for conflict in found.conflicts],
-            "resolutions": resolutions_of(found.conflicts, resolver),
+            "resolutions": resolutions_of(found.conflicts, with_guidance(resolver, guidance)),
             "strategy": strategy,
             "no_ff": no_ff,
             "delete_branch": delete_branch,
             "message": message,
             "guidance": guidance,
-            "guidance_source": None if guidance is None else "user",
+            "guidance_source": said_by,
         }
         return PendingMerge(fields, tract=self, merge=self._merge, resolver=resolver)
 

@@ -10,6 +10,8 @@ from tract_jupyter.history.compress import Compressor
 from tract_jupyter.history.compress_plan import Range
 from tract_jupyter.history.expand import Expander
 from tract_jupyter.history.gc import Choice, GarbageCollector, Retain
+from tract_jupyter.history.model_written import LLMSummarizer, message_text
+from tract_jupyter.history.model_written import guidance as write_guidance
 from tract_jupyter.history.price import CACHED_READ, OUTPUT_PRICE, Rates
 from tract_jupyter.history.splice import Splicer
 from tract_jupyter.history.summaries import Source, guided
@@ -44,6 +46,7 @@ class Surgery(Gated):
         target_tokens: int | None = None,
         instructions: str | None = None,
         guidance: str | None = None,
+        two_stage: bool = False,
         validator: Callable[[str], str | None] | None = None,
         message: str | None = None,
     ) -> CompressResult:
@@ -60,11 +63,12 @@ class Surgery(Gated):
             from_commit: instead, the first of a range; the beginning if left out.
             to_commit: the last of it; HEAD if left out.
             content: the summary, or a list with one for each run of messages.
-            summarizer: writes them instead; called for each run.
+            summarizer: writes them instead; called for each run. The configured model, if neither is given.
             preserve: commits that stay although nobody pinned them.
             target_tokens: how long each summary should be; for the summarizer.
             instructions: what to look after; for the summarizer.
             guidance: what matters in these messages; the summarizer is told it before the instructions.
+            two_stage: first have the configured model say what matters in these messages; that is the guidance then.
             validator: says what is wrong with a summary, None if nothing is.
             message: a line for the log, instead of the beginning of the summary.
 
@@ -73,17 +77,22 @@ class Surgery(Gated):
             CommitNotFoundError: there is no such commit.
             DetachedHeadError: there is no current branch.
             BranchMovedError: somebody else moved the branch meanwhile. In each case nothing was changed.
+            LLMError: two stages are wanted without a model, or what it gave back is no reply.
             RejectedError, UndecidedError: a handler turned it down, or left it open.
         """
         if self._is_hooked("compress"):
             pending = self.propose_compress(
                 commits=commits, from_commit=from_commit, to_commit=to_commit, content=content, summarizer=summarizer,
                 preserve=preserve, target_tokens=target_tokens, instructions=instructions, guidance=guidance,
+                two_stage=two_stage,
                 validator=validator, message=message,
             )  # fmt: skip
             return self._decided(pending)  # type: ignore[no-any-return]
         wanted = Range(commits, from_commit, to_commit, preserve)
-        source = Source(content, summarizer, target_tokens, guided(guidance, instructions), validator)
+        writer = self._summarizer(content, summarizer)
+        if two_stage and guidance is None:
+            guidance = self._guidance(wanted, instructions)
+        source = Source(content, writer, target_tokens, guided(guidance, instructions), validator)
         return self._compressor.compress(wanted, source, message)
 
     def propose_compress(
@@ -98,6 +107,7 @@ class Surgery(Gated):
         target_tokens: int | None = None,
         instructions: str | None = None,
         guidance: str | None = None,
+        two_stage: bool = False,
         validator: Callable[[str], str | None] | None = None,
         message: str | None = None,
     ) -> PendingCompress:
@@ -106,16 +116,33 @@ class Surgery(Gated):
         The summaries are written now, and can be looked at, changed and written again before anything happens.
         """
         wanted = Range(commits, from_commit, to_commit, preserve)
-        source = Source(content, summarizer, target_tokens, instructions, validator)
+        source = Source(
+            content, self._summarizer(content, summarizer), target_tokens, instructions, validator
+        )
+        said_by = None if guidance is None else "user"
+        if two_stage and guidance is None:
+            guidance, said_by = self._guidance(wanted, instructions), "llm"
         fields = {
             **self._compressor.propose(wanted, source, guidance),
             "guidance": guidance,
-            "guidance_source": None if guidance is None else "user",
+            "guidance_source": said_by,
             "target_tokens": target_tokens,
             "instructions": instructions,
             "message": message,
         }
         return PendingCompress(fields, tract=self, compressor=self._compressor, source=source)
+
+    def _summarizer(
+        self, content: str | Sequence[str] | None, summarizer: Summarizer | None
+    ) -> Summarizer | None:
+        """Who writes summaries: the configured model, where nobody else does."""
+        if content is not None or summarizer is not None or self._client is None:
+            return summarizer
+        return LLMSummarizer(self._client)
+
+    def _guidance(self, wanted: Range, instructions: str | None) -> str:
+        texts = [message_text(message) for message in self._compressor.messages(wanted)]
+        return write_guidance(self.llm, "sum messages of a conversation up", texts, instructions)
 
     def preview_compress(
         self,

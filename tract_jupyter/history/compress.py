@@ -105,6 +105,11 @@ class Compressor:
             "estimated_tokens": self.tokens(texts),
         }
 
+    def messages(self, wanted: Range) -> list[Message]:
+        """What would be compressed."""
+        _, selection = self._selected(wanted)
+        return [message for group in selection.groups for message in group.messages]
+
     def carry_out(self, fields: Mapping[str, Any], source: Source, message: str | None) -> CompressResult:
         """Do what was proposed, on the very history that it was proposed on.
 

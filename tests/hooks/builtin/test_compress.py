@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tract_jupyter import Tract
-from tract_jupyter.exceptions import CompressionError, FingerprintError, RejectedError, UndecidedError
+from tract_jupyter.exceptions import (
+    CompressionError,
+    FingerprintError,
+    LLMConfigError,
+    RejectedError,
+    UndecidedError,
+)
 
 
 @pytest.fixture
@@ -154,3 +160,48 @@ def test_another_process_can_do_it(tmp_path):
         assert pending.summary().startswith("2 messages of 'main'")
         pending.approve()
         assert (texts(t), t.inbox()) == (["a short summary"], [])
+
+
+# --- a model writes
+
+
+class Model:
+    """Replies with what it is told to, and keeps what it was asked."""
+
+    def __init__(self, *replies):
+        self.replies, self.asked = list(replies), []
+
+    def chat(self, messages, **options):
+        self.asked.append([message["content"] for message in messages])
+        return {"choices": [{"message": {"role": "assistant", "content": self.replies.pop(0)}}]}
+
+
+def test_the_configured_model_writes_where_nobody_else_does(talk):
+    model = Model("a summary by the model")
+    talk.configure_llm(model)
+    talk.compress(target_tokens=50, instructions="keep numbers")
+    assert texts(talk) == ["a summary by the model", "Keep this."]
+    (asked,) = model.asked
+    assert "Its number is 42" in asked[1]
+    assert "keep numbers" in asked[1]
+    assert "at most 50 tokens" in asked[1]
+
+
+@pytest.mark.parametrize("gated", [False, True])
+def test_in_two_stages_it_says_first_what_matters(talk, gated):
+    model = Model("the number matters", "the number is 42")
+    talk.configure_llm(model)
+    if gated:
+        pending = talk.propose_compress(two_stage=True)
+        assert (pending.get_guidance(), pending.guidance_source) == ("the number matters", "llm")
+        pending.approve()
+    else:
+        talk.compress(two_stage=True)
+    assert "Guidance:\nthe number matters" in model.asked[1][1]
+    assert texts(talk)[0] == "the number is 42"
+
+
+def test_two_stages_without_a_model_are_refused(talk):
+    with pytest.raises(LLMConfigError, match="configure_llm"):
+        talk.compress(content="a short summary", two_stage=True)
+    assert len(texts(talk)) == 3

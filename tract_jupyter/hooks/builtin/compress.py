@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from tract_jupyter.exceptions import CompressionError
 from tract_jupyter.history.summaries import Source
 from tract_jupyter.hooks.actions import action
-from tract_jupyter.hooks.builtin.base import Field, Guided, ValidationResult
+from tract_jupyter.hooks.builtin.base import PLACE, Field, Guided, ValidationResult
 from tract_jupyter.hooks.marks import reading
 from tract_jupyter.review.request import ValueRow, ValueTable, show_value
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tract_jupyter.history.compress import Compressor
 
 _SHORTEST = 10  # characters
@@ -31,6 +33,18 @@ class PendingCompress(Guided):
 
     name = "compress"
     label = "Compress the context"
+    about: ClassVar[Mapping[str, str]] = {
+        "summaries": "The summaries, in the order of what they stand for.",
+        "source_commits": "Hashes of the commits that each summary stands for.",
+        "preserved_commits": "Hashes of the commits that stay, as they are pinned or to be preserved.",
+        "original_tokens": "How many tokens the messages have that the summaries stand for.",
+        "estimated_tokens": "How many tokens the summaries have together.",
+        "target_tokens": "How many tokens a summary should have; any number if null.",
+        "instructions": "What the summarizer is told besides the guidance.",
+        "message": "A line for the log; the beginning of the summary if null.",
+        **Guided.about,
+        **PLACE,
+    }
     summaries = Field()
     source_commits = Field()
     preserved_commits = Field()

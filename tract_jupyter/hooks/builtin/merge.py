@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel
 
@@ -11,7 +11,7 @@ from tract_jupyter.exceptions import HistoryError, nearest
 from tract_jupyter.history.deciding import answers
 from tract_jupyter.history.sides import Tips
 from tract_jupyter.hooks.actions import action
-from tract_jupyter.hooks.builtin.base import Field, Guided, ValidationResult
+from tract_jupyter.hooks.builtin.base import PLACE, Field, Guided, ValidationResult
 from tract_jupyter.hooks.marks import reading
 from tract_jupyter.models.merge import Conflict, ConflictKind, Resolution
 from tract_jupyter.review.request import ValueRow, ValueTable, show_value
@@ -38,6 +38,19 @@ class PendingMerge(Guided):
 
     name = "merge"
     label = "Merge"
+    about: ClassVar[Mapping[str, str]] = {
+        "source_branch": "The branch that is merged.",
+        "target_branch": "The branch that it is merged into.",
+        "conflicts": "What both sides changed, with both texts.",
+        "resolutions": "What is decided about each conflict, by its key.",
+        "strategy": "`auto`, or `strict`, where warnings need a decision too.",
+        "no_ff": "Whether there is a merge commit even where the branch could just move on.",
+        "delete_branch": "Whether the merged branch is deleted then.",
+        "message": "The message of the merge commit; names both branches if null.",
+        "source_head": "The commit that the merged branch was at when this was asked.",
+        **Guided.about,
+        **PLACE,
+    }
     resolutions = Field()
     source_branch = Field()
     target_branch = Field()
@@ -89,7 +102,7 @@ class PendingMerge(Guided):
         if not callable(self._resolver):
             raise HistoryError("there is no resolver that could decide again; use set_resolution")
         told = guidance or self.guidance
-        self.resolutions = resolutions_of(self._conflicts(), _with_guidance(self._resolver, told))
+        self.resolutions = resolutions_of(self._conflicts(), with_guidance(self._resolver, told))
 
     @reading
     def validate(self) -> ValidationResult:
@@ -192,8 +205,8 @@ def _resolution_to_dict(made: Resolution) -> dict[str, Any]:
     return {"action": str(made.action), "replacement": replacement, "reason": made.reason}
 
 
-def _with_guidance(resolver: Any, guidance: str | None) -> Resolver:
-    """A resolver that is told the guidance, if it takes it."""
+def with_guidance(resolver: Any, guidance: str | None) -> Any:
+    """A resolver that is told the guidance, if it takes it; another one as it is."""
     try:
         takes_it = "guidance" in inspect.signature(resolver).parameters
     except (TypeError, ValueError):
