@@ -11,8 +11,9 @@ from tract_jupyter.analysis import Finding, RiskLevel, Span
 from tract_jupyter.hooks import ActionDef, OperationSpec
 from tract_jupyter.notebook.panels.code import code_html
 from tract_jupyter.notebook.panels.render import body_html, record_html
-from tract_jupyter.notebook.panels.text import record_text, request_text
+from tract_jupyter.notebook.panels.text import record_text
 from tract_jupyter.review.request import CodeBlock
+from tract_jupyter.review.request_text import request_text
 
 VOID = {"br", "hr", "img", "input", "meta", "link"}
 HOSTILE = '<script>alert(1)</script> & "quotes" \'n'
@@ -149,6 +150,7 @@ def test_the_prompt_shows_code_findings_and_values(ticket):
     assert "os.system(x)" in text
     assert re.search(r"critical TJ101", text)
     assert "def act(pending, n: int):" in text
+    assert f"Fields:\n  a: str = {HOSTILE!r}  # {HOSTILE}" in text  # with its meaning, under its heading
     assert "fingerprint" in text
 
 

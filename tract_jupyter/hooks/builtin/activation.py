@@ -2,55 +2,42 @@
 
 from __future__ import annotations
 
-import difflib
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
+from tract_jupyter.hooks.builtin.proposal import Proposal, changes_block, unified_diff
 from tract_jupyter.hooks.dynamic.pending import action_block
 from tract_jupyter.hooks.dynamic.spec import spec_from_json, spec_to_json
-from tract_jupyter.hooks.pending import Pending
 from tract_jupyter.hooks.reach import reach_table, spec_reach
 from tract_jupyter.models.parameters import type_text
 from tract_jupyter.review.fingerprint import fingerprint
 from tract_jupyter.review.request import CodeBlock, ValueRow, ValueTable, findings_text, show_value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from tract_jupyter.hooks.dynamic.spec import ActionDef, OperationSpec
     from tract_jupyter.models.parameters import Parameter
 
 ACTIVATE = "activate_operation"
 
 
-class PendingActivation(Pending):
+class PendingActivation(Proposal):
     """A proposed operation. Nothing of it is compiled or run before it is approved.
 
     Args:
         spec: the checked proposal.
         active: the version that is active now, if any.
         approved: the version that was approved last, active or not; the panel shows the difference.
-        activate: makes the spec active.
+        options: see `Proposal`.
     """
-
-    labels: ClassVar[Mapping[str, str]] = {"approve": "Activate", "reject": "Reject"}
 
     def __init__(
         self,
         spec: OperationSpec,
         *,
-        tract: Any,
-        activate: Callable[[OperationSpec], object],
         active: OperationSpec | None = None,
         approved: OperationSpec | None = None,
         **options: Any,
     ) -> None:
-        super().__init__(
-            ACTIVATE,
-            tract=tract,
-            fields={"spec": spec_to_json(spec)},
-            execute_fn=lambda pending: activate(pending.spec),
-            **options,
-        )
+        super().__init__(ACTIVATE, fields={"spec": spec_to_json(spec)}, **options)
         self._active = active
         self._approved = approved or active
 
@@ -70,15 +57,6 @@ class PendingActivation(Pending):
         """Binds the whole spec."""
         return activation_fingerprint(self.spec)
 
-    @property
-    def resumable(self) -> bool:
-        """Any process can activate it: all that is needed is stored."""
-        return True
-
-    def summary(self) -> str:
-        """The operation's own description."""
-        return self.spec.description
-
     def why(self) -> str:
         """Why a person is asked."""
         source = f" (from {self.triggered_by})" if self.triggered_by else ""
@@ -91,8 +69,7 @@ class PendingActivation(Pending):
         blocks = [action_block(action) for action in spec.actions.values()]
         if self._approved is not None:
             which = "active" if self._approved is self._active else "last approved"
-            changes = spec_diff(self._approved, spec)
-            blocks.insert(0, CodeBlock(f"Changes since the {which} version", changes, language="diff"))
+            blocks.insert(0, changes_block(which, spec_diff(self._approved, spec)))
         return tuple(blocks)
 
     def tables(self) -> tuple[ValueTable, ...]:
@@ -110,8 +87,7 @@ def activation_fingerprint(spec: OperationSpec) -> str:
 
 def spec_diff(old: OperationSpec, new: OperationSpec) -> str:
     """A unified diff of two versions, in the form a person writes operations in; empty if they are the same."""
-    before, after = _readable(old), _readable(new)
-    return "\n".join(difflib.unified_diff(before, after, "active", "proposed", lineterm="", n=2))
+    return unified_diff(_readable(old), _readable(new), "active")
 
 
 def _readable(spec: OperationSpec) -> list[str]:

@@ -7,7 +7,7 @@ can carry them out, and none does on another history than the one that was shown
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tract_jupyter.exceptions import ContentError, FingerprintError
 from tract_jupyter.hooks.actions import action
@@ -17,6 +17,13 @@ from tract_jupyter.models.text import brief_repr
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+
+PLACE: Final[Mapping[str, str]] = {
+    "branch": "The branch that would change.",
+    "head": "The commit it was at when this was asked; empty for none.",
+}
+"""What the fields mean that tie an operation to a history."""
 
 
 class Field:
@@ -109,6 +116,10 @@ class BuiltinPending(Pending):
 class Guided(BuiltinPending):
     """An operation whose text somebody writes, with guidance; `guidance_source` is `llm`, `user` or `user+llm`."""
 
+    about: ClassVar[Mapping[str, str]] = {
+        "guidance": "What whoever writes the text is told to look after.",
+        "guidance_source": "Who wrote the guidance: llm, user or user+llm; null if there is none.",
+    }
     guidance = Field()
     guidance_source = Field()
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from tract_jupyter.exceptions import CommitNotFoundError, HistoryError
 from tract_jupyter.history.sides import Tips
 from tract_jupyter.hooks.actions import action
-from tract_jupyter.hooks.builtin.base import BuiltinPending, Field
+from tract_jupyter.hooks.builtin.base import PLACE, BuiltinPending, Field
 from tract_jupyter.hooks.builtin.merge import resolution_from
 from tract_jupyter.hooks.marks import reading
 from tract_jupyter.review.request import ValueRow, ValueTable
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tract_jupyter.history.rebase import Rebase
 
 
@@ -26,6 +28,15 @@ class PendingRebase(BuiltinPending):
 
     name = "rebase"
     label = "Rebase"
+    about: ClassVar[Mapping[str, str]] = {
+        "target_base": "The branch to go on from.",
+        "replay_plan": "The own commits that would be placed anew, oldest first.",
+        "excluded": "Hashes of own commits that are left out.",
+        "warnings": "What both branches changed.",
+        "resolutions": "What is decided about that, by the key of the conflict.",
+        "target_head": "The commit that the other branch was at when this was asked.",
+        **PLACE,
+    }
     replay_plan = Field()
     target_base = Field()
     warnings = Field()

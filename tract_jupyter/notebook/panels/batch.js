@@ -136,12 +136,7 @@ function render({ model, el }) {
 
   panel.append(header, selecting, list, deciding, rejecting, paging, rest, message);
   el.append(panel);
-  model.on("change:view", draw);
-  draw();
-  return () => {
-    model.off("change:view", draw);
-    kernel.close();
-  };
+  return follow(model, draw, kernel);
 }
 
 export default { render };

@@ -59,6 +59,16 @@ function connect(model, lost) {
   return { send, decide, close: () => timers.forEach(clearTimeout) };
 }
 
+// Draws now and whenever the view changes; gives what ends that.
+function follow(model, draw, kernel) {
+  model.on("change:view", draw);
+  draw();
+  return () => {
+    model.off("change:view", draw);
+    kernel.close();
+  };
+}
+
 // A section with a heading, a badge and an alert, the same for both panels.
 function frame(id, testid) {
   const panel = ELEMENT("section", { class: "tract-panel", "aria-labelledby": `${id}-title`, "data-testid": testid });

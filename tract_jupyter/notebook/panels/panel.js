@@ -55,12 +55,7 @@ function render({ model, el }) {
   };
 
   el.append(panel);
-  model.on("change:view", draw);
-  draw();
-  return () => {
-    model.off("change:view", draw);
-    kernel.close();
-  };
+  return follow(model, draw, kernel);
 }
 
 export default { render };
