@@ -37,6 +37,7 @@ def test_what_a_change_can_newly_reach(spec):
     ("changes", "kind"),
     [
         ({"fields": {"urls": {"type": "list[str]"}, "verified": {"type": "bool"}, "path": {"type": "str"}}}, "fields"),
+        ({"fields": {"urls": {"type": "list[str]", "volatile": True}, "verified": {"type": "bool"}}}, "fields"),
         ({"fields": {"urls": {"type": "Any"}, "verified": {"type": "bool"}}}, "fields"),
         ({"actions": {"verify": ActionDef("verify", "", {"strict": "bool"}, "pending.approve()"),
                       "more": ActionDef("more", "", {}, "pending.approve()")}}, "actions"),

@@ -49,6 +49,14 @@ def test_docstring_fields_and_functions_become_the_spec():
     check_spec(spec)
 
 
+def test_a_field_may_be_no_part_of_what_stands_approved():
+    spec = parse_python("publish", 'note: Annotated[str, "For people", "volatile"] = ""\n').spec
+    assert spec.fields == {
+        "note": {"type": "str", "description": "For people", "volatile": True, "default": ""}
+    }
+    assert spec.volatile == {"note"}
+
+
 def test_code_is_the_body_and_its_lines_are_known():
     parsed = parse_python("citation_check", CELL)
     assert parsed.spec.actions["verify"].code == "# why\npending.approve()\n"

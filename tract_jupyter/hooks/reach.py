@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from tract_jupyter.hooks.dynamic.spec import ActionDef, OperationSpec
-    from tract_jupyter.models.parameters import Parameters
 
 _SHOWN = 40  # entries of a kind
 _MEANING = {
@@ -36,7 +35,10 @@ def spec_reach(spec: OperationSpec) -> Reach:
     """What an operation can reach: its code, its fields and actions with their types, and whether it asks."""
     return {
         **_code_reach(spec.actions.values()),
-        "fields": frozenset(_typed(spec.parameters())),
+        "fields": frozenset(
+            f"{p.name}: {type_text(p.annotation)}{', volatile' if p.name in spec.volatile else ''}"
+            for p in spec.parameters()
+        ),
         "actions": frozenset(
             f"{name}{action.parameters().signature_text()}" for name, action in spec.actions.items()
         ),
@@ -87,10 +89,6 @@ def _as_dict(found: Capabilities) -> Reach:
 def _as_capabilities(reach: Mapping[str, frozenset[str]]) -> Capabilities:
     values: dict[str, Any] = {name: reach[name] for name in _CAPABILITIES}
     return Capabilities(**values)
-
-
-def _typed(parameters: Parameters) -> list[str]:
-    return [f"{p.name}: {type_text(p.annotation)}" for p in parameters]
 
 
 def _listed(names: frozenset[str]) -> str:

@@ -4,6 +4,7 @@ In a Python body the docstring is the description, annotated assignments are the
 
     '''Verify source URLs.'''
     urls: Annotated[list[str], "URLs to verify"]
+    note: Annotated[str, "For people", "volatile"] = ""     # approvals that stand do not look at it
     verified: bool = False
 
     def verify(pending, strict: bool = False):
@@ -25,6 +26,8 @@ import yaml
 from tract_jupyter.exceptions import SpecError
 from tract_jupyter.hooks.dynamic.spec import ActionDef, OperationSpec, spec_from_dict
 
+_VOLATILE = "volatile"
+"""After the description: standing approvals and recorded decisions do not look at the field."""
 _ALLOWED = "a docstring, fields (name: type = value) and functions"
 
 
@@ -130,10 +133,12 @@ def _parse(text: str) -> ast.Module:
 
 
 def _field(node: ast.AnnAssign) -> dict[str, Any]:
-    kind, description = _annotation(node.annotation)
+    kind, *texts = _annotation(node.annotation)
     definition: dict[str, Any] = {"type": kind}
-    if description:
-        definition["description"] = description
+    if texts and texts[0]:
+        definition["description"] = texts[0]
+    if _VOLATILE in texts[1:]:
+        definition["volatile"] = True
     if node.value is not None:
         definition["default"] = _literal(node.value)
     return definition
@@ -143,7 +148,7 @@ def _action(node: ast.FunctionDef, lines: list[str]) -> tuple[ActionDef, int]:
     _check_function(node)
     arguments = [*node.args.args[1:], *node.args.kwonlyargs]
     defaults = _defaults(node.args)
-    described = {a.arg: _annotation(a.annotation) if a.annotation else ("Any", "") for a in arguments}
+    kinds = {a.arg: _annotation(a.annotation)[0] if a.annotation else "Any" for a in arguments}
     if len(described) < len(arguments):
         raise SpecError(f"function {node.name!r} names a parameter twice", line=node.lineno)
     body = node.body[1:] if _docstring(node.body[0]) is not None else node.body
@@ -158,7 +163,7 @@ def _action(node: ast.FunctionDef, lines: list[str]) -> tuple[ActionDef, int]:
     action = ActionDef(
         name=node.name,
         description=inspect.cleandoc(_docstring(node.body[0]) or ""),
-        params={name: kind for name, (kind, _) in described.items()},
+        params=kinds,
         code=_body_text(lines, body, first, node.end_lineno or first),
         required=[a.arg for a in arguments if a.arg not in defaults],
         defaults={name: value for name, value in defaults.items() if value is not None},
@@ -187,15 +192,15 @@ def _defaults(arguments: ast.arguments) -> dict[str, Any]:
     return {argument.arg: _literal(default) for argument, default in pairs}
 
 
-def _annotation(node: ast.expr) -> tuple[str, str]:
-    """The type's text, and the description of `Annotated[T, "description"]`."""
+def _annotation(node: ast.expr) -> list[str]:
+    """The type's text, and those that follow it in `Annotated[T, "description", "volatile"]`."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return node.value, ""
+        return [node.value]
     if isinstance(node, ast.Subscript) and ast.unparse(node.value) in {"Annotated", "typing.Annotated"}:
         parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         texts = [p.value for p in parts[1:] if isinstance(p, ast.Constant) and isinstance(p.value, str)]
-        return _annotation(parts[0])[0], texts[0] if texts else ""
-    return ast.unparse(node), ""
+        return [_annotation(parts[0])[0], *texts]
+    return [ast.unparse(node)]
 
 
 def _body_text(lines: list[str], body: list[ast.stmt], first: int, last: int) -> str:

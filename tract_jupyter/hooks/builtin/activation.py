@@ -75,7 +75,7 @@ class PendingActivation(Proposal):
     def tables(self) -> tuple[ValueTable, ...]:
         """The fields, and what the code can reach: all of it, or what the last approved version could not."""
         spec, approved = self.spec, self._approved
-        fields = ValueTable("Fields", tuple(_parameter_row(p) for p in spec.parameters()))
+        fields = ValueTable("Fields", tuple(_parameter_row(p, spec.volatile) for p in spec.parameters()))
         reach = reach_table(None if approved is None else spec_reach(approved), spec_reach(spec))
         return tuple(table for table in (fields, reach) if table.rows)
 
@@ -93,7 +93,8 @@ def spec_diff(old: OperationSpec, new: OperationSpec) -> str:
 def _readable(spec: OperationSpec) -> list[str]:
     lines = [f"operation {spec.name}  version {spec.version}  unhandled={spec.unhandled}", spec.description]
     for p in spec.parameters():
-        about = f"  # {p.description}" if p.description else ""
+        texts = [p.description, "volatile" if p.name in spec.volatile else ""]
+        about = f"  # {', '.join(filter(None, texts))}" if any(texts) else ""
         lines.append(f"{p.name}: {type_text(p.annotation)}{p.default_text}{about}")
     for action in spec.actions.values():
         lines += ["", *_readable_action(action)]
@@ -109,7 +110,9 @@ def _readable_action(action: ActionDef) -> list[str]:
     ]
 
 
-def _parameter_row(p: Parameter) -> ValueRow:
+def _parameter_row(p: Parameter, volatile: frozenset[str]) -> ValueRow:
+    about = "volatile: standing approvals do not look at it" if p.name in volatile else ""
+    meaning = "; ".join(filter(None, [p.description, about]))
     return ValueRow(
-        p.name, type_text(p.annotation), "required" if p.required else show_value(p.default), p.description
+        p.name, type_text(p.annotation), "required" if p.required else show_value(p.default), meaning
     )
