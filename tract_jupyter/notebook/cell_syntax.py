@@ -149,7 +149,7 @@ def _action(node: ast.FunctionDef, lines: list[str]) -> tuple[ActionDef, int]:
     arguments = [*node.args.args[1:], *node.args.kwonlyargs]
     defaults = _defaults(node.args)
     kinds = {a.arg: _annotation(a.annotation)[0] if a.annotation else "Any" for a in arguments}
-    if len(described) < len(arguments):
+    if len(kinds) < len(arguments):
         raise SpecError(f"function {node.name!r} names a parameter twice", line=node.lineno)
     body = node.body[1:] if _docstring(node.body[0]) is not None else node.body
     if not body:
