@@ -100,6 +100,7 @@ class Parts:
 
     def _make_operations(self, trust: Trust) -> None:
         database, tract_id = self._database, self.tract_id
+        self.trust = trust
         self._bus = HookBus(HookLog(database, HookLogRows(tract_id)))
         self.grants = Grants(database, GrantRows(tract_id), trust)
         ledger = Ledger(database, PendingRows(tract_id), DecisionRows(tract_id), self._events, trust)

@@ -92,7 +92,7 @@ def _names(session: Session, kind: str, given: list[str]) -> list[tuple[str, str
     from tract_jupyter.notebook.review_commands import grant_words
 
     if kind == "operation":
-        return [(name, kind) for name in _operations(session, quarantined=True)]
+        return [(name, kind) for name in _quarantined(session)]
     try:
         if kind == "grant":
             return grant_words(session.tract, given)
@@ -105,12 +105,21 @@ def _names(session: Session, kind: str, given: list[str]) -> list[tuple[str, str
     return [*branches, *([("HEAD", "commit")] if commits else []), *commits]
 
 
-def _operations(session: Session, *, quarantined: bool = False) -> list[str]:
+def _quarantined(session: Session) -> list[str]:
+    from tract_jupyter.notebook.trust_commands import quarantined
+
+    try:
+        return list(quarantined(session.tract))
+    except TractError:
+        return []
+
+
+def _operations(session: Session) -> list[str]:
     try:
         operations = session.tract.operations
     except TractError:
         return []
-    return sorted(operations.quarantined if quarantined else operations.registry.operation_names)
+    return sorted(operations.registry.operation_names)
 
 
 def _fields(session: Session, operation: str) -> list[str]:

@@ -21,9 +21,14 @@ PAGE = 20
 
 
 class Inbox:
-    """One output that lists the waiting requests and takes the answers to them."""
+    """One output that lists the waiting requests and takes the answers to them.
 
-    def __init__(self, tract: Tract) -> None:
+    Args:
+        tract: whose.
+        left: name, reason and command of stored things that are neither active nor in the inbox.
+    """
+
+    def __init__(self, tract: Tract, left: tuple[tuple[str, str, str], ...]) -> None:
         from tract_jupyter.notebook.panels.batch_panel import BatchPanel
 
         self._tract = tract
@@ -33,7 +38,7 @@ class Inbox:
         self._last: StoredPending | None = None
         self._is_shown = False
         self._recorded = 0
-        quarantined = tuple(sorted(tract.operations.quarantined.items()))
+        quarantined = tuple((name, why) for name, why, _ in left)
         self.batch = Batch(tract.reviewer.ledger.count_waiting(), quarantined)
         self._panel = BatchPanel(self.batch, self._turn_soon)
 

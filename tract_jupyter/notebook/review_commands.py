@@ -8,6 +8,7 @@ from tract_jupyter.exceptions import OperationError, TractError
 from tract_jupyter.notebook.command import Command, no_arguments, when
 from tract_jupyter.notebook.display import Grid, View
 from tract_jupyter.notebook.inbox import Inbox, stuck
+from tract_jupyter.notebook.trust_commands import TRUST, not_active, offer_quarantined
 
 if TYPE_CHECKING:
     from tract_jupyter.notebook.session import Session
@@ -23,14 +24,15 @@ def _inbox(session: Session, rest: list[str]) -> View | None:
     """Put what waits on display, so that it can be decided here: one request in its panel, several in one list."""
     no_arguments("inbox", rest)
     tract = session.tract
+    left = offer_quarantined(tract)
     waiting = tract.inbox()
     if len(waiting) >= _SEVERAL and session.front_end.can_click:
-        Inbox(tract).show()
+        Inbox(tract, left).show()
         return None
-    return _one_by_one(tract, waiting)
+    return _one_by_one(tract, waiting, not_active(left))
 
 
-def _one_by_one(tract: Tract, waiting: list[StoredPending]) -> View | None:
+def _one_by_one(tract: Tract, waiting: list[StoredPending], quarantined: Grid) -> View | None:
     stuck_rows = []
     for stored in waiting:
         try:
@@ -38,26 +40,11 @@ def _one_by_one(tract: Tract, waiting: list[StoredPending]) -> View | None:
         except TractError as error:
             found = stuck(stored, error)
             stuck_rows.append((found.pending_id[:8], found.title, found.why, found.since))
-    quarantined = _quarantined(tract)
     if waiting and not stuck_rows and not quarantined.rows:
         return None
     heads = ("Id", "What", "Why it cannot be decided here", "Since")
     cannot = Grid(heads, tuple(stuck_rows), code=frozenset({"Id"}))
     return View("Inbox", () if waiting else ("Nothing waits for a decision.",), (cannot, quarantined))
-
-
-def _quarantined(tract: Tract) -> Grid:
-    rows = tuple(
-        (name, why, f"%tract review {name}") for name, why in sorted(tract.operations.quarantined.items())
-    )
-    heads = ("Operation", "Why it is not active", "Look at it")
-    return Grid(heads, rows, "Stored operations that are not active", code=frozenset({heads[0], heads[2]}))
-
-
-def _review(session: Session, rest: list[str]) -> None:
-    if len(rest) != 1:
-        raise OperationError("name one stored operation: %tract review NAME")
-    session.tract.reviewer.show(session.tract.operations.review_quarantined(rest[0]))
 
 
 def _grants(session: Session, rest: list[str]) -> View:
@@ -105,10 +92,8 @@ def grant_words(tract: Tract, given: list[str]) -> list[tuple[str, str]]:
 
 REVIEW = {
     "inbox": Command("inbox", "what waits for a decision, whichever kernel asked", _inbox),
-    "review": Command(
-        "review NAME", "look at a stored operation that is not active", _review, ("operation",)
-    ),
     "grants": Command(
         "grants [revoke ID]", "what is not asked about again; take such an approval back", _grants, ("grant",)
     ),
+    **TRUST,
 }

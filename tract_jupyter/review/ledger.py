@@ -243,6 +243,13 @@ class Ledger:
             about = {row.pending_id: row for row in self._rows.decided_through(connection, channels)}
         return [(decision, about[decision.pending_id]) for decision in decisions]
 
+    def needs_asking(self, pending: Reviewable) -> bool:
+        """Whether nothing of the same identity waits, and nobody has turned it down."""
+        identity = pending.identity
+        with self._database.read() as connection:
+            waits = self._rows.same(connection, identity, PendingStatus.PENDING.value)
+            return not waits and not self._decisions.was_chosen(connection, identity, "reject")
+
     def get(self, pending_id: str) -> StoredPending | None:
         """A stored pending."""
         with self._database.read() as connection:

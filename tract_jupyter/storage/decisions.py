@@ -87,6 +87,12 @@ class DecisionRows:
         row = connection.execute(_LAST, {"id_": pending_id}).first()
         return None if row is None else _stored(row)
 
+    def was_chosen(self, connection: Connection, identity: str, action: str) -> bool:
+        """Whether an action was ever chosen about the same thing."""
+        table = decisions.c
+        where = (table.tract_id == self.tract_id, table.identity == identity, table.action == action)
+        return connection.scalar(select(table.id).where(*where).limit(1)) is not None
+
     def newest(self, connection: Connection, limit: int) -> list[StoredDecision]:
         """The newest decisions first."""
         query = select(decisions).where(decisions.c.tract_id == self.tract_id)

@@ -1,0 +1,86 @@
+"""What is stored and not approved here: offered in the inbox with its change, reviewed, revoked."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+CELL = '%%tract_operation deploy --activate\n"""Deploy."""\ntarget: str = "x"\n\ndef go(pending):\n    pending.approve()'
+
+
+@pytest.fixture
+def stored(shell):
+    """A shell whose store has an operation and a handler of it."""
+    shell.run(CELL)
+    shell.run("tract.save_handler('deploy', 'no', \"pending.reject('never')\")")
+    return shell
+
+
+def tamper(shell, table, old, new):
+    path = shell.namespace["tract"].location
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(f"UPDATE {table} SET spec_json = replace(spec_json, ?, ?)", (old, new))
+
+
+def test_what_is_trusted_is_listed(stored):
+    text = stored.run("%tract trust").text
+    assert "deploy     operation" in text
+    assert "deploy/no  handler" in text
+
+
+def test_revoking_deactivates_and_the_inbox_offers_it_again(stored):
+    assert "is not active any more" in stored.run("%tract trust revoke deploy no").text
+    stored.run("%tract trust revoke deploy")
+    assert not stored.run("%tract_fire deploy").ok
+    text = stored.run("%tract inbox").text
+    assert "[pending] Activate operation deploy" in text
+    assert "[pending] Activate handler no of deploy" in text
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("trust revoke", "takes an approval back"),
+        ("trust now", "takes an approval back"),
+        ("trust revoke nothing", "no active operation 'nothing'"),
+        ("trust revoke deploy nothing", "no stored handler 'nothing'"),
+        ("review nothing", "waits for review"),
+        ("review deploy/nothing", "waits for review"),
+        ("review", "name one"),
+    ],
+)
+def test_a_wrong_line_is_told_in_one_line(stored, line, words):
+    result = stored.run(f"%tract {line}")
+    assert not result.ok
+    assert words in result.text
+    assert "Traceback" not in result.text
+
+
+def test_what_was_changed_in_the_store_is_offered_with_the_change_and_not_run(stored, tmp_path):
+    mark = tmp_path / "mark"
+    tamper(stored, "operation_specs", "pending.approve()", f"open('{mark}', 'w')")
+    stored.run("%reload_ext tract_jupyter")
+    text = stored.run("%tract inbox").text
+    assert "[pending] Activate operation deploy" in text
+    assert "Changes since the last approved version" in text
+    assert f"write:{mark}" in text
+    assert not mark.exists()
+
+
+def test_what_was_turned_down_is_listed_and_not_asked_about_again(stored):
+    stored.run("%tract trust revoke deploy no")
+    stored.run("%tract inbox")
+    stored.run("tract.operations.rebuild(tract.inbox()[0]).reject('no')")
+    text = stored.run("%tract inbox").text
+    assert "[pending]" not in text
+    assert "%tract review deploy/no" in text
+    assert "[pending] Activate handler no of deploy" in stored.run("%tract review deploy/no").text
+
+
+def test_looking_twice_asks_once(stored):
+    stored.run("%tract trust revoke deploy no")
+    stored.run("%tract inbox")
+    stored.run("%tract inbox")
+    assert stored.run("print(len(tract.inbox()))").text.strip() == "1"
