@@ -64,7 +64,7 @@ class Chromium:
             reduced_motion="reduce",
             service_workers="block",  # their requests would pass by the routes
         )
-        context.set_default_timeout(20_000)
+        context.set_default_timeout(60_000)
         context.add_init_script(path=DRIVER)
         context.route(EXTERNAL, self._abort)
         context.route_web_socket(EXTERNAL, self._close)

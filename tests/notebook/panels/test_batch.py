@@ -45,8 +45,8 @@ def waiting(tract, spec, shown):
     return fire
 
 
-def open_inbox(tract):
-    made = Inbox(tract)
+def open_inbox(tract, left=()):
+    made = Inbox(tract, left)
     made.show()
     return made
 
@@ -183,8 +183,7 @@ def test_what_cannot_be_shown_is_listed_with_the_reason(tract, waiting, monkeypa
         return rebuild(one)
 
     monkeypatch.setattr(tract.operations, "rebuild", broken)
-    tract.operations.quarantined["old"] = "nobody here has approved it"
-    inbox = open_inbox(tract)
+    inbox = open_inbox(tract, (("old", "nobody here has approved it", "%tract review old"),))
     assert texts(inbox) == ["a", "c"]
     text = outline(inbox._panel.view["rest_html"]).text
     for words in (stored.pending_id[:8], "its <request> is unreadable", "%tract review old"):
