@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tract_jupyter.review.decision import deciding
-from tract_jupyter.review.ledger import is_waited_for
+from tract_jupyter.review.records import is_waited_for
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -26,6 +26,7 @@ from tract_jupyter.models.content import ContentTypes
 from tract_jupyter.review.gate import Gate
 from tract_jupyter.review.grants import Grants
 from tract_jupyter.review.ledger import Ledger
+from tract_jupyter.review.proofs import Proofs
 from tract_jupyter.review.reviewer import Reviewer
 from tract_jupyter.review.trust import Trust
 from tract_jupyter.storage.commits import CommitRows
@@ -103,7 +104,8 @@ class Parts:
         self.trust = trust
         self._bus = HookBus(HookLog(database, HookLogRows(tract_id)))
         self.grants = Grants(database, GrantRows(tract_id), trust)
-        ledger = Ledger(database, PendingRows(tract_id), DecisionRows(tract_id), self._events, trust)
+        proofs = Proofs(trust, tract_id)
+        ledger = Ledger(database, PendingRows(tract_id), DecisionRows(tract_id), self._events, proofs)
         self.gate = Gate(ledger, self.grants, self._learn)
         self.reviewer = Reviewer(ledger, self.gate, self.grants)
         self._firing = Firing(self._bus, self.reviewer)

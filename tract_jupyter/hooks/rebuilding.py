@@ -9,7 +9,7 @@ from tract_jupyter.hooks.builtin.handler import ACTIVATE_HANDLER
 from tract_jupyter.hooks.dynamic.spec import spec_from_json
 from tract_jupyter.hooks.handler_spec import HandlerSpec
 from tract_jupyter.hooks.remote import RemotePending, stored_asking_block
-from tract_jupyter.review.ledger import is_waited_for
+from tract_jupyter.review.records import is_waited_for
 
 if TYPE_CHECKING:
     from tract_jupyter.hooks.builtin.activation import PendingActivation

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from contextlib import AbstractContextManager
 
+    from tract_jupyter.storage.decisions import StoredDecision
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -114,6 +116,14 @@ class Decision:
     decided_by: str = field(default_factory=lambda: current_person())  # noqa: PLW0108 # it stands below
     decided_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     identity: str = ""
+
+    @classmethod
+    def of(cls, stored: StoredDecision) -> Decision:
+        """A decision as it lies in the store, as a value."""
+        return cls(
+            stored.action, stored.arguments, stored.channel, stored.fingerprint, stored.decided_by,
+            stored.decided_at, stored.identity,
+        )  # fmt: skip
 
     @property
     def is_personal(self) -> bool:

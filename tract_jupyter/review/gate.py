@@ -24,14 +24,14 @@ from tract_jupyter.exceptions import (
 )
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.review.decision import Decision, how, in_code, without_grant
-from tract_jupyter.review.ledger import decision_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tract_jupyter.review.channel import Reviewable
     from tract_jupyter.review.grants import Grants
-    from tract_jupyter.review.ledger import Ledger, News
+    from tract_jupyter.review.ledger import Ledger
+    from tract_jupyter.review.records import News
     from tract_jupyter.storage.decisions import StoredDecision
     from tract_jupyter.storage.pendings import StoredPending
 
@@ -218,11 +218,11 @@ class Gate:
             return f"{_told(stored)}, which was put aside: {error}"
         except Exception as error:  # noqa: BLE001 # the author's code may raise anything; the pending keeps it
             return f"{_told(stored)}, which failed: {type(error).__name__}: {error}"
-        self._on_end(pending, decision_of(stored))
+        self._on_end(pending, Decision.of(stored))
         return _told(stored)
 
     def _carry_out_stored(self, pending: Reviewable, stored: StoredDecision) -> None:
-        pending.rounds, pending.decision = stored.round + 1, decision_of(stored)
+        pending.rounds, pending.decision = stored.round + 1, Decision.of(stored)
         with pending.edited(stored.arguments):
             pass  # and it stays so
         self._run_and_record(
@@ -236,7 +236,7 @@ class Gate:
         Returns:
             What is wrong with it; empty if nothing is.
         """
-        decision = None if news.last is None else decision_of(news.last)
+        decision = None if news.last is None else Decision.of(news.last)
         if pending.runs_elsewhere or self.ledger.proves(news, _as_stored(pending, news.pending)):
             pending.adopt(news.pending, decision)
         elif news.pending.status in _STOPPED:

@@ -6,31 +6,30 @@ Each step is one transaction, so that after a crash the rows say how far it had 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.review.decision import Decision
-from tract_jupyter.review.process import has_ended, this_process
+from tract_jupyter.review.process import this_process
+from tract_jupyter.review.proofs import Outcome, moment_text
+from tract_jupyter.review.records import OPEN, Records
 from tract_jupyter.review.request_json import request_to_dict
 from tract_jupyter.storage.clock import now_text, to_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Mapping
 
     from sqlalchemy import Connection
 
     from tract_jupyter.review.channel import Reviewable
+    from tract_jupyter.review.proofs import Proofs
     from tract_jupyter.review.request import ReviewRequest
-    from tract_jupyter.review.trust import Trust
     from tract_jupyter.storage.database import Database
     from tract_jupyter.storage.decisions import DecisionRows, StoredDecision
     from tract_jupyter.storage.events import EventRows
-    from tract_jupyter.storage.pendings import PendingRows, StoredPending
+    from tract_jupyter.storage.pendings import PendingRows
 
-_SIGNED = "decision"
-_ASKED = "pending"
-_OUTCOME = "outcome"
 _FINAL = {
     "approve": PendingStatus.APPROVED,
     "reject": PendingStatus.REJECTED,
@@ -38,44 +37,21 @@ _FINAL = {
     "expire": PendingStatus.EXPIRED,
 }
 _REOPENED = {"status": PendingStatus.PENDING.value, "settled_at": None, "executed_at": None}
-_OPEN = frozenset(status.value for status in PendingStatus if status.is_open)
 
 
-_Outcome = list[str | int | None]
-
-
-class News(NamedTuple):
-    """What the store says of a pending."""
-
-    pending: StoredPending
-    decisions: list[StoredDecision]
-
-    def unseen(self, rounds: int) -> list[StoredDecision]:
-        """The decisions after those that somebody knows of."""
-        return [decision for decision in self.decisions if decision.round >= rounds]
-
-    @property
-    def last(self) -> StoredDecision | None:
-        """The last decision on it."""
-        return self.decisions[-1] if self.decisions else None
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it can still be decided."""
-        return self.pending.status in _OPEN
-
-
-class Ledger:
-    """Writes and reads the pendings and decisions of one tract."""
+class Ledger(Records):
+    """Writes the pendings and decisions of one tract, and reads them."""
 
     def __init__(
-        self, database: Database, rows: PendingRows, decisions: DecisionRows, events: EventRows, trust: Trust
+        self,
+        database: Database,
+        rows: PendingRows,
+        decisions: DecisionRows,
+        events: EventRows,
+        proofs: Proofs,
     ) -> None:
-        self._database = database
-        self._rows = rows
-        self._decisions = decisions
+        super().__init__(database, rows, decisions, proofs)
         self._events = events
-        self._trust = trust
 
     # --- asking
 
@@ -85,7 +61,7 @@ class Ledger:
             stored = self._rows.get(connection, pending.pending_id)
             if stored is None:
                 self._insert(connection, pending, request)
-            elif request is not None and stored.origin == this_process() and stored.status in _OPEN:
+            elif request is not None and stored.origin == this_process() and stored.status in OPEN:
                 asked = self._as_asked(pending, request_to_dict(request))
                 self._rows.update(connection, pending.pending_id, **asked)
             pending.rounds = self._decisions.count(connection, pending.pending_id)
@@ -114,8 +90,9 @@ class Ledger:
             ends: nothing has to be run for it, so that it is carried out with this.
             also: what else belongs into the transaction.
         """
-        signature = self._trust.sign(_SIGNED, self._text(decision, pending.pending_id, pending.rounds,
-                                                         handed_over=pending.runs_elsewhere))  # fmt: skip
+        signature = self._proofs.of_decision(
+            decision, pending.pending_id, pending.rounds, handed_over=pending.runs_elsewhere
+        )
         with self._database.write() as connection:
             won = self._store(connection, pending, decision, ends=ends, signature=signature)
             if won and also is not None:
@@ -163,10 +140,10 @@ class Ledger:
         values = {
             "status": pending.status.value,
             "error": pending.error,
-            "executed_at": _text(pending.executed_at),
+            "executed_at": moment_text(pending.executed_at),
             "settled_at": now_text() if is_settled else None,
         }
-        outcome = _outcome(round_, pending.status, pending.fingerprint, pending.executed_at)
+        outcome = Outcome(round_, pending.status.value, pending.fingerprint, moment_text(pending.executed_at))
         with self._database.write() as connection:
             stored = self._rows.get(connection, pending.pending_id)
             shown = stored.request if is_settled and stored else request_to_dict(pending.review_request())
@@ -176,116 +153,6 @@ class Ledger:
             self._decisions.finish(connection, pending.pending_id, round_, pending.error)
             self._record_outcome(connection, pending, action)
 
-    # --- looking
-
-    def news(self, pending: Reviewable) -> News | None:
-        """What the store says, None if it was never stored."""
-        with self._database.read() as connection:
-            stored = self._rows.get(connection, pending.pending_id)
-            if stored is None:
-                return None
-            decisions = self._decisions.of(connection, pending.pending_id)
-        return News(stored, decisions)
-
-    def verifies(self, stored: StoredDecision) -> bool:
-        """Whether this user signed a decision."""
-        return any(self._is_signed(stored, handed_over=flag) for flag in (False, True))
-
-    def hands_over(self, stored: StoredDecision) -> bool:
-        """Whether this user signed a decision that was left to the process that asked: no other can pass for one."""
-        return self._is_signed(stored, handed_over=True)
-
-    def vouches(self, stored: StoredPending) -> bool:
-        """Whether a pending lies in the store as a process of this user asked about it."""
-        asked = _asked(stored, stored.request)
-        return self._trust.verify(_ASKED, canonical_json([self._rows.tract_id, *asked]), stored.signature)
-
-    def proves(self, news: News, fingerprint: str) -> bool:
-        """Whether the last decision on a pending is this user's, and came out as the store says.
-
-        Args:
-            news: what the store says.
-            fingerprint: that of the pending, with the values that the store has.
-        """
-        last, stored = news.last, news.pending
-        if last is None or not self.verifies(last):
-            return False
-        outcome = _outcome(last.round, stored.status, fingerprint, stored.executed_at)
-        return self._trust.verify(_OUTCOME, self._outcome_text(stored.pending_id, outcome), stored.outcome)
-
-    def decisions(self, pending_id: str) -> list[StoredDecision]:
-        """The decisions on a pending, in their order."""
-        with self._database.read() as connection:
-            return self._decisions.of(connection, pending_id)
-
-    def newest_decisions(self, limit: int) -> list[StoredDecision]:
-        """The newest decisions first."""
-        with self._database.read() as connection:
-            return self._decisions.newest(connection, limit)
-
-    def standing(self, stored: StoredPending) -> tuple[PendingStatus, StoredDecision | None]:
-        """Where a pending stands for whoever makes it again from the store.
-
-        Returns:
-            Its status, and the last decision if that was not carried out to its end. It is asked about again then, as
-            nobody knows what has changed since.
-        """
-        with self._database.read() as connection:
-            last = self._decisions.last(connection, stored.pending_id)
-        if last is None or last.finished_at is None or stored.status not in set(PendingStatus):
-            return PendingStatus.PENDING, last if last is not None and last.finished_at is None else None
-        return PendingStatus(stored.status), None
-
-    def decided(self, channels: Collection[str]) -> list[tuple[StoredDecision, StoredPending]]:
-        """The decisions that came over some channels, oldest first, each with what it is about."""
-        with self._database.read() as connection:
-            decisions = self._decisions.through(connection, channels)
-            about = {row.pending_id: row for row in self._rows.decided_through(connection, channels)}
-        return [(decision, about[decision.pending_id]) for decision in decisions]
-
-    def needs_asking(self, pending: Reviewable) -> bool:
-        """Whether nothing of the same identity waits, and nobody has turned it down."""
-        identity = pending.identity
-        with self._database.read() as connection:
-            waits = self._rows.same(connection, identity, PendingStatus.PENDING.value)
-            return not waits and not self._decisions.was_chosen(connection, identity, "reject")
-
-    def get(self, pending_id: str) -> StoredPending | None:
-        """A stored pending."""
-        with self._database.read() as connection:
-            return self._rows.get(connection, pending_id)
-
-    def waiting(self, limit: int = 100, after: StoredPending | None = None) -> list[StoredPending]:
-        """What is left to decide or to run, oldest first, whichever process asked."""
-        with self._database.read() as connection:
-            return self._rows.unsettled(connection, limit, after)
-
-    def count_waiting(self) -> int:
-        """How many are left to decide or to run."""
-        with self._database.read() as connection:
-            return self._rows.count_unsettled(connection)
-
-    def approved_before(self, pending: Reviewable) -> StoredDecision | None:
-        """An approval of the very same thing that nobody has begun to carry out, and nobody waits for."""
-        with self._database.read() as connection:
-            same = self._rows.same(connection, pending.identity, PendingStatus.APPROVED.value)
-            for stored in same:
-                last = self._decisions.of(connection, stored.pending_id)[-1]
-                is_free = last.claimed_by is None and not is_waited_for(stored)
-                if is_free and self.hands_over(last) and _is_about(last, pending):
-                    return last
-        return None
-
-    def changed(self, rounds: Mapping[str, int]) -> list[str]:
-        """Those of some pendings that have more decisions by now, or are settled; `rounds` by id as last seen."""
-        with self._database.read() as connection:
-            return [
-                pending_id
-                for pending_id, known in rounds.items()
-                if self._decisions.count(connection, pending_id) != known
-                or self._rows.status(connection, pending_id) not in _OPEN
-            ]
-
     # ---
 
     def _take_on(self, connection: Connection, pending_id: str, round_: int) -> bool:
@@ -294,28 +161,16 @@ class Ledger:
             return False
         stored = next(one for one in self._decisions.of(connection, pending_id) if one.round == round_)
         if self.hands_over(stored):
-            text = self._text(decision_of(stored), pending_id, round_, handed_over=False)
-            self._decisions.sign(connection, pending_id, round_, self._trust.sign(_SIGNED, text))
+            signature = self._proofs.of_decision(Decision.of(stored), pending_id, round_, handed_over=False)
+            self._decisions.sign(connection, pending_id, round_, signature)
         return True
 
-    def _is_signed(self, stored: StoredDecision, *, handed_over: bool) -> bool:
-        text = self._text(decision_of(stored), stored.pending_id, stored.round, handed_over=handed_over)
-        return self._trust.verify(_SIGNED, text, stored.signature)
-
-    def _text(self, decision: Decision, pending_id: str, round_: int, *, handed_over: bool) -> str:
-        return canonical_json([self._rows.tract_id, decision.signed_text(pending_id, round_), handed_over])
-
-    def _outcome_text(self, pending_id: str, outcome: _Outcome) -> str:
-        return canonical_json([self._rows.tract_id, pending_id, outcome])
-
     def _as_asked(
-        self, pending: Reviewable, shown: dict[str, Any] | None, outcome: _Outcome | None = None
+        self, pending: Reviewable, shown: dict[str, Any] | None, outcome: Outcome | None = None
     ) -> dict[str, Any]:
         """What is asked and came of it, for its row; signed, so that nothing else can be taken for it."""
-        asked = canonical_json([self._rows.tract_id, *_asked(pending, shown)])
-        came_of_it = "" if outcome is None else self._trust.sign(
-            _OUTCOME, self._outcome_text(pending.pending_id, outcome))  # fmt: skip
-        signed = {"request": shown, "signature": self._trust.sign(_ASKED, asked), "outcome": came_of_it}
+        came_of_it = "" if outcome is None else self._proofs.of_outcome(pending.pending_id, outcome)
+        signed = {"request": shown, "signature": self._proofs.of_asked(pending, shown), "outcome": came_of_it}
         return {
             "fields": pending.fields,
             "fingerprint": pending.fingerprint,
@@ -325,7 +180,7 @@ class Ledger:
 
     def _insert(
         self, connection: Connection, pending: Reviewable, request: ReviewRequest | None,
-        outcome: _Outcome | None = None, **more: Any,
+        outcome: Outcome | None = None, **more: Any,
     ) -> None:  # fmt: skip
         values = {
             "pending_id": pending.pending_id,
@@ -336,7 +191,7 @@ class Ledger:
             "triggered_by": pending.triggered_by,
             "resumable": pending.resumable,
             "origin": this_process(),
-            "expires_at": _text(pending.expires_at),
+            "expires_at": moment_text(pending.expires_at),
             "on_timeout": pending.on_timeout,
             "error": pending.error,
             "created_at": to_text(pending.created_at),
@@ -382,7 +237,7 @@ class Ledger:
         if last is None:
             return True  # whatever the status says: nobody has decided
         if last.finished_at is not None:
-            return status in _OPEN
+            return status in OPEN
         asked = pending.unfinished
         if last.claimed_by == this_process() and last.started_at is None:
             asked = last  # this process could not begin, as where the store was locked just then
@@ -403,31 +258,6 @@ class Ledger:
             self._events.append(connection, "rejected", pending.actor, rejected)
 
 
-def is_waited_for(stored: StoredPending) -> bool:
-    """Whether the process that asked waits for the decision: it said so lately, and has not ended since."""
-    until = stored.waited_until
-    return until is not None and to_text(until) > now_text() and not has_ended(stored.origin)
-
-
-def decision_of(stored: StoredDecision) -> Decision:
-    """A stored decision as a value."""
-    return Decision(
-        stored.action,
-        stored.arguments,
-        stored.channel,
-        stored.fingerprint,
-        stored.decided_by,
-        stored.decided_at,
-        stored.identity,
-    )
-
-
-def _is_about(stored: StoredDecision, pending: Reviewable) -> bool:
-    """Whether a pending, with the edits of a decision, is what that was about."""
-    with pending.edited(stored.arguments, keep=False):
-        return pending.fingerprint == stored.fingerprint
-
-
 def _after(decision: Decision, at: str, *, ends: bool) -> dict[str, Any]:
     """Where a pending stands once a decision on it is stored. Without an execution time: decided, not run yet."""
     final = _FINAL.get(decision.action)
@@ -437,21 +267,9 @@ def _after(decision: Decision, at: str, *, ends: bool) -> dict[str, Any]:
     return {"status": final.value, "executed_at": executed, "settled_at": at if ends else None}
 
 
-def _asked(what: Reviewable | StoredPending, request: Mapping[str, Any] | None) -> list[Any]:
-    """What the signature of a pending covers."""
-    times = [to_text(what.created_at), _text(what.expires_at)]
-    who = [what.pending_id, what.operation, what.actor, what.triggered_by]
-    return [*who, *times, what.fingerprint, what.fields, request]
-
-
-def _outcome(round_: int, status: str, fingerprint: str, executed_at: datetime | None) -> _Outcome:
-    """What came of a decision: the part of it that is signed."""
-    return [round_, str(status), fingerprint, _text(executed_at)]
-
-
-def _expected(pending: Reviewable, decision: Decision, after: Mapping[str, Any]) -> _Outcome:
+def _expected(pending: Reviewable, decision: Decision, after: Mapping[str, Any]) -> Outcome:
     """What comes of a decision that ends it."""
-    return [pending.rounds, after["status"], decision.fingerprint, after["executed_at"]]
+    return Outcome(pending.rounds, after["status"], decision.fingerprint, after["executed_at"])
 
 
 def _claim(pending: Reviewable, at: str, *, ends: bool) -> dict[str, Any]:
@@ -459,7 +277,3 @@ def _claim(pending: Reviewable, at: str, *, ends: bool) -> dict[str, Any]:
     if ends:
         return {"claimed_by": this_process(), "started_at": at, "finished_at": at}
     return {"claimed_by": None if pending.runs_elsewhere else this_process()}
-
-
-def _text(moment: datetime | None) -> str | None:
-    return None if moment is None else to_text(moment)

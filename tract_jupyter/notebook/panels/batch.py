@@ -12,8 +12,8 @@ from tract_jupyter.notebook.command import when
 from tract_jupyter.notebook.markup import heading
 from tract_jupyter.notebook.panels.outcome import foot_text
 from tract_jupyter.notebook.panels.render import asset, body_html, table_html
-from tract_jupyter.review.ledger import is_waited_for
 from tract_jupyter.review.process import process_text, this_process
+from tract_jupyter.review.records import is_waited_for
 from tract_jupyter.review.request import show_value, worst_finding
 
 if TYPE_CHECKING:

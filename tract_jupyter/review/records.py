@@ -1,0 +1,178 @@
+"""What the rows of asking say: what waits, what was decided, and whether that can be believed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from tract_jupyter.models.pending import PendingStatus
+from tract_jupyter.review.process import has_ended
+from tract_jupyter.review.proofs import Outcome, moment_text
+from tract_jupyter.storage.clock import now_text, to_text
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from tract_jupyter.review.channel import Reviewable
+    from tract_jupyter.review.proofs import Proofs
+    from tract_jupyter.storage.database import Database
+    from tract_jupyter.storage.decisions import DecisionRows, StoredDecision
+    from tract_jupyter.storage.pendings import PendingRows, StoredPending
+
+OPEN = frozenset(status.value for status in PendingStatus if status.is_open)
+"""The states in which a pending can be decided."""
+
+
+class News(NamedTuple):
+    """What the store says of a pending."""
+
+    pending: StoredPending
+    decisions: list[StoredDecision]
+
+    def unseen(self, rounds: int) -> list[StoredDecision]:
+        """The decisions after those that somebody knows of."""
+        return [decision for decision in self.decisions if decision.round >= rounds]
+
+    @property
+    def last(self) -> StoredDecision | None:
+        """The last decision on it."""
+        return self.decisions[-1] if self.decisions else None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can still be decided."""
+        return self.pending.status in OPEN
+
+
+class Records:
+    """Reads the pendings and decisions of one tract."""
+
+    def __init__(
+        self, database: Database, rows: PendingRows, decisions: DecisionRows, proofs: Proofs
+    ) -> None:
+        self._database = database
+        self._rows = rows
+        self._decisions = decisions
+        self._proofs = proofs
+
+    # --- what can be believed
+
+    def verifies(self, stored: StoredDecision) -> bool:
+        """Whether this user signed a decision."""
+        return any(self._proofs.holds(stored, handed_over=flag) for flag in (False, True))
+
+    def hands_over(self, stored: StoredDecision) -> bool:
+        """Whether this user signed a decision that was left to the process that asked: no other can pass for one."""
+        return self._proofs.holds(stored, handed_over=True)
+
+    def vouches(self, stored: StoredPending) -> bool:
+        """Whether a pending lies in the store as a process of this user asked about it."""
+        return self._proofs.vouches(stored)
+
+    def proves(self, news: News, fingerprint: str) -> bool:
+        """Whether the last decision on a pending is this user's, and came out as the store says.
+
+        Args:
+            news: what the store says.
+            fingerprint: that of the pending, with the values that the store has.
+        """
+        last, stored = news.last, news.pending
+        if last is None or not self.verifies(last):
+            return False
+        outcome = Outcome(last.round, stored.status, fingerprint, moment_text(stored.executed_at))
+        return self._proofs.came_out(stored, outcome)
+
+    # --- what there is
+
+    def news(self, pending: Reviewable) -> News | None:
+        """What the store says, None if it was never stored."""
+        with self._database.read() as connection:
+            stored = self._rows.get(connection, pending.pending_id)
+            if stored is None:
+                return None
+            decisions = self._decisions.of(connection, pending.pending_id)
+        return News(stored, decisions)
+
+    def decisions(self, pending_id: str) -> list[StoredDecision]:
+        """The decisions on a pending, in their order."""
+        with self._database.read() as connection:
+            return self._decisions.of(connection, pending_id)
+
+    def newest_decisions(self, limit: int) -> list[StoredDecision]:
+        """The newest decisions first."""
+        with self._database.read() as connection:
+            return self._decisions.newest(connection, limit)
+
+    def standing(self, stored: StoredPending) -> tuple[PendingStatus, StoredDecision | None]:
+        """Where a pending stands for whoever makes it again from the store.
+
+        Returns:
+            Its status, and the last decision if that was not carried out to its end. It is asked about again then, as
+            nobody knows what has changed since.
+        """
+        with self._database.read() as connection:
+            last = self._decisions.last(connection, stored.pending_id)
+        if last is None or last.finished_at is None or stored.status not in set(PendingStatus):
+            return PendingStatus.PENDING, last if last is not None and last.finished_at is None else None
+        return PendingStatus(stored.status), None
+
+    def decided(self, channels: Collection[str]) -> list[tuple[StoredDecision, StoredPending]]:
+        """The decisions that came over some channels, oldest first, each with what it is about."""
+        with self._database.read() as connection:
+            decisions = self._decisions.through(connection, channels)
+            about = {row.pending_id: row for row in self._rows.decided_through(connection, channels)}
+        return [(decision, about[decision.pending_id]) for decision in decisions]
+
+    def needs_asking(self, pending: Reviewable) -> bool:
+        """Whether nothing of the same identity waits, and nobody has turned it down."""
+        identity = pending.identity
+        with self._database.read() as connection:
+            waits = self._rows.same(connection, identity, PendingStatus.PENDING.value)
+            return not waits and not self._decisions.was_chosen(connection, identity, "reject")
+
+    def get(self, pending_id: str) -> StoredPending | None:
+        """A stored pending."""
+        with self._database.read() as connection:
+            return self._rows.get(connection, pending_id)
+
+    def waiting(self, limit: int = 100, after: StoredPending | None = None) -> list[StoredPending]:
+        """What is left to decide or to run, oldest first, whichever process asked."""
+        with self._database.read() as connection:
+            return self._rows.unsettled(connection, limit, after)
+
+    def count_waiting(self) -> int:
+        """How many are left to decide or to run."""
+        with self._database.read() as connection:
+            return self._rows.count_unsettled(connection)
+
+    def approved_before(self, pending: Reviewable) -> StoredDecision | None:
+        """An approval of the very same thing that nobody has begun to carry out, and nobody waits for."""
+        with self._database.read() as connection:
+            same = self._rows.same(connection, pending.identity, PendingStatus.APPROVED.value)
+            for stored in same:
+                last = self._decisions.of(connection, stored.pending_id)[-1]
+                is_free = last.claimed_by is None and not is_waited_for(stored)
+                if is_free and self.hands_over(last) and _is_about(last, pending):
+                    return last
+        return None
+
+    def changed(self, rounds: Mapping[str, int]) -> list[str]:
+        """Those of some pendings that have more decisions by now, or are settled; `rounds` by id as last seen."""
+        with self._database.read() as connection:
+            return [
+                pending_id
+                for pending_id, known in rounds.items()
+                if self._decisions.count(connection, pending_id) != known
+                or self._rows.status(connection, pending_id) not in OPEN
+            ]
+
+
+def is_waited_for(stored: StoredPending) -> bool:
+    """Whether the process that asked waits for the decision: it said so lately, and has not ended since."""
+    until = stored.waited_until
+    return until is not None and to_text(until) > now_text() and not has_ended(stored.origin)
+
+
+def _is_about(stored: StoredDecision, pending: Reviewable) -> bool:
+    """Whether a pending, with the edits of a decision, is what that was about."""
+    with pending.edited(stored.arguments, keep=False):
+        return pending.fingerprint == stored.fingerprint
