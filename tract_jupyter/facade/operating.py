@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from tract_jupyter.hooks.builtin.activation import PendingActivation
     from tract_jupyter.hooks.dynamic.spec import OperationSpec
     from tract_jupyter.hooks.log import HookEvent
-    from tract_jupyter.hooks.pending import OnTimeout, Pending
+    from tract_jupyter.hooks.pending import Pending
+    from tract_jupyter.hooks.question import OnTimeout
     from tract_jupyter.storage.events import Event
     from tract_jupyter.tract import Tract
 

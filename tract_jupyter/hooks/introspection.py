@@ -14,7 +14,7 @@ from tract_jupyter.review.request import ReviewAction, ValueRow, ValueTable, sho
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tract_jupyter.hooks.pending import Pending
+    from tract_jupyter.hooks.question import Question
     from tract_jupyter.models.parameters import Parameter
     from tract_jupyter.storage.decisions import StoredDecision
 
@@ -27,23 +27,23 @@ _MAX_LIST = 5
 _MAX_DICT = 10
 
 
-def action_parameters(cls: type[Pending], name: str) -> Parameters:
+def action_parameters(cls: type[Question], name: str) -> Parameters:
     """The parameters of an action of a class of pendings."""
     return _parameters(cls, name)  # type: ignore[arg-type] # mypy takes the class for no Hashable
 
 
-def parameters_for_models(cls: type[Pending], name: str) -> Parameters:
+def parameters_for_models(cls: type[Question], name: str) -> Parameters:
     """The same without what only a person may give, such as how long an approval stands."""
     every = action_parameters(cls, name)
     return every.without(PERSONAL) if name == "approve" else every
 
 
 @cache
-def _parameters(cls: type[Pending], name: str) -> Parameters:
+def _parameters(cls: type[Question], name: str) -> Parameters:
     return Parameters.of(getattr(cls, name), skip=1)
 
 
-def state(pending: Pending) -> dict[str, Any]:
+def state(pending: Question) -> dict[str, Any]:
     """Identity, status, fields and outcome, nothing cut."""
     return {
         "operation": pending.operation,
@@ -61,7 +61,7 @@ def state(pending: Pending) -> dict[str, Any]:
     }
 
 
-def to_dict(pending: Pending) -> dict[str, Any]:
+def to_dict(pending: Question) -> dict[str, Any]:
     """What a model needs to decide: long texts, lists and dicts are cut, and say so."""
     return {
         "operation": pending.operation,
@@ -72,7 +72,7 @@ def to_dict(pending: Pending) -> dict[str, Any]:
     }
 
 
-def to_tools(pending: Pending) -> list[dict[str, Any]]:
+def to_tools(pending: Question) -> list[dict[str, Any]]:
     """One function schema for each offered action, in OpenAI's shape."""
     return [
         {
@@ -87,7 +87,7 @@ def to_tools(pending: Pending) -> list[dict[str, Any]]:
     ]
 
 
-def _schema(pending: Pending, name: str) -> dict[str, Any]:
+def _schema(pending: Question, name: str) -> dict[str, Any]:
     """The JSON Schema of an action's arguments. Edits of fields have that of the fields, all of them optional."""
     schema = parameters_for_models(type(pending), name).json_schema
     fields = pending.editable() if "edits" in schema["properties"] else None
@@ -105,7 +105,7 @@ def _schema(pending: Pending, name: str) -> dict[str, Any]:
     return {**schema, "properties": {**schema["properties"], "edits": edits}, **defined}
 
 
-def describe_api(pending: Pending) -> str:
+def describe_api(pending: Question) -> str:
     """Fields with types and meaning, actions with signatures, in Markdown."""
     lines = [f"# {pending.operation}", "", (type(pending).__doc__ or "").strip(), "", "## Fields", ""]
     lines += [
@@ -120,7 +120,7 @@ def describe_api(pending: Pending) -> str:
     return "\n".join(lines)
 
 
-def to_text(pending: Pending) -> str:
+def to_text(pending: Question) -> str:
     """The pending for a terminal."""
     lines = [
         f"{pending.operation}  [{pending.status}]  {pending.pending_id}",
@@ -149,7 +149,7 @@ def unfinished_text(unfinished: StoredDecision | None) -> str:
     )
 
 
-def field_tables(pending: Pending) -> tuple[ValueTable, ...]:
+def field_tables(pending: Question) -> tuple[ValueTable, ...]:
     """The fields as one table; declared types and meanings where there are some."""
     about = getattr(pending, "about", None)
     if isinstance(about, dict):  # a built-in one, which says what its fields mean
@@ -177,7 +177,7 @@ def value_rows(
     )
 
 
-def review_actions(pending: Pending) -> tuple[ReviewAction, ...]:
+def review_actions(pending: Question) -> tuple[ReviewAction, ...]:
     """The buttons: the operation's own actions first, then approve and reject."""
     cls = type(pending)
     own = [name for name in _offered(pending) if name not in _BASIC and decides(cls, name)]
@@ -202,11 +202,11 @@ def review_actions(pending: Pending) -> tuple[ReviewAction, ...]:
 _BASIC = frozenset({"approve", "reject", "pass_through", "get_state"})
 
 
-def _offered(pending: Pending) -> list[str]:
+def _offered(pending: Question) -> list[str]:
     return sorted(type(pending)._public_actions)  # noqa: SLF001 # this module is the other half of that class
 
 
-def _summary(cls: type[Pending], name: str) -> str:
+def _summary(cls: type[Question], name: str) -> str:
     return ((getattr(cls, name).__doc__ or "").strip().splitlines() or [""])[0]
 
 
