@@ -60,6 +60,16 @@ def test_the_folder_is_made(tmp_path):
     assert path.exists()
 
 
+@pytest.mark.parametrize("place", [{"path": "s.db"}, {"url": "sqlite:///s.db"}])
+def test_a_relative_place_goes_by_the_folder_that_the_process_is_in(tmp_path, monkeypatch, place):
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        monkeypatch.chdir(tmp_path / folder)
+        with Tract.open(**place) as tract:
+            tract.user(folder)
+            assert [message.content for message in tract.compile().messages] == [folder]
+
+
 def test_an_empty_file_becomes_a_store(tmp_path):
     path = tmp_path / "empty.db"
     path.touch()

@@ -8,7 +8,7 @@ import os
 import sqlite3
 import threading
 import traceback
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -336,3 +336,23 @@ def test_closing_within_a_transaction_lets_it_end(tmp_path):
     with sqlite3.connect(tmp_path / "x.db") as connection:
         assert connection.execute("SELECT count(*) FROM kept").fetchone() == (0,)
     connection.close()
+
+
+def test_the_transaction_of_another_thread_is_not_ours(sqlite_database):
+    begun, done, undone = threading.Event(), threading.Event(), []
+
+    def fail():
+        with suppress(ZeroDivisionError), sqlite_database.write():
+            sqlite_database.if_rolled_back(lambda: undone.append("theirs"))
+            begun.set()
+            done.wait()
+            raise ZeroDivisionError
+
+    other = threading.Thread(target=fail)
+    other.start()
+    begun.wait()
+    assert not sqlite_database.in_transaction
+    sqlite_database.if_rolled_back(lambda: undone.append("ours"))
+    done.set()
+    other.join()
+    assert undone == ["theirs"]

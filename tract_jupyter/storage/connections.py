@@ -146,7 +146,6 @@ class Connections:
                         link.drop()
                 finally:
                     link.lock.release()
-        self._backend.engine.dispose()
 
     def renew(self) -> None:
         """Close this thread's connection, so that the next transaction makes a new one."""

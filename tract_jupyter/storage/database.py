@@ -13,8 +13,9 @@ from sqlalchemy import inspect, select
 
 from tract_jupyter.exceptions import StoreCorruptError, StoreLockedError, StoreVersionError
 from tract_jupyter.storage.connections import Connections
+from tract_jupyter.storage.ddl import making
 from tract_jupyter.storage.engines import MEMORY, SQLITE, backend, sqlite_file
-from tract_jupyter.storage.schema import SCHEMA_VERSION, meta, metadata
+from tract_jupyter.storage.schema import SCHEMA_VERSION, meta
 from tract_jupyter.storage.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sqlalchemy import Connection
+
+    from tract_jupyter.storage.connections import Link
 
 _PAUSE = 0.01  # seconds
 _SHORTEST_FILE = 512  # bytes: https://www.sqlite.org/fileformat.html
@@ -81,12 +84,12 @@ class Database:
     @property
     def in_transaction(self) -> bool:
         """Whether this thread has a transaction open, which another one would be part of."""
-        return self._connections.of_this_thread().depth > 0
+        return self._joined() is not None
 
     def if_rolled_back(self, call: Callable[[], None]) -> None:
         """Have `call` called if the open transaction of this thread, where there is one, is rolled back."""
-        link = self._connections.of_this_thread()
-        if link.depth:
+        link = self._joined()
+        if link is not None:
             link.undone.append(call)
 
     @property
@@ -100,6 +103,16 @@ class Database:
     def close(self) -> None:
         """Release all connections. A second call does nothing."""
         self._connections.close()
+
+    def _joined(self) -> Link | None:
+        """The link, if this thread has a transaction open on it: that of a store in memory can be another thread's."""
+        link = self._connections.of_this_thread()
+        if not link.lock.acquire(blocking=False):
+            return None
+        try:
+            return link if link.depth else None
+        finally:
+            link.lock.release()
 
     def _prepare(self, deadline: float) -> None:
         version = self._version()
@@ -131,10 +144,11 @@ class Database:
         # readers and a writer do not block each other; the setting stays in the file
         before = "PRAGMA journal_mode=WAL" if self.dialect == SQLITE else None
         with Transaction(self._backend, self._connections, is_writing=True, before=before) as connection:
-            metadata.create_all(connection)
-            version = select(meta.c.value).where(meta.c.key == "schema_version")
-            if connection.execute(version).first() is None:
-                connection.execute(meta.insert().values(key="schema_version", value=str(SCHEMA_VERSION)))
+            if inspect(connection).has_table(meta.name):
+                return  # another process was faster
+            for statement in making(connection.dialect):
+                connection.exec_driver_sql(statement)
+            connection.execute(meta.insert().values(key="schema_version", value=str(SCHEMA_VERSION)))
 
     def _check_empty(self, connection: Connection) -> None:
         """Refuse a short file: SQLite takes one of less than 512 bytes for an empty one, and would overwrite it."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -99,15 +100,18 @@ def backend(path: str | Path, url: str | None, lock_timeout: float) -> Backend:
 
 
 def _sqlite(target: URL, location: str, lock_timeout: float) -> Backend:
+    is_shared = target.database in {None, "", MEMORY}
+    if not is_shared and "uri" not in target.query:  # engines are kept, and a process may change its folder
+        target = target.set(database=str(Path(str(target.database)).absolute()))
     return Backend(
-        _engine(target, {"check_same_thread": False, "timeout": lock_timeout}),
+        _engine(target, check_same_thread=False, timeout=lock_timeout),
         SQLITE,
         location,
         # the file may turn out not to be ours: nothing here writes to it
         setup=("PRAGMA foreign_keys=ON", "PRAGMA synchronous=NORMAL"),
         begin_read="BEGIN",
         begin_write="BEGIN IMMEDIATE",
-        is_shared=target.database in {None, "", MEMORY},
+        is_shared=is_shared,
     )
 
 
@@ -120,7 +124,7 @@ def _postgres(target: URL, location: str, lock_timeout: float) -> Backend:
     chosen = {key: value for key, value in defaults.items() if key not in target.query}
     milliseconds = max(1, round(lock_timeout * 1000))  # 0 would be: for ever
     return Backend(
-        _engine(target.set(drivername="postgresql+psycopg"), chosen),
+        _engine(target.set(drivername="postgresql+psycopg"), **chosen),
         POSTGRES,
         location,
         setup=(f"SET lock_timeout = {milliseconds}",),
@@ -129,7 +133,9 @@ def _postgres(target: URL, location: str, lock_timeout: float) -> Backend:
     )
 
 
-def _engine(target: URL, connect_args: dict[str, Any]) -> Engine:
+@lru_cache(maxsize=16)
+def _engine(target: URL, **connect_args: Any) -> Engine:
+    """What connects to a database. It keeps the statements that it compiled, so that the next opening is quick."""
     try:
         # we begin transactions ourselves, as drivers do it too late; and hold one connection per thread, not a pool
         return create_engine(
