@@ -160,11 +160,11 @@ class Gate:
                 raise PendingStateError(f"{pending!r} has expired: nobody decided in time; ask for it again")
             self._check(pending, now.shown)
         asked = pending.identity
-        self.ledger.if_rolled_back(_way_back(pending))
+        if self.ledger.in_transaction:
+            self.ledger.if_rolled_back(_way_back(pending))
         with pending.edited(arguments):
-            grant = self._grants.asked_for(
-                pending, action, arguments, now
-            )  # for the values as they were changed
+            # for the values as they were changed
+            grant = self._grants.asked_for(pending, action, arguments, now)
             decision = Decision(
                 action, arguments, now.channel, pending.fingerprint, now.decided_by, identity=asked
             )

@@ -100,8 +100,13 @@ class Ledger(Records):
         pending.rounds += won
         return won
 
+    @property
+    def in_transaction(self) -> bool:
+        """Whether what is decided now is a part of a transaction, and can be rolled back with it."""
+        return self._database.in_transaction
+
     def if_rolled_back(self, call: Callable[[], None]) -> None:
-        """Have something called if what is decided now is rolled back with a transaction around it."""
+        """Have something called if that happens."""
         self._database.if_rolled_back(call)
 
     def refuse(self, stored: StoredDecision, why: str) -> None:
