@@ -3,6 +3,7 @@
 import pytest
 
 from tests.notebook.panels.test_render import outline
+from tract_jupyter import Tract
 from tract_jupyter.hooks import ActionDef, OperationSpec
 from tract_jupyter.notebook import inbox as inbox_module
 from tract_jupyter.notebook.channels import NotebookChannel
@@ -113,17 +114,38 @@ def test_the_record_is_a_table_that_stands_alone(tract, waiting, shown):
         assert "<i>a</i>" in text
 
 
-def test_code_that_nobody_opened_is_not_decided(tract, waiting):
+PROPOSED = OperationSpec("sweep", "", {}, {"go": ActionDef("go", "", {}, "pending.approve()")})
+PROPOSALS = {
+    "operation": lambda t: t.propose_operation(PROPOSED),
+    "handler": lambda t: t.propose_handler("note", "all", "pending.approve()"),
+}
+
+
+@pytest.mark.parametrize("kind", PROPOSALS)
+def test_code_that_nobody_opened_is_not_decided(tract, waiting, kind):
     waiting("a")
-    proposed = OperationSpec("sweep", "", {}, {"go": ActionDef("go", "", {}, "pending.approve()")})
-    tract.reviewer.show(tract.propose_operation(proposed))
+    proposed = PROPOSALS[kind](tract)
+    tract.reviewer.show(proposed)
     inbox = open_inbox(tract)
     assert [row["must_be_opened"] for row in inbox._panel.view["rows"]] == [False, True]
     decide(inbox, "approve", 0, 1)
     assert [row["is_open"] for row in inbox._panel.view["rows"]] == [False, True]
     assert "Open it first" in inbox._panel.view["rows"][1]["refused"]
     decide(inbox, "approve", 1, opened=[inbox.batch.page[1].pending_id])
-    assert tract.operations.registry.is_registered("sweep")
+    assert proposed.status == "approved"
+
+
+@pytest.mark.parametrize("kind", PROPOSALS)
+def test_code_that_another_process_waits_for_is_opened_first(tmp_path, shown, kind):
+    with Tract.open(tmp_path / "t.db") as asking, Tract.open(tmp_path / "t.db") as here:
+        asking.register_operation(OperationSpec("note", "", {}, {}))
+        proposed = PROPOSALS[kind](asking)
+        asking.reviewer.keep(proposed)
+        asking.reviewer.ledger.wait(proposed.pending_id, 60)
+        here.reviewer.channel = NotebookChannel(FrontEnd())
+        (row,) = open_inbox(here).batch.page
+        assert row.ticket.pending.runs_elsewhere
+        assert row.must_be_opened
 
 
 def test_somebody_else_was_faster(tract, waiting):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.hooks.builtin.activation import ACTIVATE
+from tract_jupyter.hooks.builtin.handler import ACTIVATE_HANDLER
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.notebook.command import when
 from tract_jupyter.notebook.markup import heading
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from tract_jupyter.review.ticket import Ticket
     from tract_jupyter.storage.pendings import StoredPending
 
+_CODE = frozenset({ACTIVATE, ACTIVATE_HANDLER})  # what asks whether code may run from now on
 _SHORT, _LONGEST = 80, 240  # characters of a value, and of all values of a row
 
 
@@ -48,7 +50,7 @@ class Row:
     @property
     def must_be_opened(self) -> bool:
         """Whether it can be decided only after its body was opened: code that nobody has read yet."""
-        return self.ticket.pending.operation == ACTIVATE
+        return self.ticket.pending.operation in _CODE
 
     def to_dict(self) -> dict[str, Any]:
         """What the panel's script draws."""
