@@ -302,6 +302,40 @@ def test_for_ever(tract, orphan, days):
     assert tract.gc(orphan_retention_days=days, archive_retention_days=days).commits == ()
 
 
+NAMES = {
+    "hash": lambda info: info.commit_hash,
+    "first digits": lambda info: info.commit_hash[:8],
+    "CommitInfo": lambda info: info,
+    "ORIG_HEAD": lambda info: "ORIG_HEAD",
+}
+
+
+@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
+def test_what_is_to_be_kept_is_named_like_every_commit(tract, orphan, name):
+    keep = name(tract.get_commit(orphan))
+    assert now(tract, keep=iter([keep])).commits == ()
+    assert tract.propose_gc(orphan_retention_days=0, keep=[keep]).excluded == [orphan]
+    tract.on("gc", lambda p: p.approve())
+    assert now(tract, keep=iter([keep])).commits == ()
+    assert now(tract).commits == (orphan,)
+
+
+@pytest.mark.parametrize(
+    ("keep", "error", "words"),
+    [
+        ("0f3a9b", HistoryError, "list of commits, not one text"),
+        (5, HistoryError, "list of commits, not 5"),
+        ([5], HistoryError, "not 5"),
+        (["nothing"], CommitNotFoundError, "no commit is called 'nothing'"),
+    ],
+)
+def test_what_names_no_commit_to_keep_removes_nothing(tract, orphan, keep, error, words):
+    for call in (tract.gc, tract.propose_gc):
+        with pytest.raises(error, match=words):
+            call(orphan_retention_days=0, keep=keep)
+    assert tract.get_commit(orphan).message == "is lost"
+
+
 def test_an_empty_tract(tract):
     assert now(tract).commits == ()
 

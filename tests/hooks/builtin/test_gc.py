@@ -50,9 +50,26 @@ def test_what_was_excluded_stays_excluded(garbage):
     assert list(pending.approve().commits) == [second]
 
 
-@pytest.mark.parametrize("name", ["", "zzzz"])
+def test_the_fingerprint_is_the_same_however_what_stays_was_named(garbage):
+    tract, names = garbage
+    one = tract.propose_gc(orphan_retention_days=0, keep=names)
+    other = tract.propose_gc(orphan_retention_days=0, keep=[name[:8] for name in reversed(names)])
+    assert one.excluded == other.excluded == sorted(names)
+    assert one.fingerprint == other.fingerprint
+
+
+def test_a_candidate_is_named_like_every_commit(garbage):
+    tract, names = garbage
+    tract.reset(names[1])
+    tract.undo()
+    pending = tract.propose_gc(orphan_retention_days=0)
+    pending.exclude("ORIG_HEAD")
+    assert (pending.commits_to_remove, pending.excluded) == ([], [names[1]])
+
+
+@pytest.mark.parametrize("name", ["", "zzzz", "main"])
 def test_what_is_no_candidate_cannot_be_excluded(garbage, name):
-    with pytest.raises(CommitNotFoundError, match="no candidate"):
+    with pytest.raises(CommitNotFoundError, match="is no candidate|no commit is called"):
         garbage[0].propose_gc(orphan_retention_days=0).exclude(name)
 
 

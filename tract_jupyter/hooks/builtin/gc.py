@@ -32,11 +32,12 @@ class PendingGC(BuiltinPending):
     @action
     def exclude(self, commit_hash: Annotated[str, "Of a candidate; its first digits suffice."]) -> None:
         """Keep a commit, with all that it needs."""
-        found = [name for name in self.commits_to_remove if commit_hash and name.startswith(commit_hash)]
-        if len(found) != 1:
-            which = "several candidates begin" if found else "no candidate begins"
-            raise CommitNotFoundError(f"{which} with {commit_hash!r}; list_candidates() lists them")
-        self.excluded = [*self.excluded, found[0]]
+        found = self.tract.get_commit(commit_hash).commit_hash
+        if found not in self.commits_to_remove:
+            raise CommitNotFoundError(
+                f"{commit_hash!r} is no candidate, and stays anyway; list_candidates() lists what would go"
+            )
+        self.excluded = sorted([*self.excluded, found])
         left = self.tract.gc(
             orphan_retention_days=self.fields["orphan_retention_days"],
             archive_retention_days=self.fields["archive_retention_days"],
