@@ -192,6 +192,24 @@ def test_pages(tract, waiting, monkeypatch):
     assert "text = 'c'" in inbox.batch.record_text()
 
 
+def test_a_turn_that_is_sent_again_turns_once(tract, waiting, monkeypatch):
+    monkeypatch.setattr(inbox_module, "PAGE", 1)
+    waiting(*"abc")
+    inbox = open_inbox(tract)
+    for key, by in (("k1", 1), ("k2", -1), ("k1", 1)):
+        inbox._panel.take({"key": key, "page": by})
+    assert inbox.batch.shown == 0
+
+
+def test_an_answer_that_is_sent_again_was_not_refused(tract, waiting):
+    waiting("a", "b")
+    inbox = open_inbox(tract)
+    a, b = ({row.pending_id: row.ticket.round_id} for row in inbox.batch.page)
+    for key, rounds in (("k1", a), ("k2", b), ("k1", a)):
+        inbox._panel.take({"key": key, "action": "approve", "rounds": rounds})
+    assert [(row.ticket.status, row.refused) for row in inbox.batch.page] == [("approved", "")] * 2
+
+
 def test_what_cannot_be_shown_is_listed_with_the_reason(tract, waiting, monkeypatch):
     waiting("a", "b", "c")
     stored = tract.inbox()[1]

@@ -35,9 +35,11 @@ function render({ model, el }) {
     if (action === "reject") memory.reason = "";
     draw();
   };
+  let turns = 0;
   const turn = (page) => {
     const place = model.get("view").place;
-    decide({ page }, () => model.get("view").place === place);
+    const mine = ++turns; // there and back shows the same place again: only the latest turn still matters
+    decide({ page }, () => mine === turns && model.get("view").place === place);
   };
 
   // What follows from a selection, without drawing anew: a person may be in the midst of a list.

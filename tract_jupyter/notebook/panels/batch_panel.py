@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 import traitlets
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from tract_jupyter.notebook.panels.batch import Batch, Row
 
 _ACTIONS = frozenset({"approve", "reject"})
+_REMEMBERED = 256  # messages; one is sent again for some seconds only
 
 
 class BatchPanel(ReviewWidget):
@@ -39,6 +41,7 @@ class BatchPanel(ReviewWidget):
     def __init__(self, batch: Batch, turn: Callable[[int], None]) -> None:
         self._batch = batch
         self._turn = turn
+        self._taken: deque[str] = deque(maxlen=_REMEMBERED)
         super().__init__(view=batch.view(), bodies=batch.bodies(), board_id=secrets.token_hex(8))
 
     def refresh(self) -> None:
@@ -49,8 +52,9 @@ class BatchPanel(ReviewWidget):
     def take(self, content: dict[str, Any]) -> None:
         """Hand the answer to the tickets of the rows that were selected, or turn the page."""
         key = content.get("key")
-        if not isinstance(key, str) or key == self.heard:
+        if not isinstance(key, str) or key in self._taken:
             return
+        self._taken.append(key)
         self.heard = key
         if content.get("page") in {-1, 1}:
             self._turn(content["page"])

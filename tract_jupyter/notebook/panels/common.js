@@ -32,6 +32,8 @@ const wasReloaded = (model) => ![PAGE, ""].includes(model.get("page"));
 // The way to the kernel. `lost` is called when there is none any more.
 function connect(model, lost) {
   const timers = new Set();
+  const heard = new Set(); // all keys so far: the state holds only the last one
+  const hear = () => heard.add(model.get("heard"));
   const later = (run, delay) => timers.add(setTimeout(run, delay));
   const send = (content) => {
     try {
@@ -46,17 +48,22 @@ function connect(model, lost) {
     if (model.get("ready") || n > READY_DELAYS.length) return;
     if (send({ type: "ready", page: PAGE })) later(() => ping(n + 1), READY_DELAYS[n]);
   };
-  // Sends an answer until `heard` gives its key; `isOpen` says whether it still matters, `tell` shows a message.
+  // Sends an answer until its key was heard; `isOpen` says whether it still matters, `tell` shows a message.
   const decide = (content, key, isOpen, tell) => {
-    const unheard = () => isOpen() && model.get("heard") !== key;
+    const unheard = () => isOpen() && !heard.has(key);
     const again = (n) => {
       if (n < AGAIN_DELAYS.length && unheard() && send(content)) later(() => again(n + 1), AGAIN_DELAYS[n]);
     };
     if (send(content)) later(() => again(0), AGAIN_DELAYS[0]);
     later(() => { if (isOpen()) tell(unheard() ? UNHEARD : HEARD); }, SILENCE);
   };
+  const close = () => {
+    model.off("change:heard", hear);
+    timers.forEach(clearTimeout);
+  };
+  model.on("change:heard", hear);
   ping(0);
-  return { send, decide, close: () => timers.forEach(clearTimeout) };
+  return { decide, close };
 }
 
 // Draws now and whenever the view changes; gives what ends that.
