@@ -1,135 +1,339 @@
-"""Code as HTML: one row a line, highlighted, with the findings under the lines they are about."""
+"""Making a context smaller, and undoing that."""
 
 from __future__ import annotations
 
-import html
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-from pygments.lexers import get_lexer_by_name
-from pygments.token import STANDARD_TYPES, Token
-
-from tract_jupyter.analysis.source import split_lines
-from tract_jupyter.models.text import printable
-from tract_jupyter.notebook.markup import heading
+from tract_jupyter.facade.gated import Gated
+from tract_jupyter.history.compress import Compressor
+from tract_jupyter.history.compress_plan import Range
+from tract_jupyter.history.expand import Expander
+from tract_jupyter.history.gc import Choice, GarbageCollector, Retain
+from tract_jupyter.history.model_written import LLMSummarizer, message_text
+from tract_jupyter.history.model_written import guidance as write_guidance
+from tract_jupyter.history.past import names_of
+from tract_jupyter.history.price import CACHED_READ, OUTPUT_PRICE, Rates
+from tract_jupyter.history.splice import Splicer
+from tract_jupyter.history.summaries import Source, guided
+from tract_jupyter.history.tool_compact import ToolCompactor
+from tract_jupyter.history.tool_turns import ToolTurns
+from tract_jupyter.hooks.builtin.compress import PendingCompress
+from tract_jupyter.hooks.builtin.gc import PendingGC
+from tract_jupyter.storage.reach import Reach
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
-    from pygments.token import _TokenType
-
-    from tract_jupyter.analysis import Finding, RiskLevel
-    from tract_jupyter.review.request import CodeBlock
-
-_SHOWN_LINES = 400
-Piece = tuple[str, str]
-"""A CSS class and a text."""
+    from tract_jupyter.models.cleanup import GCResult
+    from tract_jupyter.models.commit import CommitInfo
+    from tract_jupyter.models.compression import CompressPlan, CompressResult, ExpandResult
+    from tract_jupyter.models.tool_turn import ToolCompactResult, ToolDropResult, ToolTurn
+    from tract_jupyter.protocols import Summarizer
 
 
-def code_html(block: CodeBlock) -> str:
-    """The block under its title. Everything is escaped, and what cannot be seen is marked."""
-    lines = _highlight("\n".join(split_lines(block.code.rstrip("\r\n"))), block.language)
-    rows = [_row("", _pieces_html(_highlight(block.header, "python")[0]), "tract-header")]
-    rows = rows if block.header else []
-    by_line: dict[int, list[Finding]] = {}
-    last = block.first_line + len(lines) - 1
-    for finding in block.findings:
-        by_line.setdefault(min(finding.span.line, last), []).append(finding)
-    for number, pieces in enumerate(lines, block.first_line):
-        findings = by_line.get(number, [])
-        if number < block.first_line + _SHOWN_LINES or findings or number == block.marked:
-            rows.append(_line_html(number, pieces, findings, asked=number == block.marked))
-            rows += map(_finding_html, findings)
-    if len(lines) > _SHOWN_LINES:
-        rows.append(_row("", f"… {len(lines) - _SHOWN_LINES:,} more lines", "tract-header"))
-    label = f"{block.title}: code, {len(lines)} lines, {len(block.findings)} findings"
-    return (
-        f"{heading(printable(block.title), 4, printable(block.description))}"
-        f'<div class="tract-code" tabindex="0" role="region" aria-label="{_escaped(label)}">{"".join(rows)}</div>'
-    )
+class Surgery(Gated):
+    """The part of `Tract` that compresses, expands and cleans up."""
 
+    def compress(
+        self,
+        *,
+        commits: Iterable[str] | None = None,
+        from_commit: str | None = None,
+        to_commit: str | None = None,
+        content: str | Sequence[str] | None = None,
+        summarizer: Summarizer | None = None,
+        preserve: Iterable[str] = (),
+        target_tokens: int | None = None,
+        instructions: str | None = None,
+        guidance: str | None = None,
+        two_stage: bool = False,
+        validator: Callable[[str], str | None] | None = None,
+        message: str | None = None,
+    ) -> CompressResult:
+        """Put summaries in the places of messages of the current branch, anywhere in the context.
 
-def _line_html(number: int, pieces: list[Piece], findings: list[Finding], *, asked: bool) -> str:
-    worst = max((f.level for f in findings), default=None)
-    marked = _mark(pieces, [f for f in findings if f.span.line == number])
-    css = " ".join([*(["tract-asked"] if asked else []), *([f"tract-{worst.value}"] if worst else [])])
-    return _row(str(number), marked, css, f"line {number}, which asked" if asked else "")
+        What is pinned or preserved stays word for word in its place, with its priority, tags and edits; each run of
+        other messages becomes one message of the assistant. Skipped messages in a run go with it. What stands before
+        the first summary keeps its hashes; what comes after it is placed anew, merges as plain commits. The originals
+        stay addressable: `expand` brings them back, and `undo` takes the whole compression back. The summary of an
+        important message is important itself, and must keep the same.
 
+        Args:
+            commits: what to compress, each by hash, prefix, branch or its `CommitInfo`; not necessarily neighbours.
+            from_commit: instead, the first of a range; the beginning if left out.
+            to_commit: the last of it; HEAD if left out.
+            content: the summary, or a list with one for each run of messages.
+            summarizer: writes them instead; called for each run. The configured model, if neither is given.
+            preserve: commits that stay although nobody pinned them.
+            target_tokens: how long each summary should be; for the summarizer.
+            instructions: what to look after; for the summarizer.
+            guidance: what matters in these messages; the summarizer is told it before the instructions.
+            two_stage: first have the configured model say what matters in these messages; that is the guidance then.
+            validator: says what is wrong with a summary, None if nothing is.
+            message: a line for the log, instead of the beginning of the summary.
 
-def _row(number: str, content: str, css: str, label: str = "") -> str:
-    named = f' role="group" aria-label="{label}"' if label else ""
-    return (
-        f'<div class="tract-line {css}"{named}><span class="tract-number" aria-hidden="true">{number}</span>'
-        f"<code>{content or ' '}</code></div>"
-    )
+        Raises:
+            CompressionError: there is nothing to compress, or a summary is missing, empty or lacks what must be kept.
+            CommitNotFoundError: there is no such commit.
+            DetachedHeadError: there is no current branch.
+            BranchMovedError: somebody else moved the branch meanwhile. In each case nothing was changed.
+            LLMError: two stages are wanted without a model, or what it gave back is no reply.
+            RejectedError, UndecidedError: a handler turned it down, or left it open.
+        """
+        if self._is_hooked("compress"):
+            pending = self.propose_compress(
+                commits=commits, from_commit=from_commit, to_commit=to_commit, content=content, summarizer=summarizer,
+                preserve=preserve, target_tokens=target_tokens, instructions=instructions, guidance=guidance,
+                two_stage=two_stage,
+                validator=validator, message=message,
+            )  # fmt: skip
+            return self._decided(pending)  # type: ignore[no-any-return]
+        wanted = Range(commits, from_commit, to_commit, preserve)
+        writer = self._summarizer(content, summarizer)
+        if two_stage and guidance is None:
+            guidance = self._guidance(wanted, instructions)
+        source = Source(content, writer, target_tokens, guided(guidance, instructions), validator)
+        return self._compressor.compress(wanted, source, message)
 
+    def propose_compress(
+        self,
+        *,
+        commits: Iterable[str] | None = None,
+        from_commit: str | None = None,
+        to_commit: str | None = None,
+        content: str | Sequence[str] | None = None,
+        summarizer: Summarizer | None = None,
+        preserve: Iterable[str] = (),
+        target_tokens: int | None = None,
+        instructions: str | None = None,
+        guidance: str | None = None,
+        two_stage: bool = False,
+        validator: Callable[[str], str | None] | None = None,
+        message: str | None = None,
+    ) -> PendingCompress:
+        """Return the pending whose approval does what `compress` would; the arguments are the same.
 
-def _finding_html(finding: Finding) -> str:
-    remedy = f' <span class="tract-remedy">{_escaped(finding.remedy)}</span>' if finding.remedy else ""
-    return (
-        f'<div class="tract-finding tract-{finding.level.value}" role="note" data-code="{html.escape(finding.code)}">'
-        f"<b>{finding.level.value}</b> <code>{html.escape(finding.code)}</code> line {finding.span.line}: "
-        f"{_escaped(finding.reason)}{remedy}</div>"
-    )
+        The summaries are written now, and can be looked at, changed and written again before anything happens.
+        """
+        wanted = Range(commits, from_commit, to_commit, preserve)
+        source = Source(
+            content, self._summarizer(content, summarizer), target_tokens, instructions, validator
+        )
+        said_by = None if guidance is None else "user"
+        if two_stage and guidance is None:
+            guidance, said_by = self._guidance(wanted, instructions), "llm"
+        fields = {
+            **self._compressor.propose(wanted, source, guidance),
+            "guidance": guidance,
+            "guidance_source": said_by,
+            "target_tokens": target_tokens,
+            "instructions": instructions,
+            "message": message,
+        }
+        return PendingCompress(fields, tract=self, compressor=self._compressor, source=source)
 
+    def _summarizer(
+        self, content: str | Sequence[str] | None, summarizer: Summarizer | None
+    ) -> Summarizer | None:
+        """Who writes summaries: the configured model, where nobody else does."""
+        if content is not None or summarizer is not None or self._client is None:
+            return summarizer
+        return LLMSummarizer(self._client)
 
-def _highlight(text: str, language: str) -> list[list[Piece]]:
-    """The pieces of each line; a token that spans lines is cut at their ends."""
-    lines: list[list[Piece]] = [[]]
-    for kind, value in get_lexer_by_name(language, stripnl=False, ensurenl=False).get_tokens(text):
-        for index, part in enumerate(value.split("\n")):
-            if index:
-                lines.append([])
-            if part:
-                lines[-1].append((_css(kind), part))
-    return lines
+    def _guidance(self, wanted: Range, instructions: str | None) -> str:
+        texts = [message_text(message) for message in self._compressor.messages(wanted)]
+        return write_guidance(self.llm, "sum messages of a conversation up", texts, instructions)
 
+    def preview_compress(
+        self,
+        *,
+        commits: Iterable[str] | None = None,
+        from_commit: str | None = None,
+        to_commit: str | None = None,
+        content: str | Sequence[str] | None = None,
+        preserve: Iterable[str] = (),
+        target_tokens: int | None = None,
+        cached_read: float = CACHED_READ,
+        output_price: float = OUTPUT_PRICE,
+    ) -> CompressPlan:
+        """What `compress` would do and cost; `print` it. Writes nothing and calls no summarizer.
 
-def _css(kind: _TokenType) -> str:
-    while kind not in STANDARD_TYPES:
-        kind = kind.parent or Token
-    return STANDARD_TYPES[kind]
+        Without `content` the summaries are taken to be as long as `target_tokens`, or a fifth of what they stand for.
 
+        Args:
+            commits: as for `compress`, like the five after it.
+            from_commit: the first of a range.
+            to_commit: the last of it.
+            content: the summaries, if they are known.
+            preserve: what stays.
+            target_tokens: how long each summary would be.
+            cached_read: the price of a token that a provider has cached, as a part of that of an input token: 0.1 with
+                Anthropic (https://docs.anthropic.com/en/docs/build-with-claude/prompt-caching).
+            output_price: the price of a token that a summarizer writes, as a multiple of that of an input token.
 
-def _mark(pieces: list[Piece], findings: Iterable[Finding]) -> str:
-    """The line with the spans of findings underlined; spans that overlap are joined under the worst level."""
-    spans = sorted((*_columns(f, pieces), f.level) for f in findings)
-    joined: list[tuple[int, int, RiskLevel]] = []
-    for start, end, level in spans:
-        if joined and start < joined[-1][1]:
-            first, last, worst = joined.pop()
-            joined.append((first, max(end, last), max(level, worst)))
-        elif end > start:
-            joined.append((start, end, level))
-    parts, position = [], 0
-    for start, end, level in joined:
-        parts.append(_pieces_html(_cut(pieces, position, start)))
-        parts.append(f'<mark class="tract-{level.value}">{_pieces_html(_cut(pieces, start, end))}</mark>')
-        position = end
-    return "".join(parts) + _pieces_html(_cut(pieces, position, None))
+        Raises:
+            CompressionError: as for `compress`.
+            CommitNotFoundError: there is no such commit.
+        """
+        wanted = Range(commits, from_commit, to_commit, preserve)
+        source = Source(content, target_tokens=target_tokens)
+        return self._compressor.preview(wanted, source, Rates(cached_read, output_price))
 
+    def expand(self, summary_commit: str) -> ExpandResult:
+        """Put the originals back in the place of a summary that `compress` made, also after more commits.
 
-def _columns(finding: Finding, pieces: list[Piece]) -> tuple[int, int]:
-    length = sum(len(text) for _, text in pieces)
-    span = finding.span
-    end = span.end_column if span.end_line == span.line else length
-    return min(span.column, length), min(end, length)
+        They come as they were then, with their edits, priorities and tags; edits of the summary are dropped with it.
 
+        Raises:
+            CompressionError: it is no summary of this branch, or its originals are in another tract, or gone by `gc`.
+            DetachedHeadError: there is no current branch.
+            BranchMovedError: somebody else moved the branch meanwhile; nothing was changed.
+        """
+        return self._expander.expand(summary_commit)
 
-def _cut(pieces: list[Piece], start: int, end: int | None) -> list[Piece]:
-    cut, position = [], 0
-    for css, text in pieces:
-        first, last = max(start - position, 0), len(text) if end is None else min(end - position, len(text))
-        if first < last:
-            cut.append((css, text[first:last]))
-        position += len(text)
-    return cut
+    def gc(
+        self,
+        *,
+        orphan_retention_days: float = 7,
+        archive_retention_days: float | None = None,
+        keep: Iterable[str | CommitInfo] = (),
+        dry_run: bool = False,
+    ) -> GCResult:
+        """Remove commits of this tract that nothing leads to, and contents that nobody uses.
 
+        Kept is what a branch, HEAD, a waiting pending, a compile record or another tract leads to. What was removed can
+        no longer be brought back by `undo` or `expand`, which say so.
 
-def _pieces_html(pieces: list[Piece]) -> str:
-    return "".join(
-        f'<span class="{css}">{_escaped(text)}</span>' if css else _escaped(text) for css, text in pieces
-    )
+        Args:
+            orphan_retention_days: keep what is younger, and what branches and HEAD were at since then, so that `undo`
+                finds it. In days.
+            archive_retention_days: remove originals of summaries if they ended longer ago; None keeps them. In days.
+            keep: commits that stay, with all that they need; each by hash, prefix, branch or its `CommitInfo`.
+            dry_run: only say what would be removed.
 
+        Raises:
+            HistoryError: these are no numbers of days, or `keep` is no list of commits.
+            CommitNotFoundError: there is no such commit.
+            RejectedError, UndecidedError: a handler turned it down, or left it open.
+        """
+        if self._is_hooked("gc") and not dry_run:
+            pending = self.propose_gc(
+                orphan_retention_days=orphan_retention_days,
+                archive_retention_days=archive_retention_days,
+                keep=keep,
+            )
+            return self._decided(pending)  # type: ignore[no-any-return]
+        retain, choice = Retain(orphan_retention_days, archive_retention_days), self._kept(keep)
+        return self._garbage_collector.run(retain, choice, dry_run=dry_run)
 
-def _escaped(text: str) -> str:
-    return html.escape(printable(text))
+    def propose_gc(
+        self,
+        *,
+        orphan_retention_days: float = 7,
+        archive_retention_days: float | None = None,
+        keep: Iterable[str | CommitInfo] = (),
+    ) -> PendingGC:
+        """Return the pending whose approval does what `gc` would; the arguments are the same."""
+        retain, choice = Retain(orphan_retention_days, archive_retention_days), self._kept(keep)
+        found = self._garbage_collector.run(retain, choice, dry_run=True)
+        fields = {
+            "commits_to_remove": list(found.commits),
+            "tokens_to_free": found.tokens,
+            "excluded": sorted(choice.keep),  # a set has another order in each process
+            "orphan_retention_days": orphan_retention_days,
+            "archive_retention_days": archive_retention_days,
+        }
+        return PendingGC(fields, tract=self, run=self._collect)
+
+    def _kept(self, keep: Iterable[str | CommitInfo]) -> Choice:
+        """What stays, by full hashes: a name that was compared as it is would keep nothing, and say nothing."""
+        return Choice(frozenset(self._refs.resolve(name) for name in names_of(keep, "keep")))
+
+    def _collect(self, fields: dict[str, Any]) -> GCResult:
+        """Remove what was shown and approved, and is still garbage."""
+        retain = Retain(fields["orphan_retention_days"], fields["archive_retention_days"])
+        choice = Choice(frozenset(fields["excluded"]), frozenset(fields["commits_to_remove"]))
+        return self._garbage_collector.run(retain, choice)
+
+    def find_tool_calls(self, name: str | None = None) -> list[CommitInfo]:
+        """All messages of the current branch that call tools, or the tool `name`, oldest first; skipped ones too."""
+        return self._tool_turns.calls(name)
+
+    def find_tool_results(self, name: str | None = None, after: str | None = None) -> list[CommitInfo]:
+        """All answers of tools, or of the tool `name`, on the current branch, oldest first; those after a commit.
+
+        Raises:
+            HistoryError: `after` is not in the history of the branch.
+        """
+        return self._tool_turns.results(name, after)
+
+    def find_tool_turns(self, name: str | None = None) -> list[ToolTurn]:
+        """All messages that call tools, or the tool `name`, each with its answers, oldest first."""
+        return self._tool_turns.turns(name)
+
+    def drop_failed_tool_turns(self, name: str | None = None) -> ToolDropResult:
+        """Skip every turn, or every one with the tool `name`, of which an answer is an error; `undo` takes it back.
+
+        A turn with a pinned message stays.
+        """
+        return self._tool_turns.drop_failed(name)
+
+    def compress_tool_calls(
+        self,
+        commits: Iterable[str] | None = None,
+        *,
+        name: str | None = None,
+        content: Sequence[str] | None = None,
+        summarizer: Summarizer | None = None,
+        target_tokens: int | None = None,
+        instructions: str | None = None,
+    ) -> ToolCompactResult:
+        """Edit answers of tools to shorter ones, one step for `undo`; `restore` brings back a single one.
+
+        Args:
+            commits: some answers, by hash, prefix or branch; all of the current branch if left out.
+            name: only those of this tool.
+            content: the new texts, one for each answer, oldest first or in the order of `commits`.
+            summarizer: writes them instead; called for each answer.
+            target_tokens: how long each should be; for the summarizer.
+            instructions: what to look after; for the summarizer.
+
+        Raises:
+            CompressionError: there is no such answer, or a text is missing, empty or lacks what must be kept.
+            DetachedHeadError: there is no current branch.
+            BranchMovedError: somebody else moved the branch meanwhile. In each case nothing was changed.
+        """
+        source = Source(content, summarizer, target_tokens, instructions)
+        return self._tool_compactor.compact(commits, name, source)
+
+    @cached_property
+    def _splicer(self) -> Splicer:
+        return Splicer(self._writer, self._tags, self._events)
+
+    @cached_property
+    def _compressor(self) -> Compressor:
+        return Compressor(
+            self._database, self._rows, self._refs, self._timelines, self._splicer, self._commits.counter
+        )
+
+    @cached_property
+    def _expander(self) -> Expander:
+        return Expander(self._database, self._rows, self._refs, self._timelines, self._splicer)
+
+    @cached_property
+    def _garbage_collector(self) -> GarbageCollector:
+        return GarbageCollector(
+            self._database, self._rows, Reach(self.tract_id), self._events, self._timelines, self._writer,
+            self._toolsets,
+        )  # fmt: skip
+
+    @cached_property
+    def _tool_turns(self) -> ToolTurns:
+        return ToolTurns(self._database, self._rows, self._refs, self._timelines, self._writer)
+
+    @cached_property
+    def _tool_compactor(self) -> ToolCompactor:
+        return ToolCompactor(
+            self._database, self._rows, self._refs, self._timelines, self._writer, self._commits.counter
+        )
