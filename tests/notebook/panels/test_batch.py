@@ -130,7 +130,7 @@ def test_code_that_nobody_opened_is_not_decided(tract, waiting, kind):
     assert [row["must_be_opened"] for row in inbox._panel.view["rows"]] == [False, True]
     decide(inbox, "approve", 0, 1)
     assert [row["is_open"] for row in inbox._panel.view["rows"]] == [False, True]
-    assert "Open it first" in inbox._panel.view["rows"][1]["refused"]
+    assert "open it first" in inbox._panel.view["rows"][1]["refused"]
     decide(inbox, "approve", 1, opened=[inbox.batch.page[1].pending_id])
     assert proposed.status == "approved"
 
@@ -148,16 +148,30 @@ def test_code_that_another_process_waits_for_is_opened_first(tmp_path, shown, ki
         assert row.must_be_opened
 
 
-def test_somebody_else_was_faster(tract, waiting):
+def test_code_was_faster(tract, waiting):
     first, _ = waiting("a", "b")
     inbox = open_inbox(tract)
-    rounds = inbox.batch.page[0].ticket.round_id
     first.reject("too late for you")
-    inbox._panel.take({"key": "1", "action": "approve", "rounds": {first.pending_id: rounds}})
+    decide(inbox, "approve", 0)
     row = inbox._panel.view["rows"][0]
     assert first.status == "rejected"
     assert not row["is_open"]
-    assert "decided already" in row["said"] or "somebody else" in row["said"].lower()
+    assert row["refused"] == ""
+    assert "too late for you" in row["said"]
+    assert "it is decided already; the first decision counts" in row["said"]
+
+
+def test_another_panel_was_faster(tract, waiting):
+    first, _ = waiting("a", "b")
+    inbox = open_inbox(tract)
+    ticket = inbox.batch.page[0].ticket
+    rounds = {first.pending_id: ticket.round_id}
+    assert ticket.submit(answer_of(ticket, "reject"), "panel")
+    inbox._panel.take({"key": "1", "action": "approve", "rounds": rounds})
+    row = inbox._panel.view["rows"][0]
+    assert first.status == "rejected"
+    assert row["refused"].startswith("Not taken: somebody else decided first")
+    assert "reject by" in row["said"]
 
 
 def test_what_failed_says_so_and_can_be_decided_again(tract, waiting, monkeypatch):
@@ -172,6 +186,17 @@ def test_what_failed_says_so_and_can_be_decided_again(tract, waiting, monkeypatc
     assert "ZeroDivisionError" in row["said"]
     decide(inbox, "approve", 0)
     assert inbox._panel.view["rows"][0]["status"] == "approved"
+
+
+def test_a_refusal_is_of_one_showing(tract, waiting):
+    pending, _ = waiting("a", "b")
+    inbox = open_inbox(tract)
+    row = inbox.batch.page[0]
+    inbox._panel.take({"key": "1", "action": "approve", "rounds": {row.pending_id: "an earlier one"}})
+    assert inbox._panel.view["rows"][0]["refused"].startswith("Not taken")
+    row.ticket.new_round("it is as it was")
+    inbox.refresh()
+    assert inbox._panel.view["rows"][0]["refused"] == ""
 
 
 def test_pages(tract, waiting, monkeypatch):

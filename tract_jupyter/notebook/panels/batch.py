@@ -36,16 +36,26 @@ class Stuck(NamedTuple):
 
 @dataclass
 class Row:
-    """A request in the list. `refused` says why an answer to it was not taken."""
+    """A request in the list."""
 
     stored: StoredPending
     ticket: Ticket
-    refused: str = ""
+    _refusal: tuple[str, str] = ("", "")
 
     @property
     def pending_id(self) -> str:
         """Of its pending."""
         return self.ticket.pending.pending_id
+
+    def refuse(self, why: str) -> None:
+        """Have it say why an answer to it was not taken; empty if it was."""
+        self._refusal = (self.ticket.round_id, why)
+
+    @property
+    def refused(self) -> str:
+        """Why the last answer was not taken: until it is shown anew, or for good, once it is decided."""
+        round_id, why = self._refusal
+        return why if round_id == self.ticket.round_id or not self.ticket.status.is_open else ""
 
     @property
     def must_be_opened(self) -> bool:

@@ -73,14 +73,14 @@ class BatchPanel(ReviewWidget):
             row = self._batch.row(pending_id)
             if row is not None:
                 answer = Answer(content["action"], arguments, str(round_id))
-                row.refused = _answer(row, answer, is_opened=pending_id in opened)
+                row.refuse(_answer(row, answer, is_opened=pending_id in opened))
         self.view = self._batch.view()
 
 
 def _answer(row: Row, answer: Answer, *, is_opened: bool) -> str:
     """Hand an answer to the row's ticket; returns why it was not taken."""
     if row.must_be_opened and not is_opened:
-        return "Open it first: this is code that nobody has read yet."
+        return "Not taken: open it first, this is code that nobody has read yet."
     if row.ticket.submit(answer, CHANNEL_NAME):
         return ""
     return "Not taken: somebody else decided first, or it has changed since it was shown."
