@@ -25,6 +25,7 @@ from tract_jupyter.storage.reach import Reach
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from tract_jupyter.history.compress import Found
     from tract_jupyter.models.cleanup import GCResult
     from tract_jupyter.models.commit import CommitInfo
     from tract_jupyter.models.compression import CompressPlan, CompressResult, ExpandResult
@@ -89,12 +90,12 @@ class Surgery(Gated):
                 validator=validator, message=message,
             )  # fmt: skip
             return self._decided(pending)  # type: ignore[no-any-return]
-        wanted = Range(commits, from_commit, to_commit, preserve)
+        found = self._compressor.look(Range(commits, from_commit, to_commit, preserve))
         writer = self._summarizer(content, summarizer)
         if two_stage and guidance is None:
-            guidance = self._guidance(wanted, instructions)
+            guidance = self._guidance(found, instructions)
         source = Source(content, writer, target_tokens, guided(guidance, instructions), validator)
-        return self._compressor.compress(wanted, source, message)
+        return self._compressor.compress(found, source, message)
 
     def propose_compress(
         self,
@@ -116,15 +117,15 @@ class Surgery(Gated):
 
         The summaries are written now, and can be looked at, changed and written again before anything happens.
         """
-        wanted = Range(commits, from_commit, to_commit, preserve)
+        found = self._compressor.look(Range(commits, from_commit, to_commit, preserve))
         source = Source(
             content, self._summarizer(content, summarizer), target_tokens, instructions, validator
         )
         said_by = None if guidance is None else "user"
         if two_stage and guidance is None:
-            guidance, said_by = self._guidance(wanted, instructions), "llm"
+            guidance, said_by = self._guidance(found, instructions), "llm"
         fields = {
-            **self._compressor.propose(wanted, source, guidance),
+            **self._compressor.propose(found, source, guidance),
             "guidance": guidance,
             "guidance_source": said_by,
             "target_tokens": target_tokens,
@@ -141,8 +142,8 @@ class Surgery(Gated):
             return summarizer
         return LLMSummarizer(self._client)
 
-    def _guidance(self, wanted: Range, instructions: str | None) -> str:
-        texts = [message_text(message) for message in self._compressor.messages(wanted)]
+    def _guidance(self, found: Found, instructions: str | None) -> str:
+        texts = [message_text(message) for message in found.selection.messages]
         return write_guidance(self.llm, "sum messages of a conversation up", texts, instructions)
 
     def preview_compress(
@@ -176,9 +177,9 @@ class Surgery(Gated):
             CompressionError: as for `compress`.
             CommitNotFoundError: there is no such commit.
         """
-        wanted = Range(commits, from_commit, to_commit, preserve)
+        found = self._compressor.look(Range(commits, from_commit, to_commit, preserve))
         source = Source(content, target_tokens=target_tokens)
-        return self._compressor.preview(wanted, source, Rates(cached_read, output_price))
+        return self._compressor.preview(found, source, Rates(cached_read, output_price))
 
     def expand(self, summary_commit: str) -> ExpandResult:
         """Put the originals back in the place of a summary that `compress` made, also after more commits.

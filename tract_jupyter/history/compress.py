@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tract_jupyter.engine.compile import recounted
 from tract_jupyter.engine.drafts import draft
 from tract_jupyter.engine.timeline import PER_MESSAGE
+from tract_jupyter.exceptions import CompressionError
 from tract_jupyter.history.compress_plan import Range, Selection, select
 from tract_jupyter.history.diff import diff_contexts
 from tract_jupyter.history.past import Past
@@ -34,6 +35,13 @@ if TYPE_CHECKING:
 _GUESSED_SHARE: Final = 0.2
 
 
+class Found(NamedTuple):
+    """A branch at one moment, and what of it a compression takes."""
+
+    past: Past
+    selection: Selection
+
+
 class Compressor:
     """Compresses the current branch of one tract."""
 
@@ -53,9 +61,24 @@ class Compressor:
         self._splicer = splicer
         self._counter = counter
 
-    def preview(self, wanted: Range, source: Source, rates: Rates) -> CompressPlan:
+    def look(self, wanted: Range, expected: tuple[str, str] | None = None) -> Found:
+        """The current branch, and what of it a compression takes.
+
+        Args:
+            wanted: what was asked for; what is no list is read once only.
+            expected: the branch and the commit that it was decided on, where it was.
+
+        Raises:
+            CompressionError: nothing can be compressed.
+            BranchMovedError: the branch is somewhere else by now.
+        """
+        here = self._refs.on_branch("compress", expected)
+        past = Past.read(here, self._database, self._rows, self._timelines)
+        return Found(past, select(past, wanted, self._refs.resolve))
+
+    def preview(self, found: Found, source: Source, rates: Rates) -> CompressPlan:
         """What `compress` would do, and its price. Writes nothing, and calls no summarizer."""
-        past, selection = self._selected(wanted)
+        past, selection = found
         given = source.given(selection.groups)
         texts = None if given is None else source.checked(given, selection.groups)
         known: Sequence[str | None] = texts or [None] * len(selection.groups)
@@ -79,20 +102,24 @@ class Compressor:
             is_estimate=texts is None,
         )
 
-    def compress(self, wanted: Range, source: Source, message: str | None) -> CompressResult:
+    def compress(self, found: Found, source: Source, message: str | None) -> CompressResult:
         """Put summaries in the places of messages.
 
         Raises:
-            CompressionError: nothing can be compressed, or a summary is not good; nothing was changed.
+            CompressionError: a summary is not good; nothing was changed.
             BranchMovedError: somebody else moved the branch meanwhile; nothing was changed.
         """
-        past, selection = self._selected(wanted)
+        past, selection = found
         texts = source.texts(selection.groups)  # may take a minute, so no transaction and no lock is held
         return self._write(past, selection, texts, message)
 
-    def propose(self, wanted: Range, source: Source, guidance: str | None = None) -> dict[str, Any]:
-        """All that `carry_out` needs, as JSON values. Calls the summarizer, and writes nothing."""
-        past, selection = self._selected(wanted)
+    def propose(self, found: Found, source: Source, guidance: str | None = None) -> dict[str, Any]:
+        """All that `carry_out` needs, as JSON values. Calls the summarizer, and writes nothing.
+
+        Raises:
+            CompressionError: a summary is missing, or is no text.
+        """
+        past, selection = found
         given = source.given(selection.groups)
         texts = [source.write(group, guidance) for group in selection.groups] if given is None else given
         return {
@@ -105,11 +132,6 @@ class Compressor:
             "estimated_tokens": self.tokens(texts),
         }
 
-    def messages(self, wanted: Range) -> list[Message]:
-        """What would be compressed."""
-        _, selection = self._selected(wanted)
-        return [message for group in selection.groups for message in group.messages]
-
     def carry_out(self, fields: Mapping[str, Any], source: Source, message: str | None) -> CompressResult:
         """Do what was proposed, on the very history that it was proposed on.
 
@@ -120,7 +142,7 @@ class Compressor:
         past, selection = self.selected(fields)
         return self._write(past, selection, source.checked(fields["summaries"], selection.groups), message)
 
-    def selected(self, fields: Mapping[str, Any]) -> tuple[Past, Selection]:
+    def selected(self, fields: Mapping[str, Any]) -> Found:
         """What was proposed to be compressed.
 
         Raises:
@@ -128,10 +150,20 @@ class Compressor:
         """
         commits = [commit for group in fields["source_commits"] for commit in group]
         wanted = Range(commits, preserve=fields["preserved_commits"])
-        return self._selected(wanted, (fields["branch"], fields["head"]))
+        return self.look(wanted, (fields["branch"], fields["head"]))
 
     def tokens(self, texts: Sequence[str]) -> int:
-        """How many tokens messages with these texts take."""
+        """How many tokens summaries take.
+
+        Raises:
+            CompressionError: one is no text; whoever writes them may return anything.
+        """
+        for index, text in enumerate(texts):
+            if not isinstance(text, str):
+                raise CompressionError(
+                    f"summary {index} is {type(text).__name__}, and no text; nothing was changed. Give a text, or a "
+                    "summarizer that returns one"
+                )
         return sum(self._counter.count_text(text) + PER_MESSAGE for text in texts)
 
     def _write(
@@ -165,11 +197,6 @@ class Compressor:
             tokens_after=spliced.head.context_tokens,
             token_source=self._token_source(past),
         )
-
-    def _selected(self, wanted: Range, expected: tuple[str, str] | None = None) -> tuple[Past, Selection]:
-        here = self._refs.on_branch("compress", expected)
-        past = Past.read(here, self._database, self._rows, self._timelines)
-        return past, select(past, wanted, self._refs.resolve)
 
     def _draft(self, past: Past, group: CompressGroup, text: str, message: str | None) -> Draft:
         priority, retention = inherited(group)

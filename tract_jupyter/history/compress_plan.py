@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.history.past import Past
     from tract_jupyter.models.commit import CommitInfo
+    from tract_jupyter.models.context import Message
     from tract_jupyter.storage.entry import Entry
 
 
@@ -41,6 +42,11 @@ class Selection(NamedTuple):
     def dropped(self) -> frozenset[str]:
         """All commits that a summary stands for."""
         return frozenset(commit for group in self.groups for commit in group.commits)
+
+    @property
+    def messages(self) -> list[Message]:
+        """What summaries would stand for."""
+        return [message for group in self.groups for message in group.messages]
 
 
 def select(past: Past, wanted: Range, resolve: Callable[[str], str]) -> Selection:

@@ -12,6 +12,7 @@ from tract_jupyter.exceptions import (
     RejectedError,
     UndecidedError,
 )
+from tract_jupyter.history.past import Past
 
 
 @pytest.fixture
@@ -199,6 +200,53 @@ def test_in_two_stages_it_says_first_what_matters(talk, gated):
         talk.compress(two_stage=True)
     assert "Guidance:\nthe number matters" in model.asked[1][1]
     assert texts(talk)[0] == "the number is 42"
+
+
+@pytest.mark.parametrize("gated", [False, True])
+def test_what_is_preserved_in_two_stages_stays_also_if_it_can_be_read_only_once(talk, gated):
+    first, second, _ = (info.commit_hash for info in reversed(talk.log(3, op_filter="append")))
+    talk.configure_llm(Model("the number matters", "the number is 42"))
+    call = talk.propose_compress if gated else talk.compress
+    done = call(two_stage=True, commits=iter([first, second]), preserve=iter([first]))
+    if gated:
+        done.approve()
+    assert texts(talk) == ["What is a tract?", "the number is 42", "Keep this."]
+
+
+def test_in_two_stages_the_history_is_read_once(talk, monkeypatch):
+    read = []
+    real = Past.read
+    monkeypatch.setattr(Past, "read", lambda *args: read.append(args) or real(*args))
+    talk.configure_llm(Model("the number matters", "the number is 42"))
+    talk.compress(two_stage=True)
+    assert len(read) == 1
+
+
+NO_TEXTS = {
+    "summarizer": {"summarizer": lambda *_: None},
+    "content": {"content": [3]},
+    "bytes": {"summarizer": lambda *_: b"bytes"},
+}
+
+
+@pytest.mark.parametrize("given", NO_TEXTS.values(), ids=NO_TEXTS)
+@pytest.mark.parametrize("way", ["plain", "hooked", "proposed"])
+def test_a_summary_that_is_no_text_is_refused(talk, given, way):
+    if way == "hooked":
+        talk.on("compress", lambda p: p.approve())
+    with pytest.raises(CompressionError, match="and no text; nothing was changed"):
+        (talk.propose_compress if way == "proposed" else talk.compress)(**given)
+    assert (len(texts(talk)), talk.inbox()) == (3, [])
+
+
+def test_a_retry_that_gives_no_text_leaves_the_summary_as_it_was(talk):
+    replies = ["a short summary", None]
+    pending = talk.propose_compress(summarizer=lambda *_: replies.pop(0))
+    tokens, before = pending.estimated_tokens, pending.fingerprint
+    with pytest.raises(CompressionError, match="NoneType, and no text"):
+        pending.retry(0)
+    assert (pending.summaries, pending.estimated_tokens) == (["a short summary"], tokens)
+    assert pending.fingerprint == before
 
 
 def test_two_stages_without_a_model_are_refused(talk):

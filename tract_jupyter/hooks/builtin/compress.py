@@ -123,8 +123,10 @@ class PendingCompress(Guided):
         return self._compressor.carry_out(fields, self._source, fields["message"])
 
     def _change(self, index: int, text: str) -> None:
-        self.summaries[self._index(index)] = text
-        self.estimated_tokens = self._compressor.tokens(self.summaries)
+        summaries = list(self.summaries)
+        summaries[self._index(index)] = text
+        self.estimated_tokens = self._compressor.tokens(summaries)  # refuses what is no text
+        self.summaries = summaries
 
     def _index(self, index: int) -> int:
         if not 0 <= index < len(self.summaries):
