@@ -148,6 +148,19 @@ def test_code_that_another_process_waits_for_is_opened_first(tmp_path, shown, ki
         assert row.must_be_opened
 
 
+@pytest.mark.parametrize("is_at_work", [False, True])
+def test_a_row_whose_answer_is_carried_out_is_busy(tract, waiting, is_at_work):
+    waiting("a", "b")
+    inbox = open_inbox(tract)
+    ticket = inbox.batch.page[0].ticket
+    ticket.on_answer = lambda _: ticket.take() if is_at_work else None
+    decide(inbox, "approve", 0)
+    assert [row["is_busy"] for row in inbox._panel.view["rows"]] == [True, False]
+    ticket.new_round("it failed")
+    inbox.refresh()
+    assert [row["is_busy"] for row in inbox._panel.view["rows"]] == [False, False]
+
+
 def test_code_was_faster(tract, waiting):
     first, _ = waiting("a", "b")
     inbox = open_inbox(tract)
@@ -189,7 +202,7 @@ def test_what_failed_says_so_and_can_be_decided_again(tract, waiting, monkeypatc
 
 
 def test_a_refusal_is_of_one_showing(tract, waiting):
-    pending, _ = waiting("a", "b")
+    waiting("a", "b")
     inbox = open_inbox(tract)
     row = inbox.batch.page[0]
     inbox._panel.take({"key": "1", "action": "approve", "rounds": {row.pending_id: "an earlier one"}})

@@ -15,7 +15,8 @@ function render({ model, el }) {
   const memory = memoryOf(model.get("board_id"));
 
   const rows = () => model.get("view").rows;
-  const isBusy = (row) => row.is_open && !row.refused && memory.sent.get(row.pending_id) === row.round_id;
+  const isSent = (row) => !row.refused && memory.sent.get(row.pending_id) === row.round_id; // the kernel may not know yet
+  const isBusy = (row) => row.is_open && (row.is_busy || isSent(row));
   const isReady = (row) => row.is_open && !isBusy(row) && (!row.must_be_opened || memory.opened.has(row.pending_id));
   const selected = () => rows().filter((row) => isReady(row) && memory.selected.has(row.pending_id));
 

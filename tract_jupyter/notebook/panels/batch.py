@@ -58,6 +58,11 @@ class Row:
         return why if round_id == self.ticket.round_id or not self.ticket.status.is_open else ""
 
     @property
+    def is_busy(self) -> bool:
+        """Whether an answer to it is being carried out."""
+        return self.ticket.answered or not self.ticket.round_id
+
+    @property
     def must_be_opened(self) -> bool:
         """Whether it can be decided only after its body was opened: code that nobody has read yet."""
         return self.ticket.pending.operation in _CODE
@@ -72,6 +77,7 @@ class Row:
             "title": request.title,
             "status": ticket.status.value,
             "is_open": ticket.status.is_open,
+            "is_busy": self.is_busy,
             "must_be_opened": self.must_be_opened,
             "why": request.why,
             "values": self._values(),
@@ -162,7 +168,7 @@ class Batch:
     @property
     def is_quiet(self) -> bool:
         """Whether no answer is being carried out."""
-        return not any(row.ticket.answered or not row.ticket.round_id for row in self.rows)
+        return not any(row.is_busy for row in self.rows)
 
     @property
     def _record_title(self) -> str:
