@@ -334,6 +334,12 @@ def test_what_it_says_is_what_is_asked_in_a_notebook(shell, book, lock, tmp_path
 # --- the command line
 
 
+def test_what_it_prints_hides_nothing(book):
+    path = book("tools['\x1b[2K\u202e'].fire_x()", "%%tract_operation a\x1b[2K\nx: int")
+    assert {r.kind for r in verify(path)} == {"unknown", "refused"}
+    assert not any(set("\x1b\u202e") & set(str(found)) for found in verify(path))
+
+
 def test_the_command_line(book, lock, capsys, tmp_path):
     path = book(DEFINE, "tools.fire_x()")
     assert main(["verify", str(path)]) == 1

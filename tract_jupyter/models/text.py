@@ -1,10 +1,25 @@
-"""Values as text. Whatever a value is, showing it raises nothing."""
+"""Values and texts of unknown origin, made fit to be shown. Showing them raises nothing and hides nothing."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 _BRIEF = 60
+
+# what moves a terminal's cursor, turns the text around, cannot be seen, or cannot be encoded; and variation selectors
+# within a word, where they make another name that looks the same (behind a symbol they make it an emoji)
+_UNSHOWABLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
+    "\u2060-\u206f\u3164\ud800-\udfff\ufeff\uffa0\ufff0-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+    "|(?<=\\w)[\ufe00-\ufe0f]"
+)
+
+
+def printable(text: str, limit: int | None = None) -> str:
+    """The first `limit` characters, each that cannot or must not be shown replaced by a mark; lines and tabs stay."""
+    shown = text if limit is None else text[:limit]
+    return _UNSHOWABLE.sub("\ufffd", shown.replace("\r\n", "\n"))
 
 
 def safe_repr(value: Any) -> str:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from tract_jupyter.models.commit import show_tokens
 from tract_jupyter.models.priority import Priority
-from tract_jupyter.notebook.excerpts import cut_note, one_line, printable, style_tag, text_width
+from tract_jupyter.models.text import printable
+from tract_jupyter.notebook.excerpts import cut_note, one_line, style_tag, text_width
 from tract_jupyter.notebook.markup import heading
 from tract_jupyter.notebook.message_text import full_text, preview, speaker
 from tract_jupyter.notebook.token_bar import TokenBar, token_bar

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from tract_jupyter.models.diff import show_delta
 from tract_jupyter.models.priority import Priority
-from tract_jupyter.models.text import brief_repr
-from tract_jupyter.notebook.excerpts import cut_note, one_line, printable, style_tag
+from tract_jupyter.models.text import brief_repr, printable
+from tract_jupyter.notebook.excerpts import cut_note, one_line, style_tag
 from tract_jupyter.notebook.markup import heading
 from tract_jupyter.notebook.message_text import full_text, preview, speaker
 from tract_jupyter.notebook.text_diff import diff_lines

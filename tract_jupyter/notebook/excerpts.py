@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from functools import cache
 from importlib.resources import files
 from unicodedata import east_asian_width
 
-# what moves a terminal's cursor, turns the text around (bidirectional controls), or cannot be encoded
-_UNSHOWABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-
-
-def printable(text: str, limit: int | None = None) -> str:
-    """The first `limit` characters, each that cannot or must not be shown replaced by a mark; lines and tabs stay."""
-    shown = text if limit is None else text[:limit]
-    return _UNSHOWABLE.sub("\ufffd", shown.replace("\r\n", "\n"))
+from tract_jupyter.models.text import printable
 
 
 def one_line(text: str, limit: int) -> str:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.models.commit import CommitOperation, show_tokens
 from tract_jupyter.models.priority import Priority
-from tract_jupyter.notebook.excerpts import cut_note, one_line, printable
+from tract_jupyter.models.text import printable
+from tract_jupyter.notebook.excerpts import cut_note, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

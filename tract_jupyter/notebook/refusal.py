@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from tract_jupyter.models.text import printable
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -31,4 +33,4 @@ class Refusal:
 
     def __str__(self) -> str:
         place = "" if self.cell is None else f", cell {self.cell}, line {self.line}"
-        return f"{self.path}{place}: {self.kind}: {self.what}: {' '.join(self.why.split())}"
+        return printable(f"{self.path}{place}: {self.kind}: {self.what}: {' '.join(self.why.split())}")

@@ -8,7 +8,7 @@ from difflib import SequenceMatcher
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from tract_jupyter.notebook.excerpts import printable
+from tract_jupyter.models.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tract_jupyter.analysis.source import split_lines
+from tract_jupyter.models.text import printable
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -15,20 +18,23 @@ SHORT_FINGERPRINT = 16
 
 
 def request_text(ticket: Ticket) -> str:
-    """What a terminal shows, and a prompt before it asks: everything, code included."""
+    """What a terminal shows, and a prompt before it asks: everything, code included, and nothing that would hide it."""
     request = ticket.request
     lines = [f"[{ticket.status}] {request.title}", request.summary, request.why]
     lines += [line for block in request.code for line in _block_lines(block)]
     lines += [line for table in request.tables for line in _table_lines(table)]
     lines += [request.note, f"fingerprint {request.fingerprint[:SHORT_FINGERPRINT]}"]
-    return "\n".join(line for line in lines if line)
+    return printable("\n".join(line for line in lines if line))
 
 
 def numbered_lines(block: CodeBlock) -> Iterator[tuple[int, str]]:
-    """Each line as it stands in a listing, `>` before the one that asked, with its number."""
-    for number, text in enumerate(block.code.splitlines(), block.first_line):
+    """Each line as it stands in a listing, `>` before the one that asked, with its number.
+
+    Lines are those that Python counts, as findings do.
+    """
+    for number, text in enumerate(split_lines(block.code.rstrip("\r\n")), block.first_line):
         mark = ">" if number == block.marked else " "
-        yield number, f"{mark}{number:4}  {text}"
+        yield number, f"{mark}{number:4}  {printable(text)}"
 
 
 def _block_lines(block: CodeBlock) -> list[str]:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tract_jupyter.analysis import Finding, RiskLevel, Span
 from tract_jupyter.hooks import ActionDef, OperationSpec
+from tract_jupyter.models.text import printable
 from tract_jupyter.notebook.panels.code import code_html
 from tract_jupyter.notebook.panels.render import body_html, record_html
 from tract_jupyter.notebook.panels.text import record_text
@@ -142,7 +143,7 @@ def test_any_code_and_any_span_give_balanced_html(code, start, end):
         block = CodeBlock("t", code, (finding(1, start, end), finding(900, start, end)), language=language)
         parsed = outline(code_html(block))
         for line in code.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n").split("\n")[:400]:
-            assert line in parsed.text
+            assert printable(line) in parsed.text
 
 
 def test_the_prompt_shows_code_findings_and_values(ticket):
@@ -152,6 +153,27 @@ def test_the_prompt_shows_code_findings_and_values(ticket):
     assert "def act(pending, n: int):" in text
     assert f"Fields:\n  a: str = {HOSTILE!r}  # {HOSTILE}" in text  # with its meaning, under its heading
     assert "fingerprint" in text
+
+
+UNSEEN = 'evil()  # \x1b[2K\u202e\u2066\u200b print("ok")\n'
+
+
+def test_code_is_shown_as_it_runs_and_not_as_its_control_characters_say(ticket, monkeypatch):
+    made = ticket()
+    block = CodeBlock(
+        "act\x1b[2K", f"a = 1\u2028\x0c\r{UNSEEN}", (finding(2, 0, 6, reason="\u202ewhy"),), marked=2
+    )
+    monkeypatch.setattr(made.pending, "asking_block", lambda: block)
+    monkeypatch.setattr(type(made.pending), "title", "fire\r\x1b[2K")
+    made.new_round("note\x1b[2K")
+    shown = [outline(code_html(block)).text, request_text(made)]
+    for text in shown:
+        assert not set("\x1b\u202e\u2066\u200b\u2028\x0c\r") & set(text)
+        assert printable(UNSEEN.rstrip()) in text
+    assert (
+        '>   2  evil()  # \ufffd[2K\ufffd\ufffd\ufffd print("ok")\n       ^ high TJ101: \ufffdwhy' in shown[1]
+    )
+    assert "\x1b" not in next(line for line in record_text(made).splitlines() if "evil()" in line)
 
 
 ASKING = CodeBlock("Asked by a cell", "a = 1\ntools.go()\nb = 2\n", first_line=11, marked=12)

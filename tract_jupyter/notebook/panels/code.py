@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from pygments.lexers import get_lexer_by_name
 from pygments.token import STANDARD_TYPES, Token
 
+from tract_jupyter.analysis.source import split_lines
+from tract_jupyter.models.text import printable
 from tract_jupyter.notebook.markup import heading
 
 if TYPE_CHECKING:
@@ -24,8 +26,8 @@ Piece = tuple[str, str]
 
 
 def code_html(block: CodeBlock) -> str:
-    """The block under its title. Everything is escaped."""
-    lines = _highlight(block.code.rstrip("\n"), block.language)
+    """The block under its title. Everything is escaped, and what cannot be seen is marked."""
+    lines = _highlight("\n".join(split_lines(block.code.rstrip("\r\n"))), block.language)
     rows = [_row("", _pieces_html(_highlight(block.header, "python")[0]), "tract-header")]
     rows = rows if block.header else []
     by_line: dict[int, list[Finding]] = {}
@@ -41,8 +43,8 @@ def code_html(block: CodeBlock) -> str:
         rows.append(_row("", f"… {len(lines) - _SHOWN_LINES:,} more lines", "tract-header"))
     label = f"{block.title}: code, {len(lines)} lines, {len(block.findings)} findings"
     return (
-        f"{heading(block.title, 4, block.description)}"
-        f'<div class="tract-code" tabindex="0" role="region" aria-label="{html.escape(label)}">{"".join(rows)}</div>'
+        f"{heading(printable(block.title), 4, printable(block.description))}"
+        f'<div class="tract-code" tabindex="0" role="region" aria-label="{_escaped(label)}">{"".join(rows)}</div>'
     )
 
 
@@ -62,11 +64,11 @@ def _row(number: str, content: str, css: str, label: str = "") -> str:
 
 
 def _finding_html(finding: Finding) -> str:
-    remedy = f' <span class="tract-remedy">{html.escape(finding.remedy)}</span>' if finding.remedy else ""
+    remedy = f' <span class="tract-remedy">{_escaped(finding.remedy)}</span>' if finding.remedy else ""
     return (
         f'<div class="tract-finding tract-{finding.level.value}" role="note" data-code="{html.escape(finding.code)}">'
         f"<b>{finding.level.value}</b> <code>{html.escape(finding.code)}</code> line {finding.span.line}: "
-        f"{html.escape(finding.reason)}{remedy}</div>"
+        f"{_escaped(finding.reason)}{remedy}</div>"
     )
 
 
@@ -125,6 +127,9 @@ def _cut(pieces: list[Piece], start: int, end: int | None) -> list[Piece]:
 
 def _pieces_html(pieces: list[Piece]) -> str:
     return "".join(
-        f'<span class="{css}">{html.escape(text)}</span>' if css else html.escape(text)
-        for css, text in pieces
+        f'<span class="{css}">{_escaped(text)}</span>' if css else _escaped(text) for css, text in pieces
     )
+
+
+def _escaped(text: str) -> str:
+    return html.escape(printable(text))
