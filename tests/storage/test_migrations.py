@@ -10,7 +10,7 @@ import sys
 from contextlib import closing
 
 import pytest
-from sqlalchemy import inspect
+from sqlalchemy import NullPool, create_engine, inspect, text
 
 from tests.storage import v1_stores
 from tract_jupyter import Tract
@@ -111,6 +111,50 @@ def test_the_past_has_its_own_priorities_and_reasons(old_url):
     of_a_branch = ["important 88494ed3", "important 868f195f: not that much", "normal f7381ac7: old news", "skip 12f7ea3b",
                    "normal 3f9e0d9e: worth showing"]  # fmt: skip
     assert messages == [*of_a_branch, *of_a_branch, "pinned 9df88c90"]
+
+
+def insert(connection, table, **values):
+    names = list(values)
+    connection.execute(
+        text(f"INSERT INTO {table} ({', '.join(names)}) VALUES (:{', :'.join(names)})"), values
+    )
+
+
+def ask_and_decide(connection, tract_id):
+    """Give an old store a request in each state, all but the first with a decision."""
+    states = {"a": ("pending", None), "b": ("approved", None), "c": ("approved", "2026-01-01"), "d": ("failed", None),
+              "e": ("rejected", None)}  # fmt: skip
+    common = {"tract_id": tract_id, "created_at": "2026-01-01"}
+    for name, (status, executed) in states.items():
+        this = {"pending_id": name, "fingerprint": name * 64, **common}
+        insert(
+            connection, "pendings", **this, operation="gc", title=name, fields_json="{}", status=status, actor="user",
+            resumable=False, executed_at=executed,
+        )  # fmt: skip
+        if name != "a":
+            insert(
+                connection, "decisions", **this, round=0, action="approve", arguments_json="{}", reason="",
+                decided_by="me", channel="code",
+            )  # fmt: skip
+
+
+def test_what_was_open_waits_and_what_was_approved_is_not_run_on_the_strength_of_that(old_url):
+    with create_engine(old_url, poolclass=NullPool).begin() as connection:
+        ask_and_decide(connection, v1_stores.TRACT)
+    with Tract.open(url=old_url) as tract:
+        assert {row.pending_id: row.status for row in tract.inbox()} == {
+            "a": "pending", "b": "pending", "d": "failed"
+        }  # fmt: skip
+        assert tract.status().waiting == 3
+        ledger = tract.reviewer.ledger
+        for row in tract.inbox():
+            assert ledger.standing(row) == (row.status, None)
+            assert not ledger.vouches(row)
+            assert row.identity == row.fingerprint == row.pending_id * 64
+        decided = tract.decisions()
+        assert {(d.signature, d.claimed_by, d.started_at == d.finished_at, d.identity) for d in decided} == {
+            ("", "version 2", True, name * 64) for name in "bcde"
+        }
 
 
 def shape(database):

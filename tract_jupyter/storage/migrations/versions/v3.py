@@ -35,9 +35,12 @@ def _widen_pendings(operations: Operations) -> None:
     ):
         operations.add_column("pendings", column)
     operations.execute("UPDATE pendings SET identity = fingerprint, on_timeout = 'wait'")
+    # approved and not run: nothing can prove that approval, so it is asked about again
     operations.execute(
-        "UPDATE pendings SET settled_at = COALESCE(executed_at, created_at) WHERE status NOT IN ('pending', 'failed') "
-        "AND (status <> 'approved' OR executed_at IS NOT NULL)"
+        "UPDATE pendings SET status = 'pending' WHERE status = 'approved' AND executed_at IS NULL"
+    )
+    operations.execute(
+        "UPDATE pendings SET settled_at = COALESCE(executed_at, created_at) WHERE status NOT IN ('pending', 'failed')"
     )
     with operations.batch_alter_table("pendings") as pendings:
         pendings.alter_column("identity", existing_type=String(64), nullable=False)
