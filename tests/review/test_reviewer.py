@@ -12,7 +12,7 @@ import pytest
 
 from tests.review.fakes import FakeChannel, click
 from tract_jupyter import Tract
-from tract_jupyter.exceptions import NobodyToAskError, PendingStateError
+from tract_jupyter.exceptions import NobodyToAskError, PendingStateError, UndecidedError
 from tract_jupyter.hooks import ActionDef, PendingStatus
 from tract_jupyter.review import reviewer as reviewer_module
 from tract_jupyter.review.decision import Answer, Decision
@@ -435,6 +435,32 @@ def test_a_ready_panel_is_not_prompted_for(tract, ask):
 
 
 # --- interrupted
+
+
+@pytest.mark.parametrize("wait", [lambda r, p: r.decide_now(p), lambda r, p: asyncio.run(r.decide(p))])
+def test_within_a_batch_nobody_is_waited_for(tract, ask, wait):
+    pending = ask()
+    with tract.batch(), pytest.raises(UndecidedError, match="within batch()"):
+        wait(tract.reviewer, pending)
+    assert [stored.pending_id for stored in tract.inbox()] == [pending.pending_id]
+
+
+def test_asking_and_writing_at_once_do_not_wait_for_each_other(tract, ask):
+    pendings, both = [ask(), tract.fire("citation_check", review=True)], threading.Barrier(2)
+
+    def within_a_batch():
+        with tract.batch():
+            both.wait()
+            tract.reviewer.show(pendings[0])
+
+    def alone():
+        both.wait()
+        tract.reviewer.show(pendings[1])
+
+    with ThreadPoolExecutor(2) as pool:
+        for asked in [pool.submit(within_a_batch), pool.submit(alone)]:
+            asked.result(timeout=60)
+    assert len(tract.inbox()) == 2
 
 
 def test_an_interrupted_wait_leaves_it_decidable(tract, ask):

@@ -13,7 +13,12 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from tract_jupyter.exceptions import DecisionTimeoutError, NobodyToAskError, PendingStateError
+from tract_jupyter.exceptions import (
+    DecisionTimeoutError,
+    NobodyToAskError,
+    PendingStateError,
+    UndecidedError,
+)
 from tract_jupyter.review.channel import Channel, NoChannel, Reviewable
 from tract_jupyter.review.decision import Decision, deciding
 from tract_jupyter.review.dispatch import capturing, dispatch
@@ -150,19 +155,30 @@ class Reviewer:
     # ---
 
     def _ticket(self, pending: Reviewable) -> Ticket:
-        with self._lock:  # two threads that ask for one pending share its ticket
-            ticket = self._tickets.get(pending.pending_id)
-            if ticket is not None and ticket.pending.runs_elsewhere and not pending.runs_elsewhere:
-                ticket = None  # whoever waited for it has ended, and it can be carried out here now
-            if ticket is None:
-                if not pending.status.is_open:
-                    raise PendingStateError(f"{pending!r} is decided already; there is nothing to ask")
-                if pending.timeout is None and self.timeout is not None:
-                    pending.timeout, pending.on_timeout = self.timeout, self.on_timeout
-                ticket = Ticket(pending, self._on_answer)
-                self.ledger.ask(pending, ticket.request)
-                self._tickets[pending.pending_id] = ticket
+        """The ticket of a pending; two threads that ask for one share it.
+
+        What is asked is stored before the lock is taken: whoever holds a store in memory may want the lock.
+        """
+        ticket = self._known_ticket(pending)
+        if ticket is not None:
             return ticket
+        if not pending.status.is_open:
+            raise PendingStateError(f"{pending!r} is decided already; there is nothing to ask")
+        if pending.timeout is None and self.timeout is not None:
+            pending.timeout, pending.on_timeout = self.timeout, self.on_timeout
+        ticket = Ticket(pending, self._on_answer)
+        self.ledger.ask(pending, ticket.request)
+        with self._lock:
+            ticket = self._known_ticket(pending) or ticket
+            self._tickets[pending.pending_id] = ticket
+        return ticket
+
+    def _known_ticket(self, pending: Reviewable) -> Ticket | None:
+        with self._lock:
+            ticket = self._tickets.get(pending.pending_id)
+        if ticket is not None and ticket.pending.runs_elsewhere and not pending.runs_elsewhere:
+            return None  # whoever waited for it has ended, and it can be carried out here now
+        return ticket
 
     def _put_up(self, ticket: Ticket) -> bool:
         """Show it, unless it is on display already."""
@@ -197,6 +213,11 @@ class Reviewer:
     def _waiting(self, pending: Reviewable) -> Iterator[Ticket]:
         ticket = self._ticket(pending)
         why_not = self._replay(ticket)
+        if self.ledger.in_transaction and not ticket.settled.is_set():
+            raise UndecidedError(
+                f"{pending.title!r} needs a decision, and nobody can be waited for within batch(), which keeps others "
+                "from writing. Ask before the batch, or after it", pending
+            )  # fmt: skip
         if not self.channel.can_reach() and not ticket.settled.is_set():
             raise NobodyToAskError(
                 f"{pending.title!r} needs a decision, and nobody can be asked here (no panel, no input). It waits in "
