@@ -169,3 +169,39 @@ def test_a_proposal_can_be_approved_by_another_process(path):
         t.operations.rebuild(t.inbox()[0]).approve()
         assert t.list_hooks() == {"citation_check": ["no", "more"]}
         assert t.inbox() == []
+
+
+def test_an_operation_that_is_forgotten_takes_its_handlers_along(path, spec):
+    with Tract.open(path) as other, Tract.open(path) as t:
+        other.save_handler("citation_check", "theirs", "pending.approve()")
+        t.unregister_operation("citation_check")
+        assert (t.list_hooks(), t.handlers.active) == ({}, {})
+    with Tract.open(path) as t:
+        assert (t.list_hooks(), t.handlers.active, t.handlers.quarantined) == ({}, {}, {})
+        t.register_operation(spec(fields={}, unhandled="ask"))
+        assert t.fire("citation_check").status == "pending"  # nobody decides for the new one
+
+
+def test_what_cannot_be_unregistered_keeps_its_handlers(path):
+    with Tract.open(path) as t:
+        t.save_handler("gc", "veto", "pending.reject('no')")
+        with pytest.raises(UnknownOperationError):
+            t.unregister_operation("gc")
+        assert t.list_hooks()["gc"] == ["veto"]
+
+
+def test_a_handler_that_code_registered_is_not_replaced_by_a_stored_one(path):
+    with Tract.open(path) as t:
+        pending = t.propose_handler("citation_check", "veto", "pending.approve()")
+        t.on("citation_check", lambda pending: pending.reject("never"), name="veto", before=True)
+        for take_its_place in (
+            lambda: t.propose_handler("citation_check", "veto", "pending.approve()"),
+            lambda: t.save_handler("citation_check", "veto", "pending.approve()"),
+            pending.approve,
+        ):
+            with pytest.raises(SpecError, match="registered by code; choose another name, or call off"):
+                take_its_place()
+        assert fired(t) == "never"
+        t.off("citation_check", "veto")
+        t.save_handler("citation_check", "veto", "pending.reject('stored')")
+        assert t.list_hooks()["citation_check"] == ["no", "veto"]

@@ -53,7 +53,9 @@ class Operating(Parts):
 
     def unregister_operation(self, name: str) -> None:
         """Deactivate an operation, and forget its spec and its handlers."""
-        self.operations.remove(name)
+        with self._database.write():
+            self.operations.remove(name)
+            self.handlers.forget(name)
 
     def fire(
         self,

@@ -41,6 +41,7 @@ class Handlers:
 
     def activate(self, spec: HandlerSpec) -> None:
         """Compile a handler that a person approved, sign and store it, and have it decide from now on."""
+        self._check_free(spec)
         function = _compiled(spec.checked())
         text = spec.to_json()
         stored = StoredHandler(
@@ -61,6 +62,7 @@ class Handlers:
         active = self.active.get((spec.operation, spec.name))
         if active == spec.checked():
             raise SpecError(f"handler {spec.name!r} of {spec.operation!r} is active already, unchanged")
+        self._check_free(spec)
         return PendingHandler(spec, tract=self._tract, activate=self.activate, approved=active, **options)
 
     def review_quarantined(self, operation: str, name: str) -> PendingHandler:
@@ -98,6 +100,14 @@ class Handlers:
         self._detach(operation, name)
         self.quarantined.pop((operation, name), None)
 
+    def forget(self, operation: str) -> None:
+        """Forget all stored handlers of an operation."""
+        with self._database.write() as connection:
+            self._rows.delete(connection, operation)
+        for key in [key for key in (*self.active, *self.quarantined) if key[0] == operation]:
+            self._detach(*key)
+            self.quarantined.pop(key, None)
+
     def load(self) -> None:
         """Read the stored handlers. Those this user approved decide from now on; nothing is compiled or run here."""
         with self._database.read() as connection:
@@ -129,6 +139,19 @@ class Handlers:
     def _detach(self, operation: str, name: str) -> None:
         if self.active.pop((operation, name), None) is not None:
             self._bus.off(operation, name)
+
+    def _check_free(self, spec: HandlerSpec) -> None:
+        """Check that it takes the place of no handler but a stored one: that could be a veto which nobody would miss.
+
+        Raises:
+            SpecError: the name is that of a function which `on` registered.
+        """
+        is_stored = (spec.operation, spec.name) in self.active
+        if not is_stored and spec.name in self._bus.names(spec.operation):
+            raise SpecError(
+                f"{spec.operation!r} has a handler {spec.name!r} already, registered by code; choose another name, or "
+                f"call off({spec.operation!r}, {spec.name!r}) first"
+            )
 
     def _require(self, operation: str, name: str) -> HandlerSpec:
         spec = self.active.get((operation, name))

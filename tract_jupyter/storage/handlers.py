@@ -42,10 +42,12 @@ class HandlerRows:
         if changed.rowcount == 0:
             connection.execute(handlers.insert().values(**values))
 
-    def delete(self, connection: Connection, operation: str, name: str) -> None:
-        """Remove a handler."""
-        where = (handlers.c.operation == operation, handlers.c.name == name)
-        connection.execute(handlers.delete().where(handlers.c.tract_id == self.tract_id, *where))
+    def delete(self, connection: Connection, operation: str, name: str | None = None) -> None:
+        """Remove a handler, or all of an operation."""
+        where = [handlers.c.tract_id == self.tract_id, handlers.c.operation == operation]
+        if name is not None:
+            where.append(handlers.c.name == name)
+        connection.execute(handlers.delete().where(*where))
 
     def _is(self, handler: StoredHandler) -> tuple[ColumnElement[bool], ...]:
         table = handlers.c
