@@ -1,5 +1,7 @@
 """The inbox as one panel: rows, what may be decided, and its record; in this process, without a front end."""
 
+import threading
+
 import pytest
 
 from tests.notebook.panels.test_render import outline
@@ -199,6 +201,34 @@ def test_what_failed_says_so_and_can_be_decided_again(tract, waiting, monkeypatc
     assert "ZeroDivisionError" in row["said"]
     decide(inbox, "approve", 0)
     assert inbox._panel.view["rows"][0]["status"] == "approved"
+
+
+@pytest.mark.parametrize("by_answer", [False, True])
+def test_an_older_state_does_not_overwrite_a_newer(tract, waiting, by_answer):
+    waiting("a", "b")
+    inbox = open_inbox(tract)
+    panel, row, view = inbox._panel, inbox.batch.page[0], inbox.batch.view
+    has_old, has_newer = threading.Event(), threading.Event()
+
+    def slow_view():
+        made = view()
+        if threading.current_thread() is slow:
+            has_old.set()
+            has_newer.wait(0.2)
+        return made
+
+    def be_slow():
+        panel.take({"key": "1", "action": "approve", "rounds": {}}) if by_answer else panel.refresh()
+
+    inbox.batch.view = slow_view
+    slow = threading.Thread(target=be_slow)
+    slow.start()
+    assert has_old.wait(10)
+    row.refuse("newer")
+    panel.refresh()
+    has_newer.set()
+    slow.join()
+    assert panel.view["rows"][0]["refused"] == "newer"
 
 
 def test_a_refusal_is_of_one_showing(tract, waiting):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -42,19 +43,20 @@ class BatchPanel(ReviewWidget):
         self._batch = batch
         self._turn = turn
         self._taken: deque[str] = deque(maxlen=_REMEMBERED)
+        self._lock = threading.RLock()
         super().__init__(view=batch.view(), bodies=batch.bodies(), board_id=secrets.token_hex(8))
 
     def refresh(self) -> None:
-        """Draw the batch as it is now."""
-        self.bodies = self._batch.bodies()
-        self.view = self._batch.view()
+        """Draw the batch as it is now. Called in any thread: an older state must not take a newer one's place."""
+        with self._lock:
+            self.bodies = self._batch.bodies()
+            self.view = self._batch.view()
 
     def take(self, content: dict[str, Any]) -> None:
         """Hand the answer to the tickets of the rows that were selected, or turn the page."""
         key = content.get("key")
-        if not isinstance(key, str) or key in self._taken:
+        if not isinstance(key, str) or not self._is_new(key):
             return
-        self._taken.append(key)
         self.heard = key
         if content.get("page") in {-1, 1}:
             self._turn(content["page"])
@@ -65,6 +67,13 @@ class BatchPanel(ReviewWidget):
         """A table of what was decided and what was not."""
         return {"text/plain": self._batch.record_text(), "text/html": self._batch.record_html()}
 
+    def _is_new(self, key: str) -> bool:
+        with self._lock:
+            if key in self._taken:
+                return False
+            self._taken.append(key)
+            return True
+
     def _decide(self, content: dict[str, Any]) -> None:
         reason = content.get("reason")
         arguments = {"reason": reason} if content["action"] == "reject" and isinstance(reason, str) else {}
@@ -74,7 +83,7 @@ class BatchPanel(ReviewWidget):
             if row is not None:
                 answer = Answer(content["action"], arguments, str(round_id))
                 row.refuse(_answer(row, answer, is_opened=pending_id in opened))
-        self.view = self._batch.view()
+        self.refresh()
 
 
 def _answer(row: Row, answer: Answer, *, is_opened: bool) -> str:
