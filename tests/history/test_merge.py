@@ -15,6 +15,7 @@ from tract_jupyter.exceptions import (
     HistoryError,
     MergeConflictError,
     NothingToMergeError,
+    UnmergedBranchError,
 )
 from tract_jupyter.models.config import TokenBudget
 from tract_jupyter.models.merge import ConflictKind, MergeType, Resolution
@@ -378,6 +379,33 @@ def test_the_branch_can_be_deleted_with_the_merge(tract):
     tract.merge("topic", delete_branch=True)
     assert [info.name for info in tract.list_branches()] == ["main"]
     assert tract.get_commit(tip).message == "t1"
+
+
+@pytest.mark.parametrize("kind", ["fast forward", "conflict"])
+def test_a_branch_that_goes_on_before_it_is_deleted_is_not_merged_either(tract, kind, monkeypatch):
+    _, target = diverged(tract)
+    if kind == "conflict":
+        tract.user("question of main", edit=target)
+    with on(tract, "topic"):
+        tract.user("question of topic", edit=target)
+    look = tract._merge.look
+
+    def slow(*args, **options):
+        found = look(*args, **options)
+        with on(tract, "topic"):
+            tract.user("said meanwhile")
+        return found
+
+    monkeypatch.setattr(tract._merge, "look", slow)
+    before = tract.head, texts(tract), tract.reflog(), tract.events()
+    with pytest.raises(UnmergedBranchError):
+        tract.merge("topic", resolver="theirs", delete_branch=True)
+    assert (tract.head, texts(tract), tract.reflog(), tract.events()) == before
+    with on(tract, "topic"):
+        assert texts(tract)[-1] == "said meanwhile"
+    monkeypatch.undo()
+    tract.merge("topic", resolver="theirs", delete_branch=True)
+    assert [branch.name for branch in tract.list_branches()] == ["main"]
 
 
 def test_a_merge_is_an_event_and_a_row_of_the_reflog(tract, both_edit):

@@ -25,6 +25,7 @@ from tract_jupyter.hooks.builtin.rebase import PendingRebase
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tract_jupyter.history.merge import Found
     from tract_jupyter.models.merge import ImportResolver, ImportResult, MergeResult, RebaseResult, Resolver
     from tract_jupyter.storage.entry import Draft
 
@@ -73,24 +74,16 @@ class Merging(Gated):
             BudgetExceededError: the budget refuses it.
             RejectedError, UndecidedError: a handler turned it down, or left it open. They see merges with conflicts.
         """
-        if self._is_hooked("merge") and self.preview_merge(source, strategy=strategy, no_ff=no_ff).conflicts:
-            pending = self.propose_merge(
-                source,
-                resolver=resolver,
-                strategy=strategy,
-                no_ff=no_ff,
-                delete_branch=delete_branch,
-                message=message,
-            )
-            return self._decided(pending)  # type: ignore[no-any-return]
-        return self._merge.run(
-            source,
-            resolver=resolver,
-            strategy=strategy,
-            no_ff=no_ff,
-            delete_branch=delete_branch,
-            message=message,
-        )
+        found = self._merge.look(source, strategy=strategy, no_ff=no_ff)
+        if found.result.conflicts and self._is_hooked("merge"):
+            settings = {
+                "strategy": strategy,
+                "no_ff": no_ff,
+                "delete_branch": delete_branch,
+                "message": message,
+            }
+            return self._decided(self._merge_pending(found, settings, resolver))  # type: ignore[no-any-return]
+        return self._merge.join(found, resolver=resolver, delete_branch=delete_branch, message=message)
 
     def propose_merge(
         self,
@@ -121,23 +114,32 @@ class Merging(Gated):
         Raises:
             LLMError: two stages are wanted without a model, or what it gave back is no reply.
         """
-        found, tips = self._merge.look(source, strategy, no_ff=no_ff)
+        found = self._merge.look(source, strategy=strategy, no_ff=no_ff)
         said_by = None if guidance is None else "user"
         if two_stage and guidance is None:
-            texts = [str(conflict) for conflict in found.conflicts]
+            texts = [str(conflict) for conflict in found.result.conflicts]
             guidance, said_by = write_guidance(self.llm, "decide conflicts of a merge", texts, None), "llm"
+        settings = {"strategy": strategy, "no_ff": no_ff, "delete_branch": delete_branch, "message": message}
+        return self._merge_pending(found, settings, resolver, guidance, said_by)
+
+    def _merge_pending(
+        self,
+        found: Found,
+        settings: dict[str, Any],
+        resolver: Resolver | None,
+        guidance: str | None = None,
+        said_by: str | None = None,
+    ) -> PendingMerge:
+        conflicts, tips = found.result.conflicts, found.tips
         fields = {
             "branch": tips.branch,
             "head": tips.head,
             "source_head": tips.other,
-            "source_branch": source,
-            "target_branch": found.target,
-            "conflicts": [conflict_to_dict(conflict) for conflict in found.conflicts],
-            "resolutions": resolutions_of(found.conflicts, with_guidance(resolver, guidance)),
-            "strategy": strategy,
-            "no_ff": no_ff,
-            "delete_branch": delete_branch,
-            "message": message,
+            "source_branch": found.result.source,
+            "target_branch": found.result.target,
+            "conflicts": [conflict_to_dict(conflict) for conflict in conflicts],
+            "resolutions": resolutions_of(conflicts, with_guidance(resolver, guidance)),
+            **settings,
             "guidance": guidance,
             "guidance_source": said_by,
         }
@@ -147,7 +149,7 @@ class Merging(Gated):
         self, source: str, *, strategy: Literal["auto", "strict"] = "auto", no_ff: bool = False
     ) -> MergeResult:
         """What `merge` would do, with the conflicts that it would need decided. Writes nothing."""
-        return self._merge.preview(source, strategy=strategy, no_ff=no_ff)
+        return self._merge.look(source, strategy=strategy, no_ff=no_ff).result
 
     def rebase(self, target_branch: str, *, resolver: Resolver | None = None) -> RebaseResult:
         """Put the own commits of the current branch onto the tip of another branch.
@@ -228,7 +230,7 @@ class Merging(Gated):
 
     @cached_property
     def _merge(self) -> Merge:
-        return Merge(self._side_by_side, self._settling, self._replay, self._refs)
+        return Merge(self._side_by_side, self._settling, self._replay, self._refs, self._writer)
 
     @cached_property
     def _rebase(self) -> Rebase:

@@ -8,7 +8,7 @@ a message another priority, the merged branch's counts, as the last one. All of 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tract_jupyter.engine.drafts import check_words, merge_draft
 from tract_jupyter.engine.writer import Plan
@@ -20,6 +20,7 @@ from tract_jupyter.models.merge import MergeResult, MergeType
 
 if TYPE_CHECKING:
     from tract_jupyter.engine.refs import Refs
+    from tract_jupyter.engine.writer import Writer
     from tract_jupyter.history.deciding import Settling
     from tract_jupyter.history.replay import Replay
     from tract_jupyter.history.sides import SideBySide, Sides
@@ -29,55 +30,73 @@ if TYPE_CHECKING:
 STRATEGIES = ("auto", "strict")
 
 
+class Found(NamedTuple):
+    """Two branches that were looked at, and what merging them would do."""
+
+    sides: Sides
+    result: MergeResult
+
+    @property
+    def tips(self) -> Tips:
+        """Where the two are."""
+        return Tips(self.sides.here.branch, *self.sides.tips)
+
+
 class Merge:
     """Merges branches of one tract."""
 
-    def __init__(self, sides: SideBySide, settling: Settling, replay: Replay, refs: Refs) -> None:
+    def __init__(
+        self, sides: SideBySide, settling: Settling, replay: Replay, refs: Refs, writer: Writer
+    ) -> None:
         self._sides = sides
         self._settling = settling
         self._replay = replay
         self._refs = refs
+        self._writer = writer
 
-    def preview(self, source: str, *, strategy: str = "auto", no_ff: bool = False) -> MergeResult:
-        """What `run` would do, and what it would have to be told. Writes nothing."""
-        return self.look(source, strategy, no_ff=no_ff)[0]
+    def look(
+        self, source: str, *, strategy: str = "auto", no_ff: bool = False, expected: Tips | None = None
+    ) -> Found:
+        """What merging would do, and what it would have to be told. Writes nothing.
 
-    def look(self, source: str, strategy: str, *, no_ff: bool) -> tuple[MergeResult, Tips]:
-        """What `run` would do, and where the two branches are."""
-        sides = self._look(source, strategy)
-        return _found(sides, no_ff=no_ff), Tips(sides.here.branch, *sides.tips)
+        The arguments are those of `Tract.merge`, and where it was decided, if it was decided before.
+        """
+        sides = self._look(source, strategy, expected)
+        return Found(sides, _result(sides, no_ff=no_ff))
 
-    def run(
+    def join(
         self,
-        source: str,
+        found: Found,
         *,
         resolver: Resolver | None = None,
-        strategy: str = "auto",
-        no_ff: bool = False,
         delete_branch: bool = False,
         message: str | None = None,
-        expected: Tips | None = None,
     ) -> MergeResult:
-        """Merge; the arguments are those of `Tract.merge`, and where it was decided, if it was decided before."""
+        """Merge what was looked at; the arguments are those of `Tract.merge`.
+
+        Raises:
+            BranchMovedError: somebody else moved the branch since; nothing was written.
+        """
         if message is not None:
             check_words(check_text(message, "message"))
-        sides = self._look(source, strategy, expected)
-        found = _found(sides, no_ff=no_ff)
-        told = message or f"merge {source} into {found.target}"
-        if found.merge_type is MergeType.FAST_FORWARD:
-            done = self._write(sides, found, (), told)
-        else:
-            decided = decide(found.conflicts, resolver, f"merging {source!r} into {found.target!r}")
+        sides, result = found
+        told = message or f"merge {result.source} into {result.target}"
+        drafts: tuple[Draft, ...] = ()
+        if result.merge_type is not MergeType.FAST_FORWARD:
+            doing = f"merging {result.source!r} into {result.target!r}"
+            decided = decide(result.conflicts, resolver, doing)
             self._check_there(sides)
-            found = replace(found, resolutions=decided)
+            result = replace(result, resolutions=decided)
             # written out, so that a merge the other way round later sees what was chosen
-            drafts = self._settling.drafts(sides.compared.findings, decided, explicit=True)
-            done = self._write(sides, found, (_merge_draft(sides, told, decided), *drafts), told)
-        if delete_branch:
-            self._refs.delete(source)
+            settled = self._settling.drafts(sides.compared.findings, decided, explicit=True)
+            drafts = (_merge_draft(sides, told, decided), *settled)
+        with self._writer.batch():  # if the other branch went on, it is not deleted, and nothing is merged
+            done = self._write(sides, result, drafts, told)
+            if delete_branch:
+                self._refs.delete(result.source)
         return done
 
-    def _look(self, source: str, strategy: str, expected: Tips | None = None) -> Sides:
+    def _look(self, source: str, strategy: str, expected: Tips | None) -> Sides:
         if strategy not in STRATEGIES:
             raise HistoryError(
                 f"{strategy!r} is no strategy of a merge; use 'auto', or 'strict' where warnings block"
@@ -97,33 +116,33 @@ class Merge:
             raise HistoryError(removed(sides.tips[1])) from None
 
     def _write(
-        self, sides: Sides, found: MergeResult, drafts: tuple[Draft, ...], message: str
+        self, sides: Sides, result: MergeResult, drafts: tuple[Draft, ...], message: str
     ) -> MergeResult:
         plan = Plan(
-            branch=found.target,
+            branch=result.target,
             old=sides.here.commit_hash,
             base=sides.here if drafts else sides.there,
             drafts=drafts,
             operation="merge",
             message=message,
             event={
-                "source": found.source,
+                "source": result.source,
                 "merged": sides.there.commit_hash,
-                "merge_type": found.merge_type,
-                "resolutions": _names(found.resolutions),
+                "merge_type": result.merge_type,
+                "resolutions": _names(result.resolutions),
             },
         )
         entries = self._replay.write(plan, sides.here.context_tokens)
         commits = tuple(entry.commit_hash for entry in entries)
         return replace(
-            found,
+            result,
             merge_commit=commits[0] if commits else None,
             commits=commits,
             head=commits[-1] if commits else sides.there.commit_hash,
         )
 
 
-def _found(sides: Sides, *, no_ff: bool) -> MergeResult:
+def _result(sides: Sides, *, no_ff: bool) -> MergeResult:
     target, source = sides.names
     conflicts = sides.compared.conflicts
     if sides.is_behind and not no_ff:

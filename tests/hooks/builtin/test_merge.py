@@ -11,6 +11,7 @@ from tract_jupyter.exceptions import (
     MergeConflictError,
     RejectedError,
 )
+from tract_jupyter.history.sides import SideBySide
 from tract_jupyter.models.merge import MergeType, Resolution
 
 
@@ -94,6 +95,20 @@ def test_handlers_see_merges_with_conflicts_only(two):
     two.switch("main")
     assert two.merge("ahead").merge_type is MergeType.FAST_FORWARD
     assert seen == ["topic"]
+
+
+@pytest.mark.parametrize("conflicts", [False, True])
+def test_histories_are_compared_once_and_again_when_it_is_carried_out(two, conflicts, monkeypatch):
+    two.on("merge", lambda p: p.approve())
+    if not conflicts:
+        two.branch("other")
+        two.user("other says")
+        two.switch("main")
+    looked = []
+    real = SideBySide.look
+    monkeypatch.setattr(SideBySide, "look", lambda *args, **o: looked.append(args) or real(*args, **o))
+    two.merge("topic" if conflicts else "other", resolver="theirs")
+    assert len(looked) == 1 + conflicts
 
 
 @pytest.mark.parametrize("mover", ["main", "topic"])

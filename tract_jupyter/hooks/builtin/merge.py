@@ -19,7 +19,7 @@ from tract_jupyter.review.request import ValueRow, ValueTable, show_value
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tract_jupyter.history.merge import Merge
+    from tract_jupyter.history.merge import Found, Merge
     from tract_jupyter.models.merge import Resolver
 
 _SHOWN = 1_000  # characters of each side in a panel
@@ -150,15 +150,16 @@ class PendingMerge(Guided):
         return (ValueTable("Conflicts", tuple(rows)),)
 
     def _run(self, fields: dict[str, Any]) -> Any:
-        return self._merge.run(
-            fields["source_branch"],
+        return self._merge.join(
+            self._look(fields, Tips(fields["branch"], fields["head"], fields["source_head"])),
             resolver={key: resolution_from(made) for key, made in fields["resolutions"].items()},
-            strategy=fields["strategy"],
-            no_ff=fields["no_ff"],
             delete_branch=fields["delete_branch"],
             message=fields["message"],
-            expected=Tips(fields["branch"], fields["head"], fields["source_head"]),
         )
+
+    def _look(self, fields: Mapping[str, Any], expected: Tips | None = None) -> Found:
+        how = {"strategy": fields["strategy"], "no_ff": fields["no_ff"]}
+        return self._merge.look(fields["source_branch"], **how, expected=expected)
 
     def _conflict(self, key: str) -> dict[str, Any]:
         found = next((conflict for conflict in self.conflicts if conflict["key"] == key), None)
@@ -170,9 +171,7 @@ class PendingMerge(Guided):
         return found  # type: ignore[no-any-return] # a field's value
 
     def _conflicts(self) -> Sequence[Conflict]:
-        return self._merge.preview(
-            self.source_branch, strategy=self.fields["strategy"], no_ff=self.fields["no_ff"]
-        ).conflicts
+        return self._look(self.fields).result.conflicts
 
 
 def conflict_to_dict(conflict: Conflict) -> dict[str, Any]:
