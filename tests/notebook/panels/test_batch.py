@@ -10,6 +10,8 @@ from tract_jupyter.hooks import ActionDef, OperationSpec
 from tract_jupyter.notebook import inbox as inbox_module
 from tract_jupyter.notebook.channels import NotebookChannel
 from tract_jupyter.notebook.inbox import Inbox
+from tract_jupyter.notebook.panels import batch as batch_module
+from tract_jupyter.review.process import process_text, this_process
 from tract_jupyter.review.ticket import Ticket
 
 
@@ -74,6 +76,38 @@ def test_each_row_says_what_and_why(tract, waiting):
     assert first["waits"] == "no cell waits for it"
     assert not first["must_be_opened"]
     assert "&lt;one&gt;" in inbox._panel.bodies[first["pending_id"]]
+
+
+def test_each_row_says_whether_a_cell_waits(tract, waiting, monkeypatch):
+    waiting("a", "b")
+    looked = []
+    monkeypatch.setattr(batch_module, "is_waited_for", looked.append)
+    inbox = open_inbox(tract)
+    inbox.batch.page[0].ticket.waiting += 1  # for longer than any lease
+    inbox.refresh()
+    waits = [row["waits"] for row in inbox._panel.view["rows"]]
+    assert waits == ["a cell of this notebook waits", "no cell waits for it"]
+    assert not looked  # this process need not ask the store about itself
+
+
+def test_a_cell_of_another_process_waits(tmp_path, shown, monkeypatch):
+    with Tract.open(tmp_path / "t.db") as asking, Tract.open(tmp_path / "t.db") as here:
+        kept, waited_for = (asking.propose_operation(PROPOSED) for _ in range(2))
+        asking.reviewer.keep(kept)
+        asking.reviewer.keep(waited_for)
+        asking.reviewer.ledger.wait(waited_for.pending_id, 60)
+        here.reviewer.channel = NotebookChannel(FrontEnd())
+        monkeypatch.setattr(batch_module, "this_process", lambda: "another")
+        looked = []
+        is_waited_for = batch_module.is_waited_for
+        monkeypatch.setattr(
+            batch_module, "is_waited_for", lambda one: looked.append(one) or is_waited_for(one)
+        )
+        inbox = open_inbox(here)
+        inbox.refresh()
+        waits = [row["waits"] for row in inbox._panel.view["rows"]]
+        assert waits == ["no cell waits for it", f"{process_text(this_process())} waits"]
+        assert len(looked) == 2  # not at each drawing
 
 
 def test_some_are_approved_and_one_is_rejected(tract, waiting):

@@ -40,7 +40,12 @@ class Row:
 
     stored: StoredPending
     ticket: Ticket
-    _refusal: tuple[str, str] = ("", "")
+    _refusal: tuple[str, str] = field(default=("", ""), init=False)
+    _elsewhere: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        # said once: a lease that was read ages, and looking again would ask the system about a process at each drawing
+        self._elsewhere = _waiting_elsewhere(self.stored)
 
     @property
     def pending_id(self) -> str:
@@ -83,7 +88,7 @@ class Row:
             "values": self._values(),
             "worst": "" if worst is None else worst.value,
             "since": when(self.stored.created_at),
-            "waits": self._waits(),
+            "waits": "a cell of this notebook waits" if ticket.waiting else self._elsewhere,
             "refused": self.refused,
             "failed": ticket.status is PendingStatus.FAILED
             or bool(ticket.request.note and ticket.status.is_open),
@@ -108,13 +113,6 @@ class Row:
         values = {} if subject is None else subject.values
         text = ", ".join(f"{name} = {show_value(value, _SHORT)}" for name, value in values.items())
         return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
-
-    def _waits(self) -> str:
-        if not is_waited_for(self.stored):
-            return "no cell waits for it"
-        if self.stored.origin == this_process():
-            return "a cell of this notebook waits"
-        return f"{process_text(self.stored.origin)} waits"
 
 
 @dataclass
@@ -221,3 +219,10 @@ class Batch:
         lines += [f"  cannot be decided here: {s.title} ({s.pending_id[:8]}): {s.why}" for s in self.stuck]
         lines += [f"  not active: {name}: {why} (%tract review {name})" for name, why in self.quarantined]
         return "\n".join(lines)
+
+
+def _waiting_elsewhere(stored: StoredPending) -> str:
+    """Whether another process waits for the decision; of this one, the ticket knows."""
+    if stored.origin == this_process() or not is_waited_for(stored):
+        return "no cell waits for it"
+    return f"{process_text(stored.origin)} waits"
