@@ -197,6 +197,27 @@ def test_a_row_whose_answer_is_carried_out_is_busy(tract, waiting, is_at_work):
     assert [row["is_busy"] for row in inbox._panel.view["rows"]] == [False, False]
 
 
+def test_a_body_is_made_once_for_each_showing(tract, waiting, monkeypatch):
+    waiting("a", "b", "c")
+    made = []
+    body_html = batch_module.body_html
+    monkeypatch.setattr(batch_module, "body_html", lambda t, **o: made.append(t) or body_html(t, **o))
+    inbox = open_inbox(tract)
+    first, second, third = (row.ticket for row in inbox.batch.page)
+    assert made == [first, second, third]
+    decide(inbox, "approve", 0)
+    inbox.refresh()
+    assert made == [first, second, third, first]
+    assert "approve by" in inbox._panel.bodies[first.pending.pending_id]
+    second.pending.reject("zebra")  # by code: its ticket is not told
+    inbox.refresh()
+    assert made == [first, second, third, first, second]
+    assert "zebra" in inbox._panel.bodies[second.pending.pending_id]
+    third.on_answer = Ticket.take
+    decide(inbox, "approve", 2)  # and it is being carried out
+    assert len(made) == 5
+
+
 def test_code_was_faster(tract, waiting):
     first, _ = waiting("a", "b")
     inbox = open_inbox(tract)

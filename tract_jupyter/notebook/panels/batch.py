@@ -42,6 +42,7 @@ class Row:
     ticket: Ticket
     _refusal: tuple[str, str] = field(default=("", ""), init=False)
     _elsewhere: str = field(init=False)
+    _body: tuple[tuple[str, str], str] = field(default=(("", ""), ""), init=False)
 
     def __post_init__(self) -> None:
         # said once: a lease that was read ages, and looking again would ask the system about a process at each drawing
@@ -94,6 +95,13 @@ class Row:
             or bool(ticket.request.note and ticket.status.is_open),
             "said": self.said(),
         }
+
+    def body(self) -> str:
+        """The full request as HTML, with what came of it; made once for each showing, as code takes time."""
+        drawn, shown = self._body[0], (self.ticket.round_id, self.ticket.status.value)
+        if shown != drawn and (self.ticket.round_id or not drawn[0]):  # "" is between two showings
+            self._body = (shown, body_html(self.ticket, why=False))
+        return self._body[1]
 
     def name(self) -> str:
         """Its title with its values."""
@@ -186,7 +194,7 @@ class Batch:
 
     def bodies(self) -> dict[str, str]:
         """The full request of each row on display, as HTML; of a decided one too, with what came of it."""
-        return {row.pending_id: body_html(row.ticket, why=False) for row in self.page}
+        return {row.pending_id: row.body() for row in self.page}
 
     def rest_html(self) -> str:
         """What cannot be decided here, with the reasons."""
