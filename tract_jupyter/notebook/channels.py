@@ -50,6 +50,10 @@ class Board(Protocol):
         ...
 
 
+_board: contextvars.ContextVar[Board | None] = contextvars.ContextVar("_board", default=None)
+"""What gathers the tickets that this thread or task puts up; what others ask meanwhile is shown as ever."""
+
+
 class _Shown:
     """Where a ticket is on display, and in which circumstances it was put there."""
 
@@ -59,6 +63,7 @@ class _Shown:
         self.printed_round = ""
         """The round that stands on the terminal in full, and need not be printed again for the prompt."""
         self.context = contextvars.copy_context()  # of the cell, so that later output belongs to it
+        self.context.run(_board.set, None)  # what a click asks later is not gathered
 
     def refresh(self) -> None:
         """Bring it up to date."""
@@ -97,7 +102,6 @@ class NotebookChannel:
         self._shown: dict[str, list[_Shown]] = {}
         """Every place of a ticket; the last one is where it is asked."""
         self._moved: set[str] = set()
-        self._board: Board | None = None
         self._loop = front_end.loop
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -112,11 +116,11 @@ class NotebookChannel:
     @contextmanager
     def gathering(self, board: Board) -> Iterator[None]:
         """Have the tickets that are put up meanwhile shown by a board, rather than in an output each."""
-        before, self._board = self._board, board
+        before = _board.set(board)
         try:
             yield
         finally:
-            self._board = before
+            _board.reset(before)
 
     def show(self, ticket: Ticket) -> None:
         """Put the ticket on display, or bring what is on display up to date, in every place where it is."""
@@ -203,8 +207,9 @@ class NotebookChannel:
 
     def _put_up(self, ticket: Ticket) -> None:
         places = self._shown.setdefault(ticket.pending.pending_id, [])
-        if self._board is not None:
-            places.append(_Shown(ticket, self._board))
+        board = _board.get()
+        if board is not None:
+            places.append(_Shown(ticket, board))
             self._loop = _running_loop() or self._loop
             return
         shown = _ShownAlone(ticket, self._new_panel(ticket))
