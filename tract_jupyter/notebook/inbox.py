@@ -38,21 +38,19 @@ class Inbox:
         self._last: StoredPending | None = None
         self._is_shown = False
         self._recorded = 0
-        quarantined = tuple((name, why) for name, why, _ in left)
-        self.batch = Batch(tract.reviewer.ledger.count_waiting(), quarantined)
+        self.batch = Batch(tract.reviewer.ledger.count_waiting(), left)
+        self._read_page()
         self._panel = BatchPanel(self.batch, self._turn_soon)
 
     def show(self) -> None:
-        """Read the first page and display it."""
-        self._read_page()
-        self._panel.refresh()
+        """Display the first page."""
         display(self._panel, display_id=self._display_id)
         self._is_shown = True
 
     @property
     def ready(self) -> bool:
         """Whether the panel's script has run somewhere."""
-        return bool(self._panel.ready)
+        return self._is_shown and bool(self._panel.ready)
 
     def refresh(self) -> None:
         """Show how things stand now; when all is decided, the record takes the panel's place."""

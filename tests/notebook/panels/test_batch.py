@@ -78,6 +78,13 @@ def test_each_row_says_what_and_why(tract, waiting):
     assert "&lt;one&gt;" in inbox._panel.bodies[first["pending_id"]]
 
 
+def test_the_panel_is_opened_with_the_first_page(tract, waiting):
+    waiting("a", "b")
+    inbox = Inbox(tract, ())
+    assert len(inbox._panel.view["rows"]) == len(inbox._panel.bodies) == 2
+    assert not inbox.ready
+
+
 def test_each_row_says_whether_a_cell_waits(tract, waiting, monkeypatch):
     waiting("a", "b")
     looked = []
@@ -346,10 +353,10 @@ def test_what_cannot_be_shown_is_listed_with_the_reason(tract, waiting, monkeypa
         return rebuild(one)
 
     monkeypatch.setattr(tract.operations, "rebuild", broken)
-    inbox = open_inbox(tract, (("old", "nobody here has approved it", "%tract review old"),))
+    inbox = open_inbox(tract, (("old", "nobody here has approved it", "%look at old"),))
     assert texts(inbox) == ["a", "c"]
     text = outline(inbox._panel.view["rest_html"]).text
-    for words in (stored.pending_id[:8], "its <request> is unreadable", "%tract review old"):
+    for words in (stored.pending_id[:8], "its <request> is unreadable", "%look at old"):
         assert words in text
         assert words in inbox.batch.record_text()
 

@@ -130,13 +130,13 @@ class Batch:
     Attributes:
         pages: the rows of the pages that were looked at so far.
         stuck: what cannot be decided here.
-        quarantined: stored operations that are not active: name and why.
+        quarantined: what is stored, not active and not in the inbox: name, reason and command.
         total: how many waited in the whole store when it was opened.
         shown: which page is on display, from 0.
     """
 
     total: int
-    quarantined: tuple[tuple[str, str], ...] = ()
+    quarantined: tuple[tuple[str, str, str], ...] = ()
     pages: list[list[Row]] = field(default_factory=list)
     stuck: list[Stuck] = field(default_factory=list)
     shown: int = 0
@@ -204,9 +204,8 @@ class Batch:
             heads = ("What", "Id", "Why it cannot be decided here", "Since")
             parts.append(table_html("Cannot be shown here", heads, stuck, {1}))
         if self.quarantined:
-            rows = [(name, why, f"%tract review {name}") for name, why in self.quarantined]
             names = ("Operation", "Why it is not active", "Look at it")
-            parts.append(table_html("Stored operations that are not active", names, rows, {2}))
+            parts.append(table_html("Stored operations that are not active", names, self.quarantined, {2}))
         return "".join(parts)
 
     def record_html(self) -> str:
@@ -225,7 +224,7 @@ class Batch:
             said = [f"    {line}" for line in (row.said() or row.ticket.request.why).splitlines()]
             lines += [f"  [{row.ticket.status}] {row.name()}", *said]
         lines += [f"  cannot be decided here: {s.title} ({s.pending_id[:8]}): {s.why}" for s in self.stuck]
-        lines += [f"  not active: {name}: {why} (%tract review {name})" for name, why in self.quarantined]
+        lines += [f"  not active: {name}: {why} ({command})" for name, why, command in self.quarantined]
         return "\n".join(lines)
 
 
