@@ -67,9 +67,8 @@ def test_what_a_click_on_a_gathered_one_asks_later_is_not_gathered(tract, spec, 
                 ask("pending.tract.reviewer.show(pending.tract.fire('then', review=True))")
             )
         ticket.submit(Answer("verify", {}, ticket.round_id), "panel")
-        while not shown:
-            await asyncio.sleep(0.01)
+        await asyncio.to_thread(ticket.settled.wait, 10)
 
     tract.register_operation(spec(name="then", fields={}))
-    asyncio.run(asyncio.wait_for(click(), 10))
+    asyncio.run(click())
     assert shown == ["then"]
