@@ -25,13 +25,11 @@ class FrontEnd:
 
 @pytest.fixture
 def shown(monkeypatch):
-    """What was displayed."""
+    """What the inbox displayed: how, and what."""
     outputs = []
     for name in ("display", "update_display"):
-        monkeypatch.setattr(inbox_module, name, lambda content, **_: outputs.append(content))
-        monkeypatch.setattr(
-            f"tract_jupyter.notebook.channels.{name}", lambda content, **_: outputs.append(content)
-        )
+        monkeypatch.setattr(inbox_module, name, lambda what, _how=name, **_: outputs.append((_how, what)))
+        monkeypatch.setattr(f"tract_jupyter.notebook.channels.{name}", lambda what, **_: None)
     return outputs
 
 
@@ -147,7 +145,7 @@ def test_the_record_is_a_table_that_stands_alone(tract, waiting, shown):
     inbox = open_inbox(tract)
     decide(inbox, "approve", 0)
     decide(inbox, "reject", 1, reason="<b>no</b>")
-    record = shown[-1]
+    _, record = shown[-1]
     parsed = outline(record["text/html"])
     assert "tract-batch-record" in record["text/html"]
     assert not {"i", "b", "script"} & parsed.tags
@@ -155,6 +153,27 @@ def test_the_record_is_a_table_that_stands_alone(tract, waiting, shown):
         assert "<b>no</b>" in text
         assert "approve by" in text
         assert "<i>a</i>" in text
+
+
+def test_what_a_saved_notebook_keeps_is_brought_up_to_date_after_each_decision(tract, waiting, shown):
+    waiting(*"abcd")
+    inbox = open_inbox(tract)
+    again = ("update_display", inbox._panel)
+    assert shown == [("display", inbox._panel)]
+    inbox.refresh()
+    decide(inbox, "approve", 0)
+    inbox.refresh()
+    assert shown[1:] == [again]  # once: a page that is drawn anew takes the focus from whoever types
+    second = inbox.batch.page[1].ticket
+    second.on_answer = lambda ticket: None
+    decide(inbox, "approve", 1)
+    decide(inbox, "approve", 2)
+    assert shown[1:] == [again]  # not while an answer waits to be carried out
+    tract.reviewer.carry_out(second)
+    assert shown[1:] == [again, again]
+    decide(inbox, "reject", 3)
+    assert [how for how, _ in shown] == ["display", *["update_display"] * 3]
+    assert "Inbox: 4 of 4 decided" in shown[-1][1]["text/plain"]
 
 
 PROPOSED = OperationSpec("sweep", "", {}, {"go": ActionDef("go", "", {}, "pending.approve()")})
@@ -369,11 +388,15 @@ def test_what_cannot_be_shown_is_listed_with_the_reason(tract, waiting, monkeypa
         {"key": "6", "action": "reject", "rounds": {"nothing": None}, "reason": 7, "opened": None},
     ],
 )  # fmt: skip
-def test_other_messages_do_nothing(tract, waiting, content):
+def test_other_messages_do_nothing(tract, waiting, monkeypatch, content):
+    monkeypatch.setattr(inbox_module, "PAGE", 1)
     pendings = waiting("a", "b")
     inbox = open_inbox(tract)
+    turn(inbox, 1)
+    turn(inbox, -1)  # both pages are known now, so any turn would show
     inbox._panel._on_message(None, {"type": "decide", **content}, [])
     assert [p.status for p in pendings] == ["pending", "pending"]
+    assert inbox.batch.shown == 0
 
 
 def answer_of(ticket: Ticket, action):
