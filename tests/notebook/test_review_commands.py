@@ -1,5 +1,8 @@
 """`%tract inbox`, `%tract review`, `%tract grants`."""
 
+import sqlite3
+from contextlib import closing
+
 import pytest
 
 CELL = '''%%tract_operation deploy --activate --ask
@@ -70,6 +73,20 @@ def test_the_inbox_shows_each_request_where_nothing_can_be_clicked(deploy):
     text = deploy.run("%tract inbox").text
     assert text.count("[pending] deploy") == 2
     assert "target: str = 'b'" in text
+
+
+def test_what_cannot_be_read_hides_nothing_else(deploy, tmp_path):
+    deploy.run(CELL.replace("deploy", "other").replace(" --activate --ask", ""))
+    deploy.run("tract.fire('deploy', {'target': 'a'})")
+    deploy.namespace["tract"].close()
+    with closing(sqlite3.connect(tmp_path / ".tract" / "tract.db")) as connection, connection:
+        connection.execute("UPDATE pendings SET fields_json = '{}' WHERE operation <> 'deploy'")
+    deploy.run("%reload_ext tract_jupyter")
+    text = deploy.run("%tract inbox").text
+    assert "[pending] deploy" in text
+    assert "Activate operation other" in text
+    assert "it is no JSON" in text
+    assert "Traceback" not in text
 
 
 def test_what_asked_is_shown_as_it_was_typed(deploy):

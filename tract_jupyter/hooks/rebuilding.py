@@ -50,10 +50,10 @@ class Rebuilding:
     def _made_again(self, stored: StoredPending) -> Pending:
         by, fields, tract = stored.triggered_by, stored.fields, self._tract
         if stored.operation == ACTIVATE:
-            return self._activation(spec_from_json(fields["spec"]), triggered_by=by)
+            return self._activation(spec_from_json(str(fields.get("spec", ""))), triggered_by=by)
         if stored.operation == ACTIVATE_HANDLER:
             pending: Pending = tract.handlers.propose(
-                HandlerSpec.from_json(fields["handler"]), triggered_by=by
+                HandlerSpec.from_json(str(fields.get("handler", ""))), triggered_by=by
             )
             return pending
         built_in: Pending | None = tract.restored(stored.operation, fields)

@@ -1,0 +1,69 @@
+"""Pendings made again from a store in which anything may stand."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from tract_jupyter import Tract
+from tract_jupyter.exceptions import TractError
+
+DAMAGE = [{}, [], None, {"a": 5}, {"x": None}, {"x": [None]}, {"spec": 7, "handler": 7}, {"spec": None, "handler": None},
+          {"spec": "{", "handler": "{"}, {"spec": "7", "handler": "7"}, {"spec": {}, "handler": {}}]  # fmt: skip
+KINDS = {
+    "operation": lambda t, spec: t.propose_operation(spec(name="other")),
+    "handler": lambda t, spec: t.propose_handler("gc", "all", "pending.approve()"),
+    "fired": lambda t, spec: t.fire("note", {"x": 1}, review=True),
+}
+
+
+@pytest.fixture
+def asked(tmp_path, spec):
+    """Writes two requests, the first of a kind, and damages that: a column, and what to put there."""
+
+    def make(kind, column, value):
+        with Tract.open(tmp_path / "t.db") as t:
+            t.register_operation(spec(name="note", fields={"x": {"type": "int"}}))
+            for pending in (KINDS[kind](t, spec), t.fire("note", {"x": 2}, review=True)):
+                t.reviewer.keep(pending)
+            first = t.inbox()[0].pending_id
+        with closing(sqlite3.connect(tmp_path / "t.db")) as connection, connection:
+            connection.execute(
+                f"UPDATE pendings SET {column} = ? WHERE pending_id = ?", (json.dumps(value), first)
+            )
+        return tmp_path / "t.db"
+
+    return make
+
+
+@pytest.mark.parametrize("value", DAMAGE, ids=json.dumps)
+@pytest.mark.parametrize("kind", KINDS)
+def test_fields_that_cannot_be_read_are_told_and_hide_no_other_request(asked, kind, value):
+    with Tract.open(asked(kind, "fields_json", value)) as t:
+        first, second = t.inbox()
+        with pytest.raises(TractError):
+            t.operations.rebuild(first)
+        assert t.operations.rebuild(second).review_request().title == "note"
+
+
+SHOWN = [{}, {"title": 5}, {"actions": [{}]}, {"actions": [[]]}, {"code": [{"findings": [{}]}]}, {"code": None},
+         {"tables": [{"rows": [{}]}]}, {"fields": [{}]}, {"subject": {}}]  # fmt: skip
+
+
+@pytest.mark.parametrize("change", SHOWN, ids=json.dumps)
+def test_what_was_shown_and_cannot_be_read_is_told(asked, change):
+    path = asked("fired", "origin", None)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        (row,) = connection.execute(
+            "SELECT request_json FROM pendings ORDER BY created_at LIMIT 1"
+        ).fetchone()
+        data = json.loads(row)
+        data["request"] = {**data["request"], **change} if change else {}
+        connection.execute("UPDATE pendings SET request_json = ?, resumable = 0", (json.dumps(data),))
+    with Tract.open(path) as t:
+        for stored in t.inbox():
+            with pytest.raises(TractError):
+                t.operations.rebuild(stored)
