@@ -29,6 +29,9 @@ class Board:
         pass
 
 
+ASKS = "pending.tract.reviewer.show(pending.tract.fire('then', review=True))\npending.approve()"
+
+
 @pytest.fixture
 def shown(monkeypatch):
     """The titles of what was displayed in outputs of its own."""
@@ -63,11 +66,9 @@ def test_what_a_click_on_a_gathered_one_asks_later_is_not_gathered(tract, spec, 
     async def click():
         tract.reviewer.channel = channel = NotebookChannel(FrontEnd(asyncio.get_running_loop()))
         with channel.gathering(Board()):
-            ticket = tract.reviewer.show(
-                ask("pending.tract.reviewer.show(pending.tract.fire('then', review=True))")
-            )
+            ticket = tract.reviewer.show(ask(ASKS))
         ticket.submit(Answer("verify", {}, ticket.round_id), "panel")
-        await asyncio.to_thread(ticket.settled.wait, 10)
+        assert await asyncio.to_thread(ticket.settled.wait, 10)
 
     tract.register_operation(spec(name="then", fields={}))
     asyncio.run(click())
