@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 
 from tests.hooks.fakes import ScriptedClient
 from tract_jupyter import Tract
+from tract_jupyter.exceptions import CompressionError, PendingError
+from tract_jupyter.hooks.builtin.stored import CommitOption, stored_type
 from tract_jupyter.hooks.dynamic.check import BUILTIN_OPERATIONS
 
 LONG = "many words of which most can go " * 20
@@ -102,6 +106,8 @@ def test_another_process_shows_and_carries_out_the_same(tmp_path, make):
         pending.approve()
         assert texts(second) == MADE[make]
         assert second.inbox() == []
+        if make is gc:
+            assert second.gc(orphan_retention_days=0, dry_run=True).commits == ()
 
 
 @pytest.mark.parametrize("make", MADE, ids=lambda make: make.__name__)
@@ -113,3 +119,77 @@ def test_or_turns_it_down(tmp_path, make):
         second.operations.rebuild(second.inbox()[0]).reject()
         assert texts(second) == (["", "withheld: no reason was given"] if make is tool_result else before)
         assert second.inbox() == []
+        if make is gc:
+            assert second.gc(orphan_retention_days=0, dry_run=True).commits
+
+
+def test_the_model_of_another_process_writes_a_summary_again(tmp_path):
+    with Tract.open(tmp_path / "store.db") as first:
+        first.user(LONG)
+        how = {"target_tokens": 50, "instructions": "keep numbers"}
+        first.reviewer.keep(first.propose_compress(summarizer=lambda *_: "a summary of it all", **how))
+    with Tract.open(tmp_path / "store.db") as second:
+        model = ScriptedClient("another summary")
+        second.configure_llm(model)
+        pending = second.operations.rebuild(second.inbox()[0])
+        assert model.asked == []
+        assert pending.retry(0) == "another summary"
+        told = model.last_messages[-1]["content"]
+        assert "at most 50 tokens" in told
+        assert "keep numbers" in told
+        pending.approve()
+        assert texts(second) == ["another summary"]
+
+
+# --- the store may hold anything
+
+MISSING = object()
+DAMAGE = [MISSING, None, 5, -1, True, "x", [], [5], ["x"], [[]], [["x"]], {}, {"a": 5}, [{}], [None]]
+
+
+def damaged(fields):
+    """The fields with each of them in turn left out, or replaced by something else."""
+    yield {}
+    for name in fields:
+        for damage in DAMAGE:
+            rest = {other: value for other, value in fields.items() if other != name}
+            yield rest if damage is MISSING else {**rest, name: damage}
+
+
+@pytest.mark.parametrize("make", MADE, ids=lambda make: make.__name__)
+def test_damaged_fields_are_refused_or_can_be_shown(tract, make):
+    asked = make(tract)
+    refused = 0
+    for fields in damaged(asked.fields):
+        try:
+            pending = tract.restored(asked.operation, fields)
+        except PendingError as error:
+            assert "ask for it again" in str(error)
+            refused += 1
+        else:
+            assert fields.keys() == asked.fields.keys()
+            assert pending.review_request().title
+    assert refused > len(asked.fields)
+
+
+@pytest.mark.parametrize("make", MADE, ids=lambda make: make.__name__)
+def test_all_fields_are_looked_at(tract, make):
+    asked = make(tract)
+    schema = stored_type(asked.operation).json_schema()
+    assert set(schema["required"]) == set(asked.fields)
+
+
+def test_all_options_of_a_commit_can_be_stored():
+    assert set(get_args(CommitOption)) == set(Tract.commit.__kwdefaults__)
+
+
+def test_summaries_of_other_runs_of_messages_are_refused(tract):
+    for text in ("one", LONG, "two"):
+        tract.user(text)
+    tract.annotate(tract.log(3)[1].commit_hash, "pinned")
+    asked = tract.propose_compress(content=["the first summary", "the second summary"])
+    runs = asked.source_commits
+    for source_commits, error in ((runs[:1], PendingError), (runs[::-1], CompressionError)):
+        with pytest.raises(error, match="sk for it again"):
+            tract.restored("compress", {**asked.fields, "source_commits": source_commits}).approve()
+    assert texts(tract) == ["one", LONG, "two"]

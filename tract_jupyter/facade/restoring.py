@@ -9,10 +9,10 @@ from tract_jupyter.facade.applying import Applying
 from tract_jupyter.facade.generating import Generating
 from tract_jupyter.facade.merging import Merging
 from tract_jupyter.facade.surgery import Surgery
-from tract_jupyter.hooks.builtin.compress import PendingCompress
 from tract_jupyter.hooks.builtin.gc import PendingGC
 from tract_jupyter.hooks.builtin.merge import PendingMerge
 from tract_jupyter.hooks.builtin.rebase import PendingRebase
+from tract_jupyter.hooks.builtin.stored import check_stored
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,15 +32,21 @@ class Restoring(Generating, Answering, Applying, Merging, Surgery):
         Args:
             operation: its name.
             fields: as the store has them.
+
+        Raises:
+            PendingError: these are no fields of it.
         """
         make = self._makers().get(operation)
-        return None if make is None else make(fields)
+        if make is None:
+            return None
+        check_stored(operation, fields)
+        return make(fields)
 
     def _makers(self) -> dict[str, Callable[[dict[str, Any]], Pending]]:
         """One line for each kind."""
         return {
             "gc": lambda fields: PendingGC(fields, tract=self, run=self._collect),
-            "compress": lambda fields: PendingCompress(fields, tract=self, compressor=self._compressor),
+            "compress": self._restored_compress,
             "merge": lambda fields: PendingMerge(fields, tract=self, merge=self._merge),
             "rebase": lambda fields: PendingRebase(fields, tract=self, rebase=self._rebase),
             "generate": self._restored_reply,

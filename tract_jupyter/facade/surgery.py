@@ -134,6 +134,11 @@ class Surgery(Gated):
         }
         return PendingCompress(fields, tract=self, compressor=self._compressor, source=source)
 
+    def _restored_compress(self, fields: dict[str, Any]) -> PendingCompress:
+        """What another process proposed; the configured model can write its summaries again, to the same length."""
+        source = Source(None, self._summarizer(None, None), fields["target_tokens"], fields["instructions"])
+        return PendingCompress(fields, tract=self, compressor=self._compressor, source=source)
+
     def _summarizer(
         self, content: str | Sequence[str] | None, summarizer: Summarizer | None
     ) -> Summarizer | None:

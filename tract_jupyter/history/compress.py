@@ -147,10 +147,16 @@ class Compressor:
 
         Raises:
             BranchMovedError: the branch is somewhere else by now.
+            CompressionError: these are not the runs of messages that the summaries were written for.
         """
-        commits = [commit for group in fields["source_commits"] for commit in group]
-        wanted = Range(commits, preserve=fields["preserved_commits"])
-        return self.look(wanted, (fields["branch"], fields["head"]))
+        runs = fields["source_commits"]
+        wanted = Range([commit for run in runs for commit in run], preserve=fields["preserved_commits"])
+        found = self.look(wanted, (fields["branch"], fields["head"]))
+        if runs != [list(group.commits) for group in found.selection.groups]:
+            raise CompressionError(
+                "the summaries do not belong to these runs of messages; nothing was changed. Ask for it again"
+            )
+        return found
 
     def tokens(self, texts: Sequence[str]) -> int:
         """How many tokens summaries take.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from tract_jupyter.exceptions import CompressionError
-from tract_jupyter.history.summaries import Source
 from tract_jupyter.hooks.actions import action
 from tract_jupyter.hooks.builtin.base import PLACE, Field, Guided, ValidationResult
 from tract_jupyter.hooks.marks import reading
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tract_jupyter.history.compress import Compressor
+    from tract_jupyter.history.summaries import Source
 
 _SHORTEST = 10  # characters
 _TOLERANCE = 500  # tokens over the target that are still good
@@ -27,7 +27,7 @@ class PendingCompress(Guided):
 
     Args:
         compressor: does it.
-        source: writes summaries again; None after a restart, when whoever wrote them is gone.
+        source: writes summaries again; after a restart the tract's own model does, if there is one.
         options: see `BuiltinPending`.
     """
 
@@ -52,11 +52,11 @@ class PendingCompress(Guided):
     estimated_tokens = Field()
 
     def __init__(
-        self, fields: dict[str, Any], *, compressor: Compressor, source: Source | None = None, **options: Any
+        self, fields: dict[str, Any], *, compressor: Compressor, source: Source, **options: Any
     ) -> None:
         super().__init__(fields, run=self._run, **options)
         self._compressor = compressor
-        self._source = source or Source()
+        self._source = source
 
     @property
     def compression_ratio(self) -> float:

@@ -1,0 +1,188 @@
+"""What the fields of built-in operations must be like, to be read back from a store that may hold anything.
+
+Where any value will do, or whoever uses it checks it, there is `Any`.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
+from typing_extensions import TypedDict
+
+from tract_jupyter.exceptions import PendingError
+
+_Run = Annotated[list[str], Field(min_length=1)]
+
+
+CommitOption = Literal[
+    "operation", "edit_target", "message", "priority", "retain", "retain_match", "retain_match_mode", "metadata",
+    "generation_config", "tools", "tags",
+]  # fmt: skip
+
+
+class _Placed(TypedDict):
+    branch: str
+    head: str
+
+
+class _Guided(_Placed):
+    guidance: str | None
+    guidance_source: str | None
+
+
+class _Compress(_Guided):
+    summaries: list[str]
+    source_commits: list[_Run]
+    preserved_commits: list[str]
+    original_tokens: int
+    estimated_tokens: int
+    target_tokens: Annotated[int, Field(ge=1)] | None
+    instructions: str | None
+    message: str | None
+
+
+class _GC(TypedDict):
+    commits_to_remove: list[str]
+    tokens_to_free: int
+    excluded: list[str]
+    orphan_retention_days: float
+    archive_retention_days: float | None
+
+
+class _Conflict(TypedDict):
+    key: str
+    kind: str
+    target: str
+    base: str
+    ours: str | None
+    theirs: str | None
+    is_blocking: bool
+
+
+class _Resolution(TypedDict):
+    action: str
+    replacement: str | dict[str, Any] | None
+    reason: str
+
+
+class _Merge(_Guided):
+    source_head: str
+    source_branch: str
+    target_branch: str
+    conflicts: list[_Conflict]
+    resolutions: dict[str, _Resolution]
+    strategy: str
+    no_ff: Any
+    delete_branch: Any
+    message: str | None
+
+
+class _Step(TypedDict):
+    commit_hash: str
+    operation: str
+    target: str | None
+    message: str
+
+
+class _Rebase(_Placed):
+    target_base: str
+    target_head: str
+    replay_plan: list[_Step]
+    excluded: list[str]
+    warnings: list[str]
+    resolutions: dict[str, _Resolution]
+
+
+class _Call(TypedDict):
+    id: str
+    name: str
+    arguments: dict[str, Any]
+
+
+class _Reply(TypedDict):
+    response_text: str
+    tool_calls: list[_Call]
+    generation_config: dict[str, Any]
+    diagnosis: str | None
+
+
+class _FailedReply(_Reply):
+    prompt: str
+
+
+class _Generate(_Reply, _Placed):
+    model: Any
+    usage: Any
+    options: dict[str, Any]
+    tools: list[Any]
+    validator: Any
+    retry_count: int
+    retry_history: list[_FailedReply]
+    max_retries: int
+    retry_prompt: str | None
+    hide_retries: Any
+    message: Any
+    metadata: dict[str, Any] | None
+
+
+class _ToolResult(TypedDict):
+    tool_call_id: Any
+    tool_name: str
+    content: str | dict[str, Any]
+    token_count: int
+    original_content: Any
+    is_error: Any
+    edit: str | None
+    options: dict[CommitOption, Any]
+    branch: str | None
+
+
+class _Policy(TypedDict):
+    policy_name: str
+    action_type: str
+    action_params: dict[str, Any]
+    reason: str
+    definition_hash: str
+
+
+def _paired(fields: _Compress) -> _Compress:
+    given, wanted = len(fields["summaries"]), len(fields["source_commits"])
+    if given != wanted:
+        raise ValueError(f"there are {given} summaries of {wanted} runs of messages")
+    return fields
+
+
+_SHAPES: Final[dict[str, Any]] = {
+    "compress": Annotated[_Compress, AfterValidator(_paired)],
+    "gc": _GC,
+    "merge": _Merge,
+    "rebase": _Rebase,
+    "generate": _Generate,
+    "tool_result": _ToolResult,
+    "policy": _Policy,
+}
+
+
+def check_stored(operation: str, fields: dict[str, Any]) -> None:
+    """Check that the fields of a built-in operation are complete and of their types.
+
+    Raises:
+        PendingError: they are not.
+    """
+    try:
+        stored_type(operation).validate_python(fields, strict=True)
+    except ValidationError as error:
+        wrong = error.errors(include_url=False, include_input=False)[0]
+        what = ": ".join(filter(None, [".".join(map(str, wrong["loc"])), wrong["msg"]]))
+        raise PendingError(
+            f"what is stored of this {operation} cannot be read ({what}): somebody changed it, or "
+            "another version of tract_jupyter wrote it. Nothing was done; ask for it again"
+        ) from None
+
+
+@cache  # made when it is needed first, as few processes read any back
+def stored_type(operation: str) -> TypeAdapter[Any]:
+    """The type of the fields of a built-in operation."""
+    return TypeAdapter(_SHAPES[operation])
