@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.exceptions import (
-    ContentError,
-    DetachedHeadError,
-    LLMError,
-    TractError,
-)
+from tract_jupyter.exceptions import BranchMovedError, ContentError, DetachedHeadError, LLMError
 from tract_jupyter.facade.branches import Branches
 from tract_jupyter.facade.compiling import Compiling
 from tract_jupyter.facade.gated import Gated
@@ -25,9 +20,10 @@ from tract_jupyter.models.text import brief_repr
 from tract_jupyter.models.toolcall import ToolCall
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tract_jupyter.models.commit import CommitInfo
+    from tract_jupyter.models.context import CompiledContext
 
     Validator = Callable[[str], str | None]
 
@@ -48,7 +44,8 @@ class Generating(Writing, Compiling, Branches, Gated):
     ) -> ChatResponse:
         """Send the context to the model, and commit what it replies as the assistant's.
 
-        Nothing is sent if the reply could not be committed, and nothing is committed if no reply came.
+        Nothing is sent if the reply could not be committed, and nothing is committed if no reply came. A reply goes to
+        the branch that was current when it was asked for; one that fails to get there waits in the inbox.
 
         Args:
             validator: called with the text of each reply; returns None if it is good, else a text that tells what is
@@ -71,16 +68,17 @@ class Generating(Writing, Compiling, Branches, Gated):
             UndecidedError: a handler left it open; it waits in the inbox.
             ContentError: there is nothing to send, or an argument is not valid.
             DetachedHeadError: there is no current branch.
+            BranchMovedError: another branch was made the current one while the model was asked; the reply waits in the
+                inbox. `FingerprintError` where handlers or a validator decide.
         """
         settings = {"max_retries": max_retries, "retry_prompt": retry_prompt, "hide_retries": hide_retries,
                     "message": message, "metadata": metadata}  # fmt: skip
-        fields = self._asked(settings, validator, options)
-        if validator is None and not self._is_hooked("generate"):
-            return self._commit_paid(fields)
-        pending = self._restored_reply(fields, validator)
-        pending.look()
-        unhandled: Any = "approve" if validator is None else partial(auto_retry, max_retries=max_retries)
-        return self._decided(pending, unhandled=unhandled)  # type: ignore[no-any-return]
+        pending = self._asked(settings, validator, options)
+        with self._saved(pending):
+            if validator is None and not self._is_hooked("generate"):
+                return self._commit_reply(pending.fields)
+            unhandled: Any = "approve" if validator is None else partial(auto_retry, max_retries=max_retries)
+            return self._decided(pending, unhandled=unhandled)  # type: ignore[no-any-return]
 
     def propose_generate(
         self,
@@ -96,9 +94,7 @@ class Generating(Writing, Compiling, Branches, Gated):
         """Ask the model, and return the pending whose approval commits the reply; arguments as for `generate`."""
         settings = {"max_retries": max_retries, "retry_prompt": retry_prompt, "hide_retries": hide_retries,
                     "message": message, "metadata": metadata}  # fmt: skip
-        pending = self._restored_reply(self._asked(settings, validator, options), validator)
-        pending.look()
-        return pending
+        return self._asked(settings, validator, options)
 
     def chat(self, text: str, *, name: str | None = None, **options: Any) -> ChatResponse:
         """Commit what the user says, and `generate` the reply. If none comes, `generate` asks again.
@@ -117,24 +113,10 @@ class Generating(Writing, Compiling, Branches, Gated):
 
     def _asked(
         self, settings: dict[str, Any], validator: Validator | None, options: dict[str, Any]
-    ) -> dict[str, Any]:
-        """Ask the model, and return all the fields of its reply."""
-        _ = self.llm
-        if self._database.in_transaction:
-            raise LLMError(
-                "a model cannot be asked within batch(): every other writer of the store would wait for its reply; "
-                "ask it before or after the block"
-            )
-        tools = options.pop("tools", None)
-        branch, context = self.current_branch, self.compile()
-        if branch is None:
-            raise DetachedHeadError(
-                "HEAD names a commit, so a reply has no branch to go to; switch to one first"
-            )
-        if not len(context):
-            raise ContentError(
-                "the context is empty; commit what the model should reply to first, as user(text)"
-            )
+    ) -> PendingGeneration:
+        """Ask the model, and have the validator look at its reply."""
+        client, tools = self.llm, options.pop("tools", None)
+        branch, context = self._to_be_answered()
         self._check_settings(settings, validator, options)
         offered = tools if tools is not None else self.get_tools() or list(context.tools)
         fields = {
@@ -148,9 +130,31 @@ class Generating(Writing, Compiling, Branches, Gated):
             "branch": branch,
             "head": context.head,
         }
-        reply = ask_model(self, fields)
-        self.record_compile(context)
-        return {**reply, **fields}
+        self.record_compile(context)  # what can fail comes before the reply is paid for
+        reply = ask_model(client, context, fields)
+        pending = self._restored_reply({**reply, **fields}, validator)
+        with self._saved(pending):
+            pending.look()
+        return pending
+
+    def _to_be_answered(self) -> tuple[str, CompiledContext]:
+        """The current branch and its context."""
+        if self._database.in_transaction:
+            raise LLMError(
+                "a model cannot be asked within batch(): every other writer of the store would wait for its reply; "
+                "ask it before or after the block"
+            )
+        here = self._refs.position  # both of one look: another thread may switch
+        if here.branch is None:
+            raise DetachedHeadError(
+                "HEAD names a commit, so a reply has no branch to go to; switch to one first"
+            )
+        context = None if here.commit_hash is None else self.compile(at_commit=here.commit_hash)
+        if not context:
+            raise ContentError(
+                "the context is empty; commit what the model should reply to first, as user(text)"
+            )
+        return here.branch, context
 
     def _check_settings(
         self, settings: dict[str, Any], validator: Validator | None, options: dict[str, Any]
@@ -174,21 +178,36 @@ class Generating(Writing, Compiling, Branches, Gated):
     ) -> PendingGeneration:
         return PendingGeneration(fields, tract=self, run=self._commit_reply, validator=validator)
 
-    def _commit_paid(self, fields: dict[str, Any]) -> ChatResponse:
-        """Commit a reply; if that is refused, as by the budget, keep it in the inbox: it was paid for."""
+    @contextmanager
+    def _saved(self, pending: PendingGeneration) -> Iterator[None]:
+        """Put a reply into the inbox if anything fails before it is decided: it was paid for."""
+        as_given = dict(pending.fields)
         try:
-            return self._commit_reply(fields)
-        except TractError as error:
-            with suppress(TractError):  # the store itself may be what failed
-                self.reviewer.keep(self._restored_reply(fields))
-                error.add_note(
-                    "The model's reply waits in '%tract inbox'; approve it there once it can be committed."
-                )
+            yield
+        except BaseException as error:
+            if pending.status.is_open and getattr(error, "pending", None) is not pending:
+                with suppress(Exception):  # the store itself may be what failed
+                    if not pending.rounds:  # with a first decision about it the gate stores it
+                        pending.fields = as_given  # a handler may have put there what cannot be stored
+                        self.reviewer.keep(pending)
+                    error.add_note(
+                        "The model's reply waits in '%tract inbox'; approve it there once it can be committed."
+                    )
             raise
 
     def _commit_reply(self, fields: dict[str, Any]) -> ChatResponse:
-        """Commit a reply, and before it those that were not good, where they are to be seen."""
+        """Commit a reply, and before it those that were not good, where they are to be seen.
+
+        Raises:
+            BranchMovedError: the current branch is another one than the model was asked on.
+        """
         with self.batch():
+            branch, current = fields["branch"], self.current_branch
+            if current != branch:
+                raise BranchMovedError(
+                    f"the model was asked on branch {branch!r}, and the current one is {current!r}; nothing was "
+                    f"committed. switch({branch!r}), then approve the reply"
+                )
             if not fields["hide_retries"]:
                 for failed in fields["retry_history"]:
                     self._say_reply(failed, {}, None)

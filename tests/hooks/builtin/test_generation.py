@@ -194,6 +194,19 @@ def test_nothing_to_send_and_nowhere_to_put_it(tract):
     assert client.asked == []
 
 
+def test_what_is_half_a_character_does_not_lose_the_reply(ask):
+    tract, _ = ask("1,345 metres \ud83c")
+    assert tract.generate().text == "1,345 metres ?"
+
+
+def test_the_context_is_compiled_once(ask, monkeypatch):
+    tract, _ = ask("one")
+    compiled = []
+    monkeypatch.setattr(tract, "compile", lambda **how: compiled.append(how) or Tract.compile(tract, **how))
+    tract.generate()
+    assert len(compiled) == 1
+
+
 # --- with a validator
 
 
@@ -332,11 +345,21 @@ def test_a_proposal_is_decided_each_way(ask):
     assert pending.status == "passed_through"
 
 
-def test_it_is_committed_on_the_history_that_was_sent_only(ask):
+def test_more_may_be_said_before_it_is_decided_and_the_panel_tells(ask):
     tract, _ = ask("one")
     pending = tract.propose_generate()
+    assert pending.review_request().why == ""
     tract.user("wait")
-    with pytest.raises(FingerprintError, match="ask for it again"):
+    assert "another one than the model was asked with" in pending.review_request().why
+    pending.approve()
+    assert said(tract)[1:] == [("user", "wait"), ("assistant", "one")]
+
+
+def test_on_another_branch_it_is_not_committed_and_can_be_turned_down(ask):
+    tract, _ = ask("one")
+    pending = tract.propose_generate()
+    tract.branch("other")
+    with pytest.raises(FingerprintError, match=r"switch\('main'\)"):
         pending.approve()
     pending.reject("too late")
     assert pending.status == "rejected"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from tract_jupyter.exceptions import PendingError, PendingStateError
+from tract_jupyter.exceptions import FingerprintError, PendingError, PendingStateError
 from tract_jupyter.hooks.actions import action
 from tract_jupyter.hooks.builtin.base import BuiltinPending, Field, ValidationResult
 from tract_jupyter.hooks.marks import reading
@@ -17,6 +17,9 @@ from tract_jupyter.review.request import ValueRow, ValueTable, show_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from tract_jupyter.models.context import CompiledContext
+    from tract_jupyter.protocols import LLMClient
 
 _SHOWN = 4_000  # characters of a reply in a panel
 
@@ -85,7 +88,8 @@ class PendingGeneration(BuiltinPending):
             "prompt": retry_text(wrong, self.retry_prompt),
         }
         history = [*self.retry_history, failed]
-        reply = ask_model(self.tract, {**self.fields, "retry_history": history})
+        context = self.tract.compile(at_commit=self.fields["head"])
+        reply = ask_model(self.tract.llm, context, {**self.fields, "retry_history": history})
         self.fields.update(reply, retry_history=history, retry_count=self.retry_count + 1)
         self.diagnosis = self._diagnosed()
         return str(self.response_text)
@@ -104,6 +108,27 @@ class PendingGeneration(BuiltinPending):
     def get_response(self) -> dict[str, Any]:
         """The reply: its text and the tools that it calls."""
         return {"text": self.response_text, "tool_calls": list(self.tool_calls), "model": self.model}
+
+    def check_current(self) -> None:
+        """Check that the branch that the model was asked on is the current one.
+
+        More may have been said there since. The reply was paid for, so it can be added all the same, and `why` tells.
+
+        Raises:
+            FingerprintError: it is not.
+        """
+        branch, current = self.fields["branch"], self.tract.current_branch
+        if current != branch:
+            raise FingerprintError(
+                f"the model was asked on branch {branch!r}, and the current one is {current!r}; "
+                f"switch({branch!r}) first"
+            )
+
+    def why(self) -> str:
+        """Who asked, and whether the context is another one by now."""
+        moved = self.tract.head != self.fields["head"]
+        told = "the current context is another one than the model was asked with" if moved else ""
+        return "; ".join(filter(None, [super().why(), told]))
 
     def summary(self) -> str:
         """What was said, in a sentence."""
@@ -140,23 +165,24 @@ class PendingGeneration(BuiltinPending):
         return self.diagnosis if self._validator is None else self._diagnosed()
 
 
-def ask_model(tract: Any, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Ask the tract's client for a reply, and return the fields that it fills.
+def ask_model(client: LLMClient, context: CompiledContext, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Ask for a reply, and return the fields that it fills.
 
     Args:
-        tract: whose client and context it is.
-        fields: `head`, the commit whose context is sent; `retry_history`, what follows it; `tools`; `options`.
+        client: who is asked.
+        context: what is sent.
+        fields: `retry_history`, what is sent after it; `tools`; `options`.
 
     Raises:
-        LLMError: there is no client, or no reply can be read from what it gave.
+        LLMResponseError: no reply can be read from what the client gave.
     """
-    client, context = tract.llm, tract.compile(at_commit=fields["head"])
     messages = openai_messages([*context.messages, *_said_since(fields["retry_history"])])
     offered = {"tools": fields["tools"]} if fields["tools"] else {}
     reply = Reply.of(client.chat(messages, **offered, **fields["options"]))
     named = {"model": reply.model} if reply.model else {}
     return {
-        "response_text": reply.text,
+        # half a character, which cannot be stored, is not worth the reply
+        "response_text": reply.text.encode(errors="replace").decode(),
         "tool_calls": [call.to_dict() for call in reply.tool_calls],
         "model": reply.model,
         "generation_config": {**fields["options"], **named},

@@ -1,0 +1,173 @@
+"""A reply that was paid for: whatever happens meanwhile or fails afterwards, it can still be committed."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.hooks.fakes import ScriptedClient
+from tract_jupyter import Tract
+from tract_jupyter.exceptions import (
+    BranchMovedError,
+    ContentError,
+    FingerprintError,
+    StoreLockedError,
+    UndecidedError,
+)
+
+
+@pytest.fixture
+def ask(tract):
+    """A tract with a question and a client that gives these replies."""
+
+    def make(*replies):
+        tract.user("How tall is Ben Nevis?")
+        client = ScriptedClient(*replies)
+        tract.configure_llm(client)
+        return tract, client
+
+    return make
+
+
+def said(tract):
+    return [(m["role"], m["content"]) for m in tract.compile().to_dicts()]
+
+
+def needs_metres(text):
+    return None if "metres" in text else "say it in metres"
+
+
+class Meanwhile(ScriptedClient):
+    """Somebody does something while the model thinks."""
+
+    def __init__(self, do, *replies):
+        super().__init__(*replies)
+        self.do = do
+
+    def chat(self, messages, **options):
+        self.do()
+        return super().chat(messages, **options)
+
+
+def kept(tract):
+    """The one reply in the inbox, as a person would open it."""
+    (stored,) = tract.inbox()
+    return tract.operations.rebuild(stored)
+
+
+@pytest.mark.parametrize("is_hooked", [False, True])
+def test_a_reply_goes_to_no_other_branch_than_it_was_asked_on(tract, is_hooked):
+    tract.user("How tall?")
+    tract.branch("other", switch=False)
+    tract.configure_llm(Meanwhile(lambda: tract.switch("other"), "one"))
+    if is_hooked:
+        tract.on("*", lambda p: None)
+    with pytest.raises(
+        FingerprintError if is_hooked else BranchMovedError, match=r"switch\('main'\)"
+    ) as caught:
+        tract.generate()
+    assert "inbox" in caught.value.__notes__[0]
+    assert said(tract) == [("user", "How tall?")]
+    tract.switch("main")
+    kept(tract).approve()
+    assert said(tract)[-1] == ("assistant", "one")
+    assert tract.inbox() == []
+
+
+def test_a_switch_after_the_decision_is_seen_too(ask):
+    tract, _ = ask("one")
+    pending = tract.propose_generate()
+    tract.branch("other")
+    with pytest.raises(BranchMovedError):
+        tract._commit_reply(pending.fields)
+
+
+@pytest.mark.parametrize("is_hooked", [False, True])
+def test_what_is_said_meanwhile_stands_before_the_reply(tract, is_hooked):
+    tract.user("How tall?")
+    tract.configure_llm(Meanwhile(lambda: tract.user("in metres"), "one"))
+    if is_hooked:
+        tract.on("*", lambda p: None)
+    tract.generate()
+    assert [text for _, text in said(tract)] == ["How tall?", "in metres", "one"]
+
+
+def test_the_context_and_its_branch_are_those_of_one_moment(tract, monkeypatch):
+    tract.user("on main")
+    tract.branch("other", switch=False)
+    compile_it = tract._compiler.compile
+
+    def switch_first(**how):
+        if tract.current_branch == "main":
+            tract.switch("other")
+            tract.user("on the other")
+        return compile_it(**how)
+
+    monkeypatch.setattr(tract._compiler, "compile", switch_first)
+    tract.configure_llm(client := ScriptedClient("one"))
+    with pytest.raises(BranchMovedError):
+        tract.generate()
+    assert [m["content"] for m in client.last_messages] == ["on main"]
+
+
+def fails(pending):
+    raise RuntimeError("the handler is broken")
+
+
+def puts_what_cannot_be_stored(pending):
+    pending.fields["seen"] = object()
+
+
+def is_interrupted(pending):
+    raise KeyboardInterrupt
+
+
+def waits_for_something_else(pending):
+    raise UndecidedError("another question is open", object())
+
+
+@pytest.mark.parametrize(
+    ("handler", "error"),
+    [
+        (fails, RuntimeError),
+        (puts_what_cannot_be_stored, ContentError),
+        (is_interrupted, KeyboardInterrupt),
+        (waits_for_something_else, UndecidedError),
+    ],
+)
+@pytest.mark.parametrize("operation", ["*", "generate"])
+def test_a_handler_that_fails_loses_no_reply(ask, handler, error, operation):
+    tract, client = ask("one")
+    tract.on(operation, lambda p: (handler(p), p.approve()))
+    with pytest.raises(error) as caught:
+        tract.generate()
+    assert len(caught.value.__notes__) == 1
+    assert kept(tract).approve().text == "one"
+    assert len(client.asked) == 1
+
+
+@pytest.mark.parametrize("ask_for", [Tract.generate, Tract.propose_generate])
+def test_a_validator_that_fails_loses_no_reply(ask, ask_for):
+    tract, _ = ask("one")
+    with pytest.raises(ZeroDivisionError):
+        ask_for(tract, validator=lambda text: 1 / 0)
+    assert kept(tract).approve().text == "one"
+
+
+def test_a_reply_that_fails_to_be_made_again_is_told_where_it_is(ask):
+    tract, _ = ask("feet", ConnectionError("down"))
+    with pytest.raises(ConnectionError) as caught:
+        tract.generate(validator=needs_metres)
+    assert "inbox" in caught.value.__notes__[0]
+    assert kept(tract).response_text == "feet"
+
+
+def test_what_cannot_be_noted_is_not_sent(ask, monkeypatch):
+    tract, client = ask("one")
+
+    def locked(*_, **__):
+        raise StoreLockedError("another process holds it")
+
+    monkeypatch.setattr(tract._compile_records, "add", locked)
+    with pytest.raises(StoreLockedError):
+        tract.generate()
+    assert client.asked == []
