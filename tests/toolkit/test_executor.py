@@ -137,7 +137,7 @@ def test_a_person_allows_exactly_this_call(tract, write, ran):
     assert [event.data["action"] for event in tract.events("decision")] == ["reject", "approve"]
 
 
-@pytest.mark.parametrize(("reason", "words"), [("not there", "not there"), ("", "a person said no")])
+@pytest.mark.parametrize(("reason", "words"), [("not there", "not there"), ("", "it was turned down")])
 def test_a_person_denies(tract, write, ran, reason, words):
     tract.reviewer.channel = answering("reject", reason=reason)
     with pytest.raises(ToolDeniedError, match=words) as caught:
@@ -203,6 +203,26 @@ def test_an_operation_that_nobody_decides_is_asked_about(tract, spec):
     result = tract.executor.execute("fire_citation_check", {"urls": ["u"]})
     assert "NobodyToAskError" in result.error
     assert len(tract.inbox()) == 1
+
+
+def test_an_operation_that_nobody_decided_in_time_is_a_denied_call(tract, spec):
+    tract.register_operation(spec(unhandled="ask"))
+    tract.reviewer.channel = FakeChannel()
+    tract.reviewer.timeout, tract.reviewer.on_timeout = 0.05, "deny"
+    result = tract.executor.execute("fire_citation_check", {"urls": ["u"]})
+    assert (result.success, result.denied, result.error) == (False, True, "nobody decided within 0.05 s")
+
+
+@pytest.mark.parametrize("actor", ["user", "agent:1"])
+def test_an_operation_knows_who_called_it(tract, spec, actor):
+    named = {"type": "str"}
+    tract.register_operation(spec(fields={"actor": named, "self": named}))
+    tract.reviewer.channel = answering("approve")
+    seen = []
+    tract.on("citation_check", lambda p: (seen.append((p.actor, p.fields)), p.approve()))
+    result = tract.executor.execute("fire_citation_check", {"actor": "a", "self": "b"}, actor=actor)
+    assert result.success, result.error
+    assert seen == [(actor, {"actor": "a", "self": "b"})]
 
 
 def test_an_operation_is_gated_for_a_model(tract, spec):

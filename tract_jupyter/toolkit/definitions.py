@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import asdict, dataclass, field
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.models.canonical import digest
+from tract_jupyter.exceptions import ContentError
+from tract_jupyter.models.canonical import canonical_json, digest
 from tract_jupyter.models.parameters import Parameters
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import CellType
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +25,7 @@ class Traits:
     open_world: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ToolDefinition:
     """One tool.
 
@@ -33,6 +36,7 @@ class ToolDefinition:
         handler: called with the validated arguments by name.
         owner: who brought it: `tract`, `operation:<name>`, `user`.
         version: what else tells its code from another one's, where the handler is the same for several.
+        told_actor: whether the handler is told who calls, as its first argument.
     """
 
     name: str
@@ -42,10 +46,15 @@ class ToolDefinition:
     traits: Traits = field(default_factory=Traits)
     owner: str = "tract"
     version: str = ""
+    told_actor: bool = False
 
-    @property
+    @cached_property  # the source is that of the file, which may be edited while the code that runs stays
     def definition_hash(self) -> str:
-        """64 hex digits over schema, traits and code: an approval of one version is none of another."""
+        """64 hex digits over schema, traits and code: an approval of one version is none of another.
+
+        The code is that of the handler itself, with the values that a closure or a `partial` binds. Of what has no JSON
+        form among these, and of what the code refers to otherwise, only the type or nothing at all is covered.
+        """
         schema = [self.name, self.description, self.parameters.json_schema, asdict(self.traits), self.owner]
         return digest([schema, _code_of(self.handler), self.version])
 
@@ -86,10 +95,37 @@ class ToolDefinition:
         }
 
 
-def _code_of(handler: Callable[..., Any]) -> str:
+def _code_of(handler: Callable[..., Any]) -> list[Any]:
+    """The source of a callable, and the values that are bound to it."""
+    if isinstance(handler, partial):
+        bound = [*handler.args, *sorted(handler.keywords.items())]
+        return [_code_of(handler.func), *map(_shown, bound)]
+    if not (inspect.isroutine(handler) or inspect.isclass(handler)):
+        handler = type(handler).__call__
+    cells = getattr(handler, "__closure__", None) or ()
+    return [_source(handler), *map(_cell, cells)]
+
+
+def _source(function: Callable[..., Any]) -> str:
     """The source of a function; of what has none, its bytecode or name."""
     try:
-        return inspect.getsource(handler)
+        return inspect.getsource(function)
     except (OSError, TypeError):
-        code = getattr(handler, "__code__", None)
-        return repr(code.co_code + repr(code.co_consts).encode()) if code is not None else repr(type(handler))
+        code = getattr(function, "__code__", None)
+        if code is None:
+            return f"{type(function).__name__} {getattr(function, '__qualname__', '')}"
+        return repr([code.co_code, code.co_names, code.co_consts])
+
+
+def _cell(cell: CellType) -> str:
+    try:
+        return _shown(cell.cell_contents)
+    except ValueError:  # nothing was put into it yet
+        return ""
+
+
+def _shown(value: Any) -> str:
+    try:
+        return canonical_json(value)
+    except ContentError:
+        return repr(type(value))

@@ -23,6 +23,7 @@ from tract_jupyter.toolkit.permissions import USER, Permission, default_policy
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from tract_jupyter.hooks.pending import Pending
     from tract_jupyter.toolkit.definitions import ToolDefinition
 
     Policy = Callable[[ToolDefinition, str], Permission]
@@ -114,7 +115,7 @@ class ToolExecutor:
             permission = self.policy(tool, actor)
             if permission is not _ALLOW and not (is_approved and permission is Permission.ASK):
                 values = self._permitted(permission, tool, values, actor)
-            output = tool.handler(**values)
+            output = tool.handler(actor, **values) if tool.told_actor else tool.handler(**values)
         except _Denied as denied:
             return ToolResult(name, success=False, error=str(denied), cause=denied.__cause__, denied=True)
         except ParameterError as error:
@@ -156,7 +157,7 @@ class ToolExecutor:
         except UndecidedError as error:
             raise _Denied(str(error)) from error
         if pending.status is not PendingStatus.APPROVED:
-            raise _Denied(_refusal(pending))
+            raise _Denied(refusal(pending))
         return pending.fields
 
     def _check_unchanged(self, tool: ToolDefinition, actor: str) -> None:
@@ -182,10 +183,11 @@ def _traits(tool: ToolDefinition) -> str:
     return " and ".join([*words, *(["reaches outside"] if traits.open_world else [])])
 
 
-def _refusal(pending: PendingToolCall) -> str:
+def refusal(pending: Pending) -> str:
+    """Why something was not approved, for whoever asked for it."""
     if pending.status is PendingStatus.EXPIRED:
         return f"nobody decided within {pending.timeout:g} s"
-    return pending.rejection_reason or "a person said no, without a reason"
+    return pending.rejection_reason or "it was turned down, without a reason"
 
 
 def _result(name: str, output: Any) -> ToolResult:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.toolkit.definitions import ToolDefinition
-from tract_jupyter.toolkit.executor import ToolResult
+from tract_jupyter.toolkit.executor import ToolResult, refusal
 from tract_jupyter.toolkit.names import PREFIX
 
 if TYPE_CHECKING:
@@ -37,22 +37,21 @@ class OperationTools:
         return tools
 
     def _tool(self, spec: OperationSpec) -> ToolDefinition:
-        def fire(**fields: Any) -> Any:
-            pending = self._operations.fire(spec.name, fields, triggered_by=f"tools.{PREFIX}{spec.name}")
-            return self._outcome(pending)
+        def fire(actor: str, /, **fields: Any) -> Any:
+            by = f"tools.{PREFIX}{spec.name}"
+            return self._outcome(self._operations.fire(spec.name, fields, triggered_by=by, actor=actor))
 
         return ToolDefinition(
             PREFIX + spec.name, spec.description, spec.parameters(), fire,
-            owner=f"operation:{spec.name}", version=spec.spec_hash,
+            owner=f"operation:{spec.name}", version=spec.spec_hash, told_actor=True,
         )  # fmt: skip
 
     def _outcome(self, pending: Pending) -> Any:
         """What code needs to go on: the fields and the result, or why it was turned down."""
         if pending.status is PendingStatus.PENDING:
             self._decide(pending)
-        if pending.status is PendingStatus.REJECTED:
-            reason = pending.rejection_reason or "rejected without a reason"
-            return ToolResult(PREFIX + pending.operation, success=False, error=reason, denied=True)
+        if pending.status in {PendingStatus.REJECTED, PendingStatus.EXPIRED}:
+            return ToolResult(PREFIX + pending.operation, success=False, error=refusal(pending), denied=True)
         return {
             "operation": pending.operation,
             "status": pending.status.value,
