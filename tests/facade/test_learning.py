@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from tests.hooks.fakes import ScriptedClient, call, reply
 from tests.review.fakes import FakeChannel, click
+from tract_jupyter import Tract
+from tract_jupyter.exceptions import RejectedError
+from tract_jupyter.review.decision import current_person
+from tract_jupyter.review.lock import Entry, write_lock
+from tract_jupyter.review.recorded import Recorded
+from tract_jupyter.review.trust import Trust
+from tract_jupyter.storage.clock import now_text
 
 
 @pytest.fixture
@@ -24,7 +32,11 @@ def test_a_reason_is_committed_so_that_the_model_learns_it(tract, pending):
     tract.reviewer.channel.run_due()
     assert context(tract) == [("user", "I turned down 'citation_check': the sources are old")]
     (info,) = tract.log()
-    assert info.metadata["rejected"] == pending.pending_id
+    assert info.metadata == {
+        "rejected": pending.pending_id,
+        "operation": "citation_check",
+        "decided_by": current_person(),
+    }
 
 
 @pytest.mark.parametrize(
@@ -46,10 +58,65 @@ def test_without_a_reason_or_by_approval_nothing_is_said(tract, pending):
     assert context(tract) == []
 
 
-def test_a_handler_that_rejects_tells_whoever_fired_and_not_the_context(tract, pending):
-    tract.on("citation_check", lambda p: p.reject("a rule"))
-    assert tract.fire("citation_check").rejection_reason == "a rule"
-    assert context(tract) == []
+# --- who is not a person: their reasons reach whoever asked, or were told when they were given
+
+
+def by_a_handler(tract, tmp_path):
+    tract.on("citation_check", lambda p: p.reject("no"))
+    return tract.fire("citation_check")
+
+
+def by_a_model(tract, tmp_path):
+    tract.configure_llm(ScriptedClient(reply(None, call("reject", {"reason": "no"}))))
+    pending = tract.fire("citation_check", review=True)
+    assert pending.consult("decide").decided
+    return pending
+
+
+def by_what_was_recorded(tract, tmp_path):
+    before = tract.fire("citation_check", review=True)
+    made = Entry("operation", "citation_check", before.identity, "reject", {"reason": "no"},
+                 current_person(), now_text()).signed(Trust())  # fmt: skip
+    write_lock(tmp_path / "tract.lock.json", [made])
+    tract.reviewer.channel = FakeChannel(reachable=False)
+    tract.reviewer.channel.lock = Recorded(tmp_path / "tract.lock.json", Trust())
+    tract.reviewer.show(before)
+    return before
+
+
+def by_nobody(tract, tmp_path):
+    tract.user("How tall?")
+    tract.configure_llm(ScriptedClient("4,411 feet"))
+    with pytest.raises(RejectedError) as caught:
+        tract.generate(validator=lambda text: "no", max_retries=0)
+    return caught.value.pending
+
+
+@pytest.mark.parametrize(
+    ("decide", "channel", "by"),
+    [
+        (by_a_handler, "handler", "handler:<lambda>"),
+        (by_a_model, "model", "model:scripted-1"),
+        (by_what_was_recorded, "recorded", current_person()),
+        (by_nobody, "automatic", "nobody"),
+    ],
+)
+def test_only_what_a_person_says_is_told_to_the_context(tract, pending, tmp_path, decide, channel, by):
+    decided = decide(tract, tmp_path)
+    assert (decided.decision.channel, decided.decision.decided_by) == (channel, by)
+    assert (decided.status, decided.rejection_reason) == ("rejected", "no")
+    assert [text for _, text in context(tract) if "turned down" in text] == []
+
+
+def test_a_call_is_not_parted_from_its_answer_and_the_reason_told_once(tract):
+    tract.user("write it down")
+    tract.assistant("", tool_calls=[{"id": "a", "name": "branch", "arguments": {"name": "notes"}}])
+    tract.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "reject", reason="not on a branch"))
+    result = tract.executor.execute("branch", {"name": "notes"}, actor="agent:1")
+    assert (result.denied, result.error) == (True, "not on a branch")
+    tract.tool_result("a", "branch", str(result), is_error=True)
+    assert [message.role for message in tract.compile().messages] == ["user", "assistant", "tool"]
+    assert str(context(tract)).count("not on a branch") == 1
 
 
 def test_it_can_be_turned_off(tract, pending):
@@ -59,7 +126,6 @@ def test_it_can_be_turned_off(tract, pending):
 
 
 def test_a_context_that_takes_no_more_keeps_the_decision(tract, spec, caplog):
-    from tract_jupyter import Tract
     from tract_jupyter.models.config import TokenBudget
 
     with Tract.open(budget=TokenBudget(max_tokens=1, action="reject")) as t:

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from tract_jupyter.review.decision import Decision
 
 _logger = logging.getLogger(__name__)
+_ANSWERED = frozenset({"tool_result", "tool_call"})
+"""What says in the answer of a tool why it was turned down. A message before that would part it from its call."""
 
 
 class Learning(Writing):
@@ -26,8 +28,7 @@ class Learning(Writing):
     def _learn(self, pending: Any, decision: Decision) -> None:
         """Commit a person's reason for a rejection. The decision stands, also where that cannot be done."""
         is_reason = decision.action == "reject" and decision.reason and decision.is_personal
-        # a withheld answer of a tool says why in its own place
-        if not (self.tells_rejections and is_reason) or pending.operation == "tool_result":
+        if not (self.tells_rejections and is_reason) or pending.operation in _ANSWERED:
             return
         about = {
             "rejected": pending.pending_id,
