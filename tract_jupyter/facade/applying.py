@@ -48,10 +48,11 @@ class Applying(Operating, Gated):
             UndecidedError: it waits in the inbox.
             ToolExecutionError: there is no such tool, or its call failed.
         """
-        pending = self.propose_policy(policy_name, action_type, params, reason=reason)
-        permission = self.executor.policy(self._tool_of(action_type, {}), pending.actor)
+        tool, fields = self._wanted(policy_name, action_type, params, reason)
+        permission = self.executor.policy(tool, _actor(policy_name))
         if permission is Permission.ALLOW and not self._is_hooked("policy"):
-            return self._call_for_policy(pending.fields)
+            return self._call_for_policy(fields)
+        pending = self._policy_pending(fields)
         return self._decided(pending, unhandled=_default(permission, pending))
 
     def propose_policy(
@@ -63,17 +64,27 @@ class Applying(Operating, Gated):
         reason: str = "",
     ) -> PendingPolicy:
         """Return the pending whose approval does what `apply_policy` would; the arguments are the same."""
+        _, fields = self._wanted(policy_name, action_type, params, reason)
+        return self._policy_pending(fields)
+
+    def _wanted(
+        self, policy_name: str, action_type: str, params: Mapping[str, Any] | None, reason: str
+    ) -> tuple[ToolDefinition, dict[str, Any]]:
+        """The tool that a policy wants to call, and the checked fields of that."""
         check_text(policy_name, "policy_name")
         values = params if params is not None else {}
         tool = self._tool_of(action_type, values)
-        fields = {
+        return tool, {
             "policy_name": policy_name,
             "action_type": tool.name,
             "action_params": plain(tool.parameters.validate(values)),
             "reason": check_text(reason, "reason"),
             "definition_hash": tool.definition_hash,
         }
-        return self._restored_policy(fields, triggered_by=f"policy {policy_name}", actor=_actor(policy_name))
+
+    def _policy_pending(self, fields: dict[str, Any]) -> PendingPolicy:
+        name = fields["policy_name"]
+        return self._restored_policy(fields, triggered_by=f"policy {name}", actor=_actor(name))
 
     def _restored_policy(self, fields: dict[str, Any], **options: Any) -> PendingPolicy:
         return PendingPolicy(fields, tract=self, run=self._call_for_policy, **options)

@@ -41,6 +41,17 @@ def test_a_tool_that_only_reads_is_called_without_asking(t):
         t.apply_policy("watch", "status")
 
 
+def test_what_is_allowed_is_called_without_a_question_being_made(t, monkeypatch):
+    looked_up = []
+    get = t.executor.get
+    monkeypatch.setattr(t.executor, "get", lambda name: looked_up.append(name) or get(name))
+    monkeypatch.delattr("tract_jupyter.facade.applying.PendingPolicy")
+    assert t.apply_policy("watch", "status")["message_count"] == 1
+    assert looked_up == ["status", "status"]  # by the policy, and by the executor that calls it
+    with pytest.raises(ContentError, match="reason"):
+        t.apply_policy("watch", "status", reason=3)
+
+
 def test_a_tool_that_writes_asks_a_person_and_is_asked_about_once(t):
     with pytest.raises(UndecidedError) as caught:
         t.apply_policy("tidy", "annotate", NOTE, reason="it is old")
