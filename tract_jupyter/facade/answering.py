@@ -83,7 +83,14 @@ class Answering(Writing, Branches, Gated):
         return self._restored_answer({**plain(fields), "token_count": count, "branch": self.current_branch})
 
     def _restored_answer(self, fields: dict[str, Any]) -> PendingToolResult:
-        return PendingToolResult(fields, tract=self, run=self._commit_answer, count=self._answer_tokens)
+        return PendingToolResult(
+            fields, tract=self, run=self._commit_answer, count=self._answer_tokens,
+            has_branch=self._has_branch,
+        )  # fmt: skip
+
+    def _has_branch(self, name: str) -> bool:
+        with self._database.read() as connection:
+            return self._ref_rows.exists(connection, name)
 
     def _answered(self, pending: PendingToolResult) -> CommitInfo:
         """The answer, or what stands in its place, once it is decided."""

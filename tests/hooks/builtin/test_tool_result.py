@@ -149,6 +149,20 @@ def test_once_the_branch_is_gone_a_rejection_commits_nothing(t):
     assert (pending.status, pending.result, answers(t)) == ("rejected", None, [])
 
 
+def test_not_all_branches_are_read_for_a_rejection(t, monkeypatch):
+    pending = t.propose_tool_result("a", "read_file", SECRET)
+    monkeypatch.delattr(type(t._refs), "list_branches")
+    pending.reject("no")
+    assert answers(t) == ["withheld: no"]
+
+
+def test_without_a_branch_a_rejection_commits_nothing(t):
+    t.checkout(t.head)
+    pending = t.propose_tool_result("a", "read_file", SECRET)
+    pending.reject("no")
+    assert (pending.status, pending.result, answers(t)) == ("rejected", None, [])
+
+
 def test_an_edit_of_an_earlier_answer_is_decided_too(t):
     first = t.tool_result("a", "read_file", "A")
     t.on("tool_result", lambda p: p.reject("leave it") if "hunter" in p.content else p.approve())

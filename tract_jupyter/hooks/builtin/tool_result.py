@@ -30,6 +30,7 @@ class PendingToolResult(BuiltinPending):
         fields: see `about`; also what the commit needs.
         run: commits the answer that the fields describe.
         count: how many tokens it takes, given the fields.
+        has_branch: whether there is a branch of that name.
         options: see `BuiltinPending`.
     """
 
@@ -58,11 +59,13 @@ class PendingToolResult(BuiltinPending):
         *,
         run: Callable[[dict[str, Any]], Any],
         count: Callable[[dict[str, Any]], int],
+        has_branch: Callable[[str], bool],
         **options: Any,
     ) -> None:
         super().__init__(fields, run=run, **options)
         self._commit = run
         self._count = count
+        self._has_branch = has_branch
 
     @action
     def reject(self, reason: Annotated[str, "Why; the model is told."] = "") -> None:
@@ -145,9 +148,8 @@ class PendingToolResult(BuiltinPending):
 
     def _leaves_a_gap(self) -> bool:
         """Whether the call would be without an answer."""
-        if self.fields["edit"] is not None:
-            return False
-        return any(branch.name == self.fields["branch"] for branch in self.tract.list_branches())
+        branch = self.fields["branch"]  # none where HEAD was detached
+        return self.fields["edit"] is None and branch is not None and self._has_branch(branch)
 
     def _change(self, content: str | dict[str, Any]) -> None:
         changed = {**self.fields, "content": content}
