@@ -82,5 +82,7 @@ def test_what_was_turned_down_is_listed_and_not_asked_about_again(stored):
 def test_looking_twice_asks_once(stored):
     stored.run("%tract trust revoke deploy no")
     stored.run("%tract inbox")
-    stored.run("%tract inbox")
+    text = stored.run("%tract inbox").text
+    assert "[pending] Activate handler no of deploy" in text
+    assert "not active" not in text  # what is asked there is not listed besides
     assert stored.run("print(len(tract.inbox()))").text.strip() == "1"

@@ -48,15 +48,14 @@ def reviewed(tract: Tract, name: str) -> Pending:
 
 
 def _offered(tract: Tract, name: str) -> bool:
-    """Whether it stands in the inbox, now or before."""
+    """Whether it stands in the inbox, since now or before."""
     try:
-        pending = reviewed(tract, name)
-        if tract.reviewer.ledger.needs_asking(pending):
+        pending, ledger = reviewed(tract, name), tract.reviewer.ledger
+        if ledger.needs_asking(pending):
             tract.reviewer.keep(pending)
-            return True
+        return ledger.is_waiting(pending)
     except TractError:
         return False
-    return False
 
 
 def _review(session: Session, rest: list[str]) -> None:

@@ -124,10 +124,15 @@ class Records:
 
     def needs_asking(self, pending: Reviewable) -> bool:
         """Whether nothing of the same identity waits, and nobody has turned it down."""
-        identity = pending.identity
         with self._database.read() as connection:
-            waits = self._rows.same(connection, identity, PendingStatus.PENDING.value)
-            return not waits and not self._decisions.was_chosen(connection, identity, "reject")
+            return not (
+                self.is_waiting(pending) or self._decisions.was_chosen(connection, pending.identity, "reject")
+            )
+
+    def is_waiting(self, pending: Reviewable) -> bool:
+        """Whether something of the same identity waits for a decision."""
+        with self._database.read() as connection:
+            return bool(self._rows.same(connection, pending.identity, PendingStatus.PENDING.value))
 
     def get(self, pending_id: str) -> StoredPending | None:
         """A stored pending."""
