@@ -67,7 +67,7 @@ def select(past: Past, wanted: Range, resolve: Callable[[str], str]) -> Selectio
     preserved = tuple(
         e.commit_hash
         for e in past.appends()
-        if e.commit_hash in chosen and (e.commit_hash in kept or past.priority(e) is Priority.PINNED)
+        if e.commit_hash in kept or (e.commit_hash in chosen and past.priority(e) is Priority.PINNED)
     )
     runs = _runs(past, chosen.difference(preserved), kept)
     groups = tuple(_group(past, run) for run in runs if any(_shows(past, e) for e in run))
@@ -137,10 +137,10 @@ def _shows(past: Past, entry: Entry) -> bool:
     return past.priority(entry) is not Priority.SKIP
 
 
-def _nothing(past: Past, chosen: Collection[str], preserved: Collection[str]) -> str:
+def _nothing(past: Past, chosen: set[str], preserved: Collection[str]) -> str:
     if not chosen:
         return f"nothing to compress on {past.branch!r}: the range has no messages"
-    if len(preserved) == len(chosen):
+    if chosen <= set(preserved):
         return (
             f"nothing to compress on {past.branch!r}: all {len(chosen)} messages of the range are pinned or preserved; "
             "annotate those that may go as 'normal', or choose a larger range"

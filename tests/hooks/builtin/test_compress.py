@@ -64,6 +64,17 @@ def test_summaries_are_edited_and_written_again_first(talk):
     assert actions(pending) == ["retry", "edit_guidance", "retry", "edit_summary", "approve"]
 
 
+def test_what_is_skipped_and_preserved_parts_two_runs_also_when_it_is_carried_out(talk):
+    first, second, third = (info.commit_hash for info in reversed(talk.log(3, op_filter="append")))
+    talk.annotate(second, "skip")
+    talk.annotate(third, "normal")
+    how = {"commits": [first, third], "preserve": [second]}
+    pending = talk.propose_compress(**how, content=["the first summary", "the second summary"])
+    assert pending.preserved_commits == [second]
+    pending.approve()
+    assert texts(talk) == ["the first summary", "the second summary"]
+
+
 def test_the_fingerprint_binds_the_summaries(talk):
     pending = talk.propose_compress(content="first summary")
     before = pending.fingerprint
