@@ -84,7 +84,7 @@ def test_an_approval_that_stands(open_lab, screenshot, theme, request):
     output = lab.output(2)
     unfold(lab, 2, "Don't ask again")
     output.get_by_label("When this comes again").select_option("session")
-    output.get_by_label("For the next").fill("3")
+    output.get_by_label("For the next").fill("03")
     output.get_by_label("target =").select_option("pattern")
     output.get_by_label("Pattern for target").fill("prod/*")
     screenshot(lab, f"review-standing-{request.node.callspec.id}", 2)
@@ -108,6 +108,25 @@ for text in ("one", "two", "three"):
 PROPOSE = """%%tract_operation --json
 {"name": "sweep", "description": "Clean up", "actions": {"go": {"description": "Go", "code": "import os\\nos.system('true')"}}}
 """
+
+
+def test_a_value_that_the_kernel_cannot_read_leaves_the_panel_usable(open_lab):
+    lab = open_lab(LOAD, DEPLOY, "p = %tract_fire deploy target=prod", "print(p.status, p.fields['regions'])")
+    for cell in range(3):
+        lab.run_cell(cell)
+    unfold(lab, 2, "Change values")
+    regions = lab.output(2).locator("[data-part=edits]").get_by_label("regions")
+    regions.fill(f"[{'1' * 5_000}]")  # valid JSON, and more digits than Python reads
+    for _ in range(2):
+        approve(lab, 2)
+        lab.output(2).get_by_role("alert").get_by_text("Nothing was decided").wait_for()
+        assert regions.is_enabled()
+    assert len(regions.input_value()) == 5_002
+    regions.fill('["eu"]')
+    approve(lab, 2)
+    lab.wait_output(2, "approve by")
+    lab.run_cell(3)
+    assert lab.text(3) == "approved ['eu']\n"
 
 
 def test_several_are_decided_in_one_panel(open_lab, screenshot, theme, request):

@@ -53,10 +53,26 @@ def test_a_click_that_is_sent_again_is_not_late(ticket):
     assert len(ticket.pending.tract.events("decision")) == 1
 
 
+def test_values_that_cannot_be_read_decide_nothing_and_say_so(ticket):
+    panel = Panel(ticket)
+    drawn = []
+    panel.observe(drawn.append, "view")
+    for number in (1, 2):
+        click(panel, arguments='{"uses":03}')
+        assert len(drawn) == number  # each time, as a script that was heard waits for it
+        assert panel.view["late"].startswith("Nothing was decided")
+        assert panel.heard == panel.view["round_id"] == ticket.round_id
+    assert ticket.status.is_open
+    click(panel)
+    assert ticket.status == "approved"
+    panel.refresh()
+    assert panel.view["late"] == ""
+
+
 @pytest.mark.parametrize(
     "content",
     [None, "x", {}, {"type": "decide"}, {"type": "decide", "action": 1, "arguments": {}, "round_id": "x"},
-     {"type": "decide", "action": "approve", "arguments": "[", "round_id": "x"}],
+     {"type": "decide", "action": "approve", "arguments": {}, "round_id": 1}],
 )  # fmt: skip
 def test_other_messages_do_nothing(ticket, content):
     panel = Panel(ticket)

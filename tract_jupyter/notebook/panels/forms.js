@@ -131,7 +131,7 @@ function standing(offer, id) {
     if (scope.value === "once") return [];
     const pattern = values.flatMap((value) => value.collect());
     return [["scope", JSON.stringify(scope.value)],
-      ...(uses.value === "" ? [] : [["uses", uses.value]]),
+      ...(uses.value === "" ? [] : [["uses", JSON.stringify(Number(uses.value))]]),
       ...(pattern.length ? [["pattern", object(pattern)]] : [])];
   };
   return [element, collect, show];

@@ -51,6 +51,7 @@ function render({ model, el }) {
     panel.replaceChildren(header, body, ...(view.is_open ? view.actions.map((action) => form(action, id, submit)) : []), message);
     restore(values, open);
     panel.setAttribute("aria-busy", "false");
+    if (view.late) sent = null; // that answer was not taken; another one may be
     if (hadFocus) badge.focus();
   };
 

@@ -21,6 +21,8 @@ from tract_jupyter.review.decision import Answer
 if TYPE_CHECKING:
     from tract_jupyter.review.ticket import Ticket
 
+_UNREADABLE = "Nothing was decided: the values of this answer could not be read. Check them, and try again."
+
 
 class Panel(ReviewWidget):
     """Shows a ticket and takes the answer.
@@ -34,6 +36,7 @@ class Panel(ReviewWidget):
 
     def __init__(self, ticket: Ticket) -> None:
         self._ticket = ticket
+        self._unreadable = 0
         super().__init__(view=_view(ticket))
 
     def refresh(self) -> None:
@@ -44,10 +47,13 @@ class Panel(ReviewWidget):
         """Hand a click to the ticket; one that came too late is told who was faster."""
         action, round_id = content.get("action"), content.get("round_id")
         arguments = read_arguments(content.get("arguments"))
-        if not isinstance(action, str) or arguments is None or not isinstance(round_id, str):
+        if not isinstance(action, str) or not isinstance(round_id, str):
             return
         is_again, self.heard = self.heard == round_id, round_id
-        if not self._ticket.submit(Answer(action, arguments, round_id), CHANNEL_NAME) and not is_again:
+        if arguments is None:
+            self._unreadable += 1  # or the second time would change nothing, and not be drawn
+            self.view = {**_view(self._ticket), "late": _UNREADABLE, "unreadable": self._unreadable}
+        elif not self._ticket.submit(Answer(action, arguments, round_id), CHANNEL_NAME) and not is_again:
             self.view = {**_view(self._ticket), "late": _too_late(self._ticket)}
 
     def fallback(self) -> dict[str, str]:
