@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from sqlalchemy import (
     Boolean,
     Column,
@@ -16,57 +18,73 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
+if TYPE_CHECKING:
+    from sqlalchemy.types import TypeEngine
+
 SCHEMA_VERSION = 3
 
 metadata = MetaData()
+
+
+def _id() -> Column[int]:
+    return Column("id", Integer, primary_key=True, autoincrement=True)
+
+
+def _required(name: str, kind: TypeEngine[Any] | type[TypeEngine[Any]], *more: ForeignKey) -> Column[Any]:
+    return Column(name, kind, *more, nullable=False)
+
+
+def _created() -> Column[str]:
+    return _required("created_at", String(32))
+
 
 meta = Table(
     "tract_meta",
     metadata,
     Column("key", String(64), primary_key=True),
-    Column("value", Text, nullable=False),
+    _required("value", Text),
 )
 
 tracts = Table(
     "tracts",
     metadata,
     Column("tract_id", String(64), primary_key=True),
-    Column("display_name", String(255), nullable=False),
-    Column("created_at", String(32), nullable=False),
+    _required("display_name", String(255)),
+    _created(),
 )
 
 blobs = Table(
     "blobs",  # contents, tool schemas, lists of tool schemas
     metadata,
     Column("content_hash", String(64), primary_key=True),
-    Column("payload", LargeBinary, nullable=False),  # UTF-8 JSON; bytes, as PostgreSQL's text has no NUL
+    _required("payload", LargeBinary),  # UTF-8 JSON; bytes, as PostgreSQL's text has no NUL
 )
 
 commits = Table(
     "commits",
     metadata,
-    Column("id", Integer, primary_key=True, autoincrement=True),
+    _id(),
     Column("commit_hash", String(64), nullable=False, unique=True),
-    Column("tract_id", String(32), nullable=False),
+    _required("tract_id", String(32)),
     Column("parent_hash", String(64), ForeignKey("commits.commit_hash")),
-    Column("content_hash", String(64), ForeignKey("blobs.content_hash"), nullable=False),
-    Column("content_type", String(64), nullable=False),
-    Column("operation", String(8), nullable=False),
+    _required("content_hash", String(64), ForeignKey("blobs.content_hash")),
+    _required("content_type", String(64)),
+    _required("operation", String(8)),
     Column("edit_target", String(64), ForeignKey("commits.commit_hash")),
-    Column("message", Text, nullable=False),
-    Column("token_count", Integer, nullable=False),
-    Column("token_counter", String(64), nullable=False),
-    Column("generation", Integer, nullable=False),
-    Column("metadata_json", Text, nullable=False),
-    Column("generation_config_json", Text, nullable=False),
-    Column("tags_json", Text, nullable=False),
-    Column("created_at", String(32), nullable=False),
+    _required("message", Text),
+    _required("token_count", Integer),
+    _required("token_counter", String(64)),
+    _required("generation", Integer),
+    _required("metadata_json", Text),
+    _required("generation_config_json", Text),
+    _required("tags_json", Text),
+    _created(),
     Column("priority", String(16)),  # of an append: its own; of an edit or annotation: the target's new one
     Column("retention_json", Text),
     Column("tools_hash", String(64), ForeignKey("blobs.content_hash")),
     # of the whole context at this commit, so that status and budgets need no walk; not hashed, but verified
-    Column("context_tokens", Integer, nullable=False),
-    Column("context_messages", Integer, nullable=False),
+    _required("context_tokens", Integer),
+    _required("context_messages", Integer),
 )
 
 commit_parents = Table(
@@ -74,7 +92,7 @@ commit_parents = Table(
     metadata,
     Column("commit_hash", String(64), ForeignKey("commits.commit_hash"), primary_key=True),
     Column("parent_hash", String(64), ForeignKey("commits.commit_hash"), primary_key=True),
-    Column("position", Integer, nullable=False),
+    _required("position", Integer),
 )
 
 refs = Table(
@@ -89,15 +107,15 @@ refs = Table(
 reflog = Table(
     "reflog",  # every move of a branch or of HEAD, but for plain commits: those are undone by going to the parent
     metadata,
-    Column("id", Integer, primary_key=True, autoincrement=True),
-    Column("tract_id", String(64), nullable=False),
-    Column("ref_name", String(255), nullable=False),
+    _id(),
+    _required("tract_id", String(64)),
+    _required("ref_name", String(255)),
     Column("old", String(255)),  # a commit; for HEAD a branch or a commit
     Column("new", String(255)),
-    Column("operation", String(32), nullable=False),
-    Column("message", Text, nullable=False),
+    _required("operation", String(32)),
+    _required("message", Text),
     Column("undoes", Integer),  # an undo of what this row recorded
-    Column("created_at", String(32), nullable=False),
+    _created(),
 )
 
 tag_annotations = Table(
@@ -106,7 +124,7 @@ tag_annotations = Table(
     Column("tract_id", String(64), primary_key=True),
     Column("target_hash", String(64), ForeignKey("commits.commit_hash"), primary_key=True),
     Column("tag", String(255), primary_key=True),
-    Column("created_at", String(32), nullable=False),
+    _created(),
 )
 
 tag_registry = Table(
@@ -114,57 +132,57 @@ tag_registry = Table(
     metadata,
     Column("tract_id", String(64), primary_key=True),
     Column("tag", String(255), primary_key=True),
-    Column("description", Text, nullable=False),
-    Column("created_at", String(32), nullable=False),
+    _required("description", Text),
+    _created(),
 )
 
 compile_records = Table(
     "compile_records",  # head and parameters give the messages again, so they are not listed here
     metadata,
     Column("record_id", String(32), primary_key=True),
-    Column("tract_id", String(64), nullable=False),
+    _required("tract_id", String(64)),
     Column("head_hash", String(64), ForeignKey("commits.commit_hash")),
-    Column("token_count", Integer, nullable=False),
-    Column("message_count", Integer, nullable=False),
-    Column("token_source", String(128), nullable=False),
-    Column("params_json", Text, nullable=False),
-    Column("created_at", String(32), nullable=False),
+    _required("token_count", Integer),
+    _required("message_count", Integer),
+    _required("token_source", String(128)),
+    _required("params_json", Text),
+    _created(),
 )
 
 spawns = Table(
     "spawns",
     metadata,
-    Column("id", Integer, primary_key=True, autoincrement=True),
-    Column("parent_tract_id", String(64), nullable=False),
+    _id(),
+    _required("parent_tract_id", String(64)),
     Column("parent_commit_hash", String(64), ForeignKey("commits.commit_hash")),
-    Column("child_tract_id", String(64), nullable=False),
+    _required("child_tract_id", String(64)),
     Column("child_branch", String(255)),  # of a deployment: the parent's own branch that the child works on
-    Column("purpose", Text, nullable=False),
-    Column("inheritance", String(16), nullable=False),
-    Column("created_at", String(32), nullable=False),
+    _required("purpose", Text),
+    _required("inheritance", String(16)),
+    _created(),
 )
 
 events = Table(
     "events",
     metadata,
-    Column("id", Integer, primary_key=True, autoincrement=True),
-    Column("tract_id", String(32), nullable=False),
-    Column("event_type", String(255), nullable=False),
-    Column("actor", String(128), nullable=False),
-    Column("data_json", Text, nullable=False),
-    Column("created_at", String(32), nullable=False),
+    _id(),
+    _required("tract_id", String(32)),
+    _required("event_type", String(255)),
+    _required("actor", String(128)),
+    _required("data_json", Text),
+    _created(),
 )
 
 operation_specs = Table(
     "operation_specs",  # the active version of each; older ones are in the events
     metadata,
-    Column("id", Integer, primary_key=True, autoincrement=True),
-    Column("tract_id", String(32), nullable=False),
-    Column("name", String(255), nullable=False),
-    Column("spec_json", Text, nullable=False),
-    Column("spec_hash", String(64), nullable=False),
-    Column("signature", String(64), nullable=False),
-    Column("created_at", String(32), nullable=False),
+    _id(),
+    _required("tract_id", String(32)),
+    _required("name", String(255)),
+    _required("spec_json", Text),
+    _required("spec_hash", String(64)),
+    _required("signature", String(64)),
+    _created(),
     UniqueConstraint("tract_id", "name"),
 )
 
@@ -172,24 +190,24 @@ pendings = Table(
     "pendings",
     metadata,
     Column("pending_id", String(32), primary_key=True),
-    Column("tract_id", String(32), nullable=False),
-    Column("operation", String(255), nullable=False),
-    Column("title", Text, nullable=False),
-    Column("fields_json", Text, nullable=False),
-    Column("fingerprint", String(64), nullable=False),
-    Column("identity", String(64), nullable=False),  # the fingerprint without what the author calls volatile
-    Column("status", String(16), nullable=False),
-    Column("actor", String(128), nullable=False),
+    _required("tract_id", String(32)),
+    _required("operation", String(255)),
+    _required("title", Text),
+    _required("fields_json", Text),
+    _required("fingerprint", String(64)),
+    _required("identity", String(64)),  # the fingerprint without what the author calls volatile
+    _required("status", String(16)),
+    _required("actor", String(128)),
     Column("triggered_by", Text),
     # false: what it would run lives only in the process that asked
-    Column("resumable", Boolean, nullable=False),
+    _required("resumable", Boolean),
     Column("request_json", Text),  # what was shown, so that any process can show it
     Column("origin", String(255)),  # the process that asked
     Column("waited_until", String(32)),  # that process waits for the decision, and says so again before then
     Column("expires_at", String(32)),
-    Column("on_timeout", String(8), nullable=False),
+    _required("on_timeout", String(8)),
     Column("error", Text),
-    Column("created_at", String(32), nullable=False),
+    _created(),
     Column("executed_at", String(32)),
     Column("settled_at", String(32)),  # nothing is left to decide or to run
 )
@@ -197,21 +215,20 @@ pendings = Table(
 decisions = Table(
     "decisions",
     metadata,
-    Column("id", Integer, primary_key=True, autoincrement=True),
-    Column("tract_id", String(32), nullable=False),
-    Column("pending_id", String(32), ForeignKey("pendings.pending_id"), nullable=False),
-    Column("round", Integer, nullable=False),  # a pending that an action left open is asked about again
-    Column("action", String(255), nullable=False),
-    Column("arguments_json", Text, nullable=False),
-    Column("reason", Text, nullable=False),
-    Column("decided_by", String(128), nullable=False),
-    Column("channel", String(32), nullable=False),
-    Column("fingerprint", String(64), nullable=False),
-    Column("identity", String(64), nullable=False),  # of the pending as it was asked about, before edits
-    Column(
-        "signature", String(64), nullable=False
-    ),  # of who decided: another process runs it only if it verifies
-    Column("created_at", String(32), nullable=False),
+    _id(),
+    _required("tract_id", String(32)),
+    _required("pending_id", String(32), ForeignKey("pendings.pending_id")),
+    _required("round", Integer),  # a pending that an action left open is asked about again
+    _required("action", String(255)),
+    _required("arguments_json", Text),
+    _required("reason", Text),
+    _required("decided_by", String(128)),
+    _required("channel", String(32)),
+    _required("fingerprint", String(64)),
+    _required("identity", String(64)),  # of the pending as it was asked about, before edits
+    # of who decided: another process runs it only if it verifies
+    _required("signature", String(64)),
+    _created(),
     # carried out once: by whoever decided, or, where that is left open, by whoever writes its name here first
     Column("claimed_by", String(255)),
     Column("started_at", String(32)),
@@ -223,47 +240,47 @@ decisions = Table(
 hook_log = Table(
     "hook_log",  # bounded: the oldest rows of a tract go
     metadata,
-    Column("id", Integer, primary_key=True, autoincrement=True),
-    Column("tract_id", String(32), nullable=False),
-    Column("pending_id", String(32), nullable=False),
-    Column("operation", String(255), nullable=False),
-    Column("handler", String(255), nullable=False),
-    Column("outcome", String(16), nullable=False),
+    _id(),
+    _required("tract_id", String(32)),
+    _required("pending_id", String(32)),
+    _required("operation", String(255)),
+    _required("handler", String(255)),
+    _required("outcome", String(16)),
     Column("error", Text),
-    Column("created_at", String(32), nullable=False),
+    _created(),
 )
 
 grants = Table(
     "grants",
     metadata,
     Column("grant_id", String(32), primary_key=True),
-    Column("tract_id", String(32), nullable=False),
-    Column("kind", String(16), nullable=False),  # operation or tool
-    Column("name", String(255), nullable=False),
-    Column("definition_hash", String(64), nullable=False),
-    Column("pattern_json", Text, nullable=False),
-    Column("scope", String(16), nullable=False),
+    _required("tract_id", String(32)),
+    _required("kind", String(16)),  # operation or tool
+    _required("name", String(255)),
+    _required("definition_hash", String(64)),
+    _required("pattern_json", Text),
+    _required("scope", String(16)),
     Column("session_id", String(64)),
     Column("most_uses", Integer),
-    Column("uses", Integer, nullable=False),
-    Column("reason", Text, nullable=False),
-    Column("granted_by", String(128), nullable=False),
-    Column("signature", String(64), nullable=False),
-    Column("created_at", String(32), nullable=False),
+    _required("uses", Integer),
+    _required("reason", Text),
+    _required("granted_by", String(128)),
+    _required("signature", String(64)),
+    _created(),
     Column("revoked_at", String(32)),
 )
 
 handlers = Table(
     "handlers",
     metadata,
-    Column("id", Integer, primary_key=True, autoincrement=True),
-    Column("tract_id", String(32), nullable=False),
-    Column("operation", String(255), nullable=False),
-    Column("name", String(255), nullable=False),
-    Column("spec_json", Text, nullable=False),
-    Column("spec_hash", String(64), nullable=False),
-    Column("signature", String(64), nullable=False),
-    Column("created_at", String(32), nullable=False),
+    _id(),
+    _required("tract_id", String(32)),
+    _required("operation", String(255)),
+    _required("name", String(255)),
+    _required("spec_json", Text),
+    _required("spec_hash", String(64)),
+    _required("signature", String(64)),
+    _created(),
     UniqueConstraint("tract_id", "operation", "name"),
 )
 
