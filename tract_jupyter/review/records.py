@@ -111,8 +111,9 @@ class Records:
         """
         with self._database.read() as connection:
             last = self._decisions.last(connection, stored.pending_id)
-        if last is None or last.finished_at is None or stored.status not in set(PendingStatus):
-            return PendingStatus.PENDING, last if last is not None and last.finished_at is None else None
+        unfinished = last if last is not None and last.finished_at is None else None
+        if last is None or unfinished is not None or stored.status not in set(PendingStatus):
+            return PendingStatus.PENDING, unfinished
         return PendingStatus(stored.status), None
 
     def decided(self, channels: Collection[str]) -> list[tuple[StoredDecision, StoredPending]]:
@@ -163,12 +164,13 @@ class Records:
     def changed(self, rounds: Mapping[str, int]) -> list[str]:
         """Those of some pendings that have more decisions by now, or are settled; `rounds` by id as last seen."""
         with self._database.read() as connection:
-            return [
-                pending_id
-                for pending_id, known in rounds.items()
-                if self._decisions.count(connection, pending_id) != known
-                or self._rows.status(connection, pending_id) not in OPEN
-            ]
+            now = self._rows.standing(connection, rounds) if rounds else {}
+        as_seen = {
+            pending_id
+            for pending_id, (status, count) in now.items()
+            if status in OPEN and count == rounds[pending_id]
+        }
+        return [pending_id for pending_id in rounds if pending_id not in as_seen]
 
 
 def is_waited_for(stored: StoredPending) -> bool:

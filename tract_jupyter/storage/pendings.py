@@ -13,7 +13,7 @@ from tract_jupyter.storage.lenient import read_dict, read_moment
 from tract_jupyter.storage.schema import decisions, pendings
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
     from datetime import datetime
 
     from sqlalchemy import Connection
@@ -52,7 +52,12 @@ class StoredPending:
 # made once: building a statement takes longer than running it
 _IS_IT = pendings.c.pending_id == bindparam("id_")
 _GET = select(pendings).where(_IS_IT)
-_STATUS = select(pendings.c.status).where(_IS_IT)
+_STANDING = (
+    select(pendings.c.pending_id, pendings.c.status, func.count(decisions.c.pending_id))
+    .outerjoin(decisions, decisions.c.pending_id == pendings.c.pending_id)
+    .where(pendings.c.pending_id.in_(bindparam("ids", expanding=True)))
+    .group_by(pendings.c.pending_id, pendings.c.status)
+)
 _UPDATE = pendings.update().where(_IS_IT)
 
 
@@ -88,9 +93,10 @@ class PendingRows:
         query = select(pendings).where(pendings.c.pending_id.in_(decided))
         return [_stored(row) for row in connection.execute(query)]
 
-    def status(self, connection: Connection, pending_id: str) -> str | None:
-        """The status as the store has it, None for a pending that was never stored."""
-        return connection.scalar(_STATUS, {"id_": pending_id})
+    def standing(self, connection: Connection, ids: Iterable[str]) -> dict[str, tuple[str, int]]:
+        """The status of some pendings and how many decisions each has, by id; without those that were never stored."""
+        rows = connection.execute(_STANDING, {"ids": list(ids)})
+        return {pending_id: (status, count) for pending_id, status, count in rows}
 
     def unsettled(
         self, connection: Connection, limit: int, after: StoredPending | None = None

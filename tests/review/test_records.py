@@ -1,0 +1,74 @@
+"""What the rows of asking say, on SQLite and on PostgreSQL."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+import pytest
+from sqlalchemy import Engine, event
+
+
+@pytest.fixture
+def ledger(any_tract):
+    return any_tract.reviewer.ledger
+
+
+@pytest.fixture
+def ask(any_tract, spec):
+    any_tract.register_operation(spec("1 / 0", name="note", fields={"x": {"type": "int"}}))
+
+    def make(x):
+        pending = any_tract.fire("note", {"x": x}, review=True)
+        any_tract.reviewer.keep(pending)
+        return pending
+
+    return make
+
+
+@contextmanager
+def counted():
+    """The queries that are run meanwhile."""
+    seen = []
+
+    def note(_connection, _cursor, statement, *_):
+        if statement.lstrip().startswith("SELECT"):
+            seen.append(statement)
+
+    event.listen(Engine, "before_cursor_execute", note)
+    try:
+        yield seen
+    finally:
+        event.remove(Engine, "before_cursor_execute", note)
+
+
+def test_what_changed_is_told_by_one_query(ledger, ask):
+    untouched, approved, failed, rejected = map(ask, range(4))
+    seen = {pending.pending_id: pending.rounds for pending in (untouched, approved, failed, rejected)}
+    approved.approve()
+    with pytest.raises(ZeroDivisionError):
+        failed.verify()
+    rejected.reject("no")
+    assert failed.status.is_open  # but decided about once
+    seen["never stored"] = 0
+    with counted() as queries:
+        changed = ledger.changed(seen)
+    assert changed == [approved.pending_id, failed.pending_id, rejected.pending_id, "never stored"]
+    assert len(queries) == 1
+    assert ledger.changed({failed.pending_id: 1, untouched.pending_id: 0}) == []
+
+
+def test_nothing_on_display_asks_nothing(ledger):
+    with counted() as queries:
+        assert ledger.changed({}) == []
+    assert queries == []
+
+
+def test_of_the_same_identity_one_waits_until_it_is_decided(any_tract, ledger, ask):
+    waiting = ask(1)
+    again = any_tract.fire("note", {"x": 1}, review=True)
+    other = any_tract.fire("note", {"x": 2}, review=True)
+    assert [ledger.is_waiting(p) for p in (again, other)] == [True, False]
+    assert [ledger.needs_asking(p) for p in (again, other)] == [False, True]
+    waiting.reject("no")
+    assert not ledger.is_waiting(again)
+    assert not ledger.needs_asking(again)
