@@ -112,7 +112,7 @@ def _readable_action(action: ActionDef) -> list[str]:
 
 def _parameter_row(p: Parameter, volatile: frozenset[str]) -> ValueRow:
     about = "volatile: standing approvals do not look at it" if p.name in volatile else ""
-    meaning = "; ".join(filter(None, [p.description, about]))
+    meaning = "; ".join(filter(None, [p.description.rstrip("."), about]))
     return ValueRow(
         p.name, type_text(p.annotation), "required" if p.required else show_value(p.default), meaning
     )
