@@ -51,16 +51,14 @@ def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--store=postgres` runs the tests of the fixture `tract`, and only those, on PostgreSQL."""
-    parser.addoption(
-        "--store", choices=["memory", "postgres"], default="memory", help="where `tract` keeps its commits"
-    )
+    """`--store=postgres` runs the tests of the fixtures `tract` and `own_store`, and only those, on PostgreSQL."""
+    parser.addoption("--store", choices=["usual", "postgres"], default="usual", help="where tracts are kept")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what another kind of store makes no difference to."""
-    if config.getoption("store") != "memory":
-        items[:] = [item for item in items if "tract" in getattr(item, "fixturenames", ())]
+    if config.getoption("store") != "usual":
+        items[:] = [item for item in items if {"tract", "own_store"} & set(getattr(item, "fixturenames", ()))]
 
 
 @pytest.fixture
@@ -74,6 +72,17 @@ def tract(request: pytest.FixtureRequest) -> Iterator[Tract]:
         elif request.config.getoption("store") == "postgres":
             options = {"url": request.getfixturevalue("shared_store"), "tract_id": uuid4().hex}
         yield stack.enter_context(Tract.open(**options))
+
+
+@pytest.fixture
+def own_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The address of an empty store that several processes can open: a file, or on PostgreSQL."""
+    if request.config.getoption("store") == "postgres":
+        server = request.getfixturevalue("postgres_server")
+        with server.database(template="tract_store") as url:
+            yield url
+    else:
+        yield f"sqlite:///{tmp_path}/t.db"
 
 
 @pytest.fixture(scope="session")

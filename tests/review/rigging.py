@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from typing import Any
+
+from sqlalchemy import NullPool, create_engine
 
 from tests.review.fakes import FakeChannel, click
 from tract_jupyter.toolkit import ToolDefinition, Traits
 
 
 class Attacker:
-    """Reads and writes a store's file with plain SQL."""
+    """Reads and writes a store with plain SQL."""
 
-    def __init__(self, path: Any) -> None:
-        self.path = path
+    def __init__(self, url: str) -> None:
+        self._engine = create_engine(url, poolclass=NullPool)
 
     def run(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
-        connection = sqlite3.connect(self.path)
-        with connection:
-            rows = connection.execute(statement, values).fetchall()
-        connection.close()
-        return rows
+        with self._engine.begin() as connection:
+            marks = statement if connection.dialect.name == "sqlite" else statement.replace("?", "%s")
+            rows = connection.exec_driver_sql(marks, values)
+            return [tuple(row) for row in rows] if rows.returns_rows else []
 
     def set(self, table: str, **values: Any) -> None:
         """Change every row of a table."""

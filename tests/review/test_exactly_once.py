@@ -22,24 +22,24 @@ def out(tmp_path):
 
 
 @pytest.fixture
-def path(tmp_path, spec, out):
+def place(own_store, spec, out):
     """A store with an operation whose action appends to a file, and one request of it that waits."""
-    with Tract.open(tmp_path / "t.db") as t:
+    with Tract.open(url=own_store) as t:
         write = ActionDef("write", "", {}, APPEND.format(path=str(out)))
         t.register_operation(spec(fields={}, actions={"write": write}))
         t.reviewer.show(t.fire("citation_check", review=True))
-    return tmp_path / "t.db"
+    return own_store
 
 
 @pytest.fixture
-def proposal(tmp_path, spec):
+def proposal(own_store, spec):
     """A store in which an operation waits for its activation."""
-    with Tract.open(tmp_path / "t.db") as t:
+    with Tract.open(url=own_store) as t:
         t.reviewer.show(t.propose_operation(spec(name="fresh")))
-    return tmp_path / "t.db"
+    return own_store
 
 
-def die_in(path, step, decision):
+def die_in(place, step, decision):
     """Decide what waits in another process, which is killed when it comes to a step of the ledger."""
     code = f"""
         import os, signal
@@ -50,7 +50,7 @@ def die_in(path, step, decision):
             os.kill(os.getpid(), signal.SIGKILL)
 
         setattr(Ledger, {step!r}, die)
-        with Tract.open({str(path)!r}) as t:
+        with Tract.open(url={place!r}) as t:
             t.operations.rebuild(t.inbox()[0]).{decision}
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=False, timeout=60)
@@ -71,7 +71,7 @@ def press(t, ticket, action, **arguments):
 
 def test_killed_between_decision_and_execution(proposal):
     die_in(proposal, "begin", "approve()")
-    with Tract.open(proposal) as t:
+    with Tract.open(url=proposal) as t:
         assert t.status().operations == ()  # nothing is run by opening the store
         stored, ticket = offered(t)
         assert (stored.status, stored.executed_at) == ("approved", None)
@@ -87,16 +87,16 @@ def test_killed_between_decision_and_execution(proposal):
 
 def test_what_was_approved_and_not_run_can_still_be_rejected(proposal):
     die_in(proposal, "begin", "approve()")
-    with Tract.open(proposal) as t:
+    with Tract.open(url=proposal) as t:
         _, ticket = offered(t)
         press(t, ticket, "reject", reason="on second thoughts")
         assert (t.status().operations, t.inbox()) == ((), [])
 
 
-def test_killed_after_it_ran_is_begun_with_its_end_unknown_and_not_run_again_by_itself(path, out):
-    die_in(path, "finish", "write()")
+def test_killed_after_it_ran_is_begun_with_its_end_unknown_and_not_run_again_by_itself(place, out):
+    die_in(place, "finish", "write()")
     assert out.read_text() == "x"
-    with Tract.open(path) as t:
+    with Tract.open(url=place) as t:
         _, ticket = offered(t)
         assert "how far it came is not known" in ticket.request.why
         assert out.read_text() == "x"
@@ -104,17 +104,17 @@ def test_killed_after_it_ran_is_begun_with_its_end_unknown_and_not_run_again_by_
         assert (out.read_text(), t.inbox()) == ("x", [])
 
 
-def test_a_person_may_run_again_what_was_begun(path, out):
-    die_in(path, "finish", "write()")
-    with Tract.open(path) as t:
+def test_a_person_may_run_again_what_was_begun(place, out):
+    die_in(place, "finish", "write()")
+    with Tract.open(url=place) as t:
         _, ticket = offered(t)
         press(t, ticket, "write")
         assert (out.read_text(), t.inbox()) == ("xx", [])
 
 
-def test_an_action_that_was_chosen_and_not_run(path, out):
-    die_in(path, "begin", "write()")
-    with Tract.open(path) as t:
+def test_an_action_that_was_chosen_and_not_run(place, out):
+    die_in(place, "begin", "write()")
+    with Tract.open(url=place) as t:
         stored, ticket = offered(t)
         assert (stored.status, out.exists()) == ("pending", False)
         assert "chose 'write'" in ticket.request.why
@@ -122,9 +122,9 @@ def test_an_action_that_was_chosen_and_not_run(path, out):
         assert (out.read_text(), t.inbox()) == ("x", [])
 
 
-def test_of_two_who_take_over_what_was_not_run_one_runs_it(path, out):
-    die_in(path, "begin", "write()")
-    with Tract.open(path) as one, Tract.open(path) as other:
+def test_of_two_who_take_over_what_was_not_run_one_runs_it(place, out):
+    die_in(place, "begin", "write()")
+    with Tract.open(url=place) as one, Tract.open(url=place) as other:
         panels = [(t, offered(t)[1]) for t in (one, other)]
         for t, ticket in panels:
             press(t, ticket, "write")
@@ -137,7 +137,7 @@ RACE = """
     from tract_jupyter import Tract
     from tract_jupyter.exceptions import PendingStateError
 
-    with Tract.open(sys.argv[1]) as t:
+    with Tract.open(url=sys.argv[1]) as t:
         t.operations.registry.require_class("citation_check")
         while line := sys.stdin.readline():
             stored = t.reviewer.ledger.get(line.strip())
@@ -152,8 +152,8 @@ RACE = """
 """
 
 
-def test_approved_from_two_processes_at_once_two_hundred_times(path, out):
-    command = [sys.executable, "-c", textwrap.dedent(RACE), str(path)]
+def test_approved_from_two_processes_at_once_two_hundred_times(place, out):
+    command = [sys.executable, "-c", textwrap.dedent(RACE), place]
     racers = [
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)
     ]
@@ -166,7 +166,7 @@ def test_approved_from_two_processes_at_once_two_hundred_times(path, out):
     def answers():
         return sorted(racer.stdout.readline().strip() for racer in racers)
 
-    with Tract.open(path) as t:
+    with Tract.open(url=place) as t:
         for number in range(200):
             pending = t.fire("citation_check", review=True)
             t.reviewer.keep(pending)

@@ -7,6 +7,7 @@ import sys
 import textwrap
 
 import pytest
+from sqlalchemy.exc import DataError
 
 from tests.review.fakes import FakeChannel, click
 from tests.review.rigging import Attacker, add_writer, call, in_the_inbox_of, press
@@ -19,14 +20,9 @@ FIELDS = {"n": {"type": "Any", "default": 0}, "at": {"type": "str", "default": "
 
 
 @pytest.fixture
-def path(tmp_path):
-    return tmp_path / "t.db"
-
-
-@pytest.fixture
-def t(path, spec):
+def t(own_store, spec):
     """A tract whose operation is asked about."""
-    with Tract.open(path) as t:
+    with Tract.open(url=own_store) as t:
         t.register_operation(spec("pending.approve()", fields=FIELDS, unhandled="ask"))
         t.reviewer.channel = FakeChannel()
         yield t
@@ -152,15 +148,15 @@ def test_a_changed_tool_is_asked_about(t):
 ELSEWHERE = """
     import sys
     from tract_jupyter import Tract
-    with Tract.open({path!r}) as t:
+    with Tract.open(url={url!r}) as t:
         print(t.reviewer.granted(t.fire("citation_check", {{"n": 0}}, review=True)))
 """
 
 
 @pytest.mark.parametrize(("scope", "counts"), [("session", "False"), ("always", "True")])
-def test_another_process_honours_only_what_is_for_always(give, path, scope, counts):
+def test_another_process_honours_only_what_is_for_always(give, own_store, scope, counts):
     give(scope=scope)
-    code = textwrap.dedent(ELSEWHERE.format(path=str(path)))
+    code = textwrap.dedent(ELSEWHERE.format(url=own_store))
     done = subprocess.run(
         [sys.executable, "-c", code], check=True, timeout=60, capture_output=True, text=True
     )
@@ -170,7 +166,7 @@ def test_another_process_honours_only_what_is_for_always(give, path, scope, coun
 RACE = """
     import sys
     from tract_jupyter import Tract
-    with Tract.open(sys.argv[1]) as t:
+    with Tract.open(url=sys.argv[1]) as t:
         print("ready", flush=True)
         while sys.stdin.readline():
             pendings = [t.fire("citation_check", {"n": 0}, review=True) for _ in range(2)]
@@ -178,8 +174,8 @@ RACE = """
 """
 
 
-def test_two_processes_at_once_never_use_it_more_often_than_it_says(t, give, path):
-    command = [sys.executable, "-c", textwrap.dedent(RACE), str(path)]
+def test_two_processes_at_once_never_use_it_more_often_than_it_says(t, give, own_store):
+    command = [sys.executable, "-c", textwrap.dedent(RACE), own_store]
     racers = [
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)
     ]
@@ -244,23 +240,27 @@ def test_a_model_is_not_offered_one(t):
     ],
     ids=str,
 )  # fmt: skip
-def test_an_altered_one_covers_nothing(t, fire, give, path, change):
+def test_an_altered_one_covers_nothing(t, fire, give, own_store, change):
     give(5, uses=3)
-    Attacker(path).set("grants", **change)
+    try:
+        Attacker(own_store).set("grants", **change)
+    except DataError:
+        assert change == {"most_uses": "many"}  # PostgreSQL knows the types of its columns
+        return
     assert fire(5).status is PendingStatus.PENDING
     assert all(grant.state == "not signed by you" for grant in t.grants.all())
 
 
-def test_one_that_was_revoked_stays_so(t, fire, give, path):
+def test_one_that_was_revoked_stays_so(t, fire, give, own_store):
     t.grants.revoke(give().grant_id)
-    Attacker(path).set("grants", revoked_at=None)
+    Attacker(own_store).set("grants", revoked_at=None)
     assert fire().status is PendingStatus.PENDING
     assert t.grants.all()[0].state == "not signed by you"
 
 
-def test_a_forged_one_covers_nothing(t, fire, path):
+def test_a_forged_one_covers_nothing(t, fire, own_store):
     pending = t.fire("citation_check", review=True)
-    Attacker(path).insert(
+    Attacker(own_store).insert(
         "grants", grant_id="f" * 16, tract_id=t.tract_id, kind="operation", name="citation_check",
         definition_hash=pending.definition_hash, pattern_json='{"approved":{"n":0},"pattern":{"n":"*"}}',
         scope="always", uses=0, reason="", granted_by="root", signature="0" * 64, created_at="2026-01-01T00:00:00+00:00",
@@ -268,9 +268,9 @@ def test_a_forged_one_covers_nothing(t, fire, path):
     assert fire().status is PendingStatus.PENDING
 
 
-def test_one_given_in_the_inbox_of_another_process_counts_here(t, fire, path):
+def test_one_given_in_the_inbox_of_another_process_counts_here(t, fire, own_store):
     t.reviewer.show(t.fire("citation_check", review=True, execute_fn=print))
-    with Tract.open(path) as other:
+    with Tract.open(url=own_store) as other:
         other.reviewer.channel = FakeChannel()
         press(other, in_the_inbox_of(other), "approve", scope="always")
     assert fire().status is PendingStatus.APPROVED

@@ -24,19 +24,14 @@ def no_waiting(monkeypatch):
 
 
 @pytest.fixture
-def path(tmp_path):
-    return tmp_path / "t.db"
-
-
-@pytest.fixture
 def ran():
     return []
 
 
 @pytest.fixture
-def first(path, spec):
+def first(own_store, spec):
     """The process that asks."""
-    with Tract.open(path) as t:
+    with Tract.open(url=own_store) as t:
         bump = ActionDef("bump", "", {}, "pending.fields['n'] += 1")
         t.register_operation(spec(fields={"n": {"type": "int", "default": 0}}, actions={"bump": bump}))
         t.reviewer.channel = FakeChannel()
@@ -44,9 +39,9 @@ def first(path, spec):
 
 
 @pytest.fixture
-def second(first, path):
+def second(first, own_store):
     """Another process of the same person."""
-    with Tract.open(path) as t:
+    with Tract.open(url=own_store) as t:
         t.reviewer.channel = FakeChannel()
         yield t
 
@@ -77,9 +72,9 @@ DOUBT = "asked by another user, or changed in the store since"
     ],
 )
 def test_what_was_changed_is_shown_with_a_warning_and_cannot_be_approved(
-    first, second, ticket, ran, path, column, old, new
+    first, second, ticket, ran, own_store, column, old, new
 ):
-    Attacker(path).rewrite("pendings", column, old, new)
+    Attacker(own_store).rewrite("pendings", column, old, new)
     other = in_the_inbox_of(second)
     assert DOUBT in other.request.why
     for action, arguments in (("bump", {}), ("approve", {}), ("approve", {"scope": "always"})):
@@ -91,30 +86,30 @@ def test_what_was_changed_is_shown_with_a_warning_and_cannot_be_approved(
     assert ran == [0]
 
 
-def test_what_was_changed_can_be_turned_down_anywhere(first, second, ticket, path):
-    Attacker(path).rewrite("pendings", "request_json", "+= 1", "+= 2")
+def test_what_was_changed_can_be_turned_down_anywhere(first, second, ticket, own_store):
+    Attacker(own_store).rewrite("pendings", "request_json", "+= 1", "+= 2")
     press(second, in_the_inbox_of(second), "reject", reason="odd")
     first.reviewer.channel.look()
     assert (ticket.status, ticket.pending.rejection_reason) == (PendingStatus.REJECTED, "odd")
 
 
-def test_a_rebuilt_one_says_that_its_values_were_changed(first, second, path):
+def test_a_rebuilt_one_says_that_its_values_were_changed(first, second, own_store):
     first.reviewer.show(first.fire("citation_check", review=True))
     assert DOUBT not in in_the_inbox_of(second).request.why
-    Attacker(path).rewrite("pendings", "fields_json", '{"n":0}', '{"n":666}')
-    with Tract.open(path) as third:
+    Attacker(own_store).rewrite("pendings", "fields_json", '{"n":0}', '{"n":666}')
+    with Tract.open(url=own_store) as third:
         third.reviewer.channel = FakeChannel()
         assert DOUBT in in_the_inbox_of(third).request.why
 
 
-def test_showing_what_was_changed_does_not_vouch_for_it(first, second, ticket, path):
-    Attacker(path).rewrite("pendings", "fields_json", '{"n":0}', '{"n":666}')
+def test_showing_what_was_changed_does_not_vouch_for_it(first, second, ticket, own_store):
+    Attacker(own_store).rewrite("pendings", "fields_json", '{"n":0}', '{"n":666}')
     in_the_inbox_of(second)
     assert DOUBT in in_the_inbox_of(second).request.why
 
 
-def test_another_user_may_turn_it_down_and_not_approve_it(first, ticket, path, tmp_path, ran):
-    with Tract.open(path, trust=Trust(tmp_path / "other")) as other:
+def test_another_user_may_turn_it_down_and_not_approve_it(first, ticket, own_store, tmp_path, ran):
+    with Tract.open(url=own_store, trust=Trust(tmp_path / "other")) as other:
         remote = other.operations.rebuild(other.inbox()[0])
         with pytest.raises(TrustError, match="another user"):
             remote.approve()
@@ -168,18 +163,18 @@ def test_a_gated_call_runs_with_the_arguments_edited_elsewhere(first, second, ra
 
 DEAD = """
     from tract_jupyter import Tract
-    with Tract.open({path!r}) as t:
+    with Tract.open(url={url!r}) as t:
         t.reviewer.keep(t.fire("citation_check", {{"n": 1}}, review=True, execute_fn=print))
 """
 
 
 @pytest.fixture
-def approved(first, second, path):
+def approved(first, second, own_store):
     """Approved in the inbox, with options, for a process that has ended."""
 
     def make(**arguments):
         subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(DEAD.format(path=str(path)))], check=True, timeout=60
+            [sys.executable, "-c", textwrap.dedent(DEAD.format(url=own_store))], check=True, timeout=60
         )
         press(second, in_the_inbox_of(second), "approve", **arguments)
 
@@ -227,9 +222,9 @@ def test_it_counts_for_nothing_else(first, approved, again, spec, ran):
 @pytest.mark.parametrize(
     "change", [{"signature": "0" * 64}, {"arguments_json": '{"edits":{"n":9}}'}, {"decided_by": "x"}]
 )
-def test_a_forged_one_does_not_count(first, approved, again, ran, path, change):
+def test_a_forged_one_does_not_count(first, approved, again, ran, own_store, change):
     approved()
-    Attacker(path).set("decisions", **change)
+    Attacker(own_store).set("decisions", **change)
     assert not first.reviewer.granted(again())
     assert not first.reviewer.granted(again(9))
     assert ran == []
@@ -246,7 +241,7 @@ def test_a_click_here_wins_over_one_there_that_comes_later(first, second, ticket
 
 @pytest.mark.parametrize("way", ["by the cell run again", "by the process that asked"])
 def test_one_that_was_used_does_not_count_again_when_sql_sets_it_back(
-    first, second, again, approved, ran, path, way
+    first, second, again, approved, ran, own_store, way
 ):
     if way == "by the cell run again":
         approved()
@@ -255,7 +250,7 @@ def test_one_that_was_used_does_not_count_again_when_sql_sets_it_back(
         first.reviewer.show(again())
         press(second, in_the_inbox_of(second), "approve")
         first.reviewer.channel.look()
-    attacker = Attacker(path)
+    attacker = Attacker(own_store)
     attacker.set("decisions", claimed_by=None, started_at=None, finished_at=None, error=None)
     attacker.set("pendings", status="approved", settled_at=None, executed_at=None, waited_until=None)
     assert not first.reviewer.granted(again())

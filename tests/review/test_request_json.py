@@ -125,14 +125,14 @@ def test_a_type_that_only_the_asking_process_knows_is_checked_there():
 
 
 @pytest.fixture
-def waiting(tmp_path, spec):
+def waiting(own_store, spec):
     """A store in which something waits that only the process that asked can run."""
-    with Tract.open(tmp_path / "t.db") as t:
+    with Tract.open(url=own_store) as t:
         t.register_operation(spec(fields={"n": {"type": "int", "default": 0}}))
         t.reviewer.show(t.fire("citation_check", review=True, execute_fn=print))
         good = t.fire("citation_check", {"n": 7}, review=True, execute_fn=print)
         t.reviewer.show(good)
-    return tmp_path / "t.db"
+    return own_store
 
 
 HOSTILE = ["", "{", "null", "[]", "3", '"x"', "{}", '{"request": 3}', '{"request": {}}', '{"request": []}', "[" * 9_999,
@@ -144,7 +144,7 @@ def test_an_unreadable_request_is_said_and_hides_no_other(waiting, text):
     attacker = Attacker(waiting)
     (first, *_), *_ = attacker.run("SELECT pending_id FROM pendings ORDER BY created_at")
     attacker.run("UPDATE pendings SET request_json = ? WHERE pending_id = ?", text, first)
-    with Tract.open(waiting) as t:
+    with Tract.open(url=waiting) as t:
         t.reviewer.channel = FakeChannel()
         bad, good = t.inbox()
         with pytest.raises(PendingError, match="run its cell again|run the cell"):
@@ -157,7 +157,7 @@ def test_an_unreadable_request_is_said_and_hides_no_other(waiting, text):
 @pytest.mark.parametrize("value", ["", "x", "[1]", 3])
 def test_other_columns_that_cannot_be_read_give_no_error_of_pythons_own(waiting, column, value):
     Attacker(waiting).set("pendings", **{column: value})
-    with Tract.open(waiting) as t:
+    with Tract.open(url=waiting) as t:
         t.reviewer.channel = FakeChannel()
         for row in t.inbox():
             try:

@@ -20,19 +20,14 @@ def no_waiting(monkeypatch):
 
 
 @pytest.fixture
-def path(tmp_path):
-    return tmp_path / "t.db"
+def attacker(own_store):
+    return Attacker(own_store)
 
 
 @pytest.fixture
-def attacker(path):
-    return Attacker(path)
-
-
-@pytest.fixture
-def first(path, spec):
+def first(own_store, spec):
     """The process that asks."""
-    with Tract.open(path) as t:
+    with Tract.open(url=own_store) as t:
         bump = ActionDef("bump", "", {}, "pending.fields['n'] += 1")
         t.register_operation(spec(fields={"n": {"type": "int", "default": 0}}, actions={"bump": bump}))
         t.reviewer.channel = FakeChannel()
@@ -40,9 +35,9 @@ def first(path, spec):
 
 
 @pytest.fixture
-def second(first, path):
+def second(first, own_store):
     """Another process of the same person."""
-    with Tract.open(path) as t:
+    with Tract.open(url=own_store) as t:
         t.reviewer.channel = FakeChannel()
         yield t
 
@@ -161,9 +156,9 @@ def test_a_decision_copied_from_another_pending_runs_nothing(first, second, hand
     can_still_be_decided(first, again, ran)
 
 
-def test_an_approval_of_another_tract_of_the_store_runs_nothing(path, spec, attacker):
+def test_an_approval_of_another_tract_of_the_store_runs_nothing(own_store, spec, attacker):
     operation = spec(fields={})
-    with Tract.open(path) as one, Tract.open(path, tract_id="other") as other:
+    with Tract.open(url=own_store) as one, Tract.open(url=own_store, tract_id="other") as other:
         for t in (one, other):
             t.register_operation(operation)
         one.reviewer.show(one.fire("citation_check", review=True, execute_fn=print))

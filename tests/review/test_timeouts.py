@@ -28,13 +28,8 @@ def clock(monkeypatch):
 
 
 @pytest.fixture
-def path(tmp_path):
-    return tmp_path / "t.db"
-
-
-@pytest.fixture
-def t(path, spec):
-    with Tract.open(path) as t:
+def t(own_store, spec):
+    with Tract.open(url=own_store) as t:
         t.register_operation(spec(fields={}))
         t.reviewer.channel = FakeChannel()
         yield t
@@ -132,12 +127,12 @@ def test_a_late_click_expires_it_and_says_so(t, fire, ran):
 
 
 @pytest.mark.parametrize("execute_fn", [None, print], ids=["made again", "remote"])
-def test_a_late_click_in_another_process(t, path, execute_fn):
+def test_a_late_click_in_another_process(t, own_store, execute_fn):
     pending = late(
         t.fire("citation_check", review=True, timeout=60, on_timeout="deny", execute_fn=execute_fn)
     )
     ticket = t.reviewer.show(pending)
-    with Tract.open(path) as other:
+    with Tract.open(url=own_store) as other:
         other.reviewer.channel = FakeChannel()
         press(other, in_the_inbox_of(other), "approve")
         assert "has expired" in last_note(other)
@@ -145,21 +140,21 @@ def test_a_late_click_in_another_process(t, path, execute_fn):
     assert (ticket.status, row_of(t, pending)) == (PendingStatus.EXPIRED, EXPIRED)
 
 
-def test_more_time_by_sql_does_not_count_where_it_runs(t, fire, path, ran):
+def test_more_time_by_sql_does_not_count_where_it_runs(t, fire, own_store, ran):
     pending = late(fire("deny"))
     t.reviewer.show(pending)
-    Attacker(path).set("pendings", expires_at=None)
-    with Tract.open(path) as other:
+    Attacker(own_store).set("pendings", expires_at=None)
+    with Tract.open(url=own_store) as other:
         other.reviewer.channel = FakeChannel()
         press(other, in_the_inbox_of(other), "approve")
     t.reviewer.channel.look()
     assert (ran, pending.status) == ([], PendingStatus.PENDING)
 
 
-def test_what_was_approved_elsewhere_in_time_counts_when_it_is_seen_late(t, fire, path, ran):
+def test_what_was_approved_elsewhere_in_time_counts_when_it_is_seen_late(t, fire, own_store, ran):
     pending = fire("deny")
     t.reviewer.show(pending)
-    with Tract.open(path) as other:
+    with Tract.open(url=own_store) as other:
         other.reviewer.channel = FakeChannel()
         press(other, in_the_inbox_of(other), "approve")
     pending.timeout = (
