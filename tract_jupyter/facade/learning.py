@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 _ANSWERED = frozenset({"tool_result", "tool_call"})
-"""What says in the answer of a tool why it was turned down. A message before that would part it from its call."""
 
 
 class Learning(Writing):
@@ -28,7 +27,7 @@ class Learning(Writing):
     def _learn(self, pending: Any, decision: Decision) -> None:
         """Commit a person's reason for a rejection. The decision stands, also where that cannot be done."""
         is_reason = decision.action == "reject" and decision.reason and decision.is_personal
-        if not (self.tells_rejections and is_reason) or pending.operation in _ANSWERED:
+        if not (self.tells_rejections and is_reason) or _is_told_anyway(pending):
             return
         about = {
             "rejected": pending.pending_id,
@@ -39,3 +38,9 @@ class Learning(Writing):
             self.user(f"I turned down {pending.title!r}: {decision.reason}", metadata=about)
         except TractError:
             _logger.warning("why %r was turned down could not be committed", pending.title, exc_info=True)
+
+
+def _is_told_anyway(pending: Any) -> bool:
+    """Whether a model reads the reason in the answer of its tool call, which a message would part from the call."""
+    is_models_call = pending.actor != "user" and str(pending.triggered_by).startswith("tools.")
+    return is_models_call or pending.operation in _ANSWERED
