@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import copy
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tract_jupyter import Tract
 
 
 def call(name: str, arguments: dict[str, Any] | str = "{}", call_id: str = "c1") -> dict[str, Any]:
@@ -40,3 +43,13 @@ class ScriptedClient:
     @property
     def last_messages(self) -> list[dict[str, Any]]:
         return self.asked[-1][0]
+
+
+def said(tract: Tract) -> list[tuple[str, str]]:
+    """Role and text of all messages."""
+    return [(m["role"], m["content"]) for m in tract.compile().to_dicts()]
+
+
+def needs_metres(text: str) -> str | None:
+    """A validator."""
+    return None if "metres" in text else "say it in metres"

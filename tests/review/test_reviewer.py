@@ -17,11 +17,7 @@ from tract_jupyter.hooks import ActionDef, PendingStatus
 from tract_jupyter.review import reviewer as reviewer_module
 from tract_jupyter.review.decision import Answer, Decision
 
-
-@pytest.fixture(autouse=True)
-def no_waiting(monkeypatch):
-    monkeypatch.setattr(reviewer_module, "_HEARTBEAT_SECONDS", 0)
-    monkeypatch.setattr(reviewer_module, "_STORE_POLL_SECONDS", -1)
+pytestmark = pytest.mark.usefixtures("no_waiting")
 
 
 @pytest.fixture

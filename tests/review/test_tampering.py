@@ -7,44 +7,15 @@ import pytest
 from tests.review.fakes import FakeChannel, click
 from tests.review.rigging import Attacker, add_writer, as_json, call, in_the_inbox_of, last_note, press
 from tract_jupyter import Tract
-from tract_jupyter.hooks import ActionDef, PendingStatus
-from tract_jupyter.review import reviewer as reviewer_module
+from tract_jupyter.hooks import PendingStatus
 
+pytestmark = pytest.mark.usefixtures("no_waiting")
 LATER = "2026-01-01T00:00:01.000000+00:00"
-
-
-@pytest.fixture(autouse=True)
-def no_waiting(monkeypatch):
-    monkeypatch.setattr(reviewer_module, "_HEARTBEAT_SECONDS", 0)
-    monkeypatch.setattr(reviewer_module, "_STORE_POLL_SECONDS", -1)
 
 
 @pytest.fixture
 def attacker(own_store):
     return Attacker(own_store)
-
-
-@pytest.fixture
-def first(own_store, spec):
-    """The process that asks."""
-    with Tract.open(url=own_store) as t:
-        bump = ActionDef("bump", "", {}, "pending.fields['n'] += 1")
-        t.register_operation(spec(fields={"n": {"type": "int", "default": 0}}, actions={"bump": bump}))
-        t.reviewer.channel = FakeChannel()
-        yield t
-
-
-@pytest.fixture
-def second(first, own_store):
-    """Another process of the same person."""
-    with Tract.open(url=own_store) as t:
-        t.reviewer.channel = FakeChannel()
-        yield t
-
-
-@pytest.fixture
-def ran():
-    return []
 
 
 @pytest.fixture

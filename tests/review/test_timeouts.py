@@ -36,11 +36,6 @@ def t(own_store, spec):
 
 
 @pytest.fixture
-def ran():
-    return []
-
-
-@pytest.fixture
 def fire(t, ran):
     """Fires an operation that a person has a minute for."""
     return lambda on_timeout, **more: t.fire(

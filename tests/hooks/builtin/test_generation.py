@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient, call, reply
+from tests.hooks.fakes import ScriptedClient, call, needs_metres, reply, said
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import (
     BudgetExceededError,
@@ -23,27 +23,6 @@ from tract_jupyter.hooks import auto_retry
 from tract_jupyter.models.config import TokenBudget
 
 SEARCH = {"type": "function", "function": {"name": "search", "parameters": {"type": "object"}}}
-
-
-@pytest.fixture
-def ask(tract):
-    """A tract with a question and a client that gives these replies."""
-
-    def make(*replies):
-        tract.user("How tall is Ben Nevis?")
-        client = ScriptedClient(*replies)
-        tract.configure_llm(client)
-        return tract, client
-
-    return make
-
-
-def said(tract):
-    return [(m["role"], m["content"]) for m in tract.compile().to_dicts()]
-
-
-def needs_metres(text):
-    return None if "metres" in text else "say it in metres"
 
 
 # --- without anybody to decide

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient
+from tests.hooks.fakes import ScriptedClient, needs_metres, said
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import (
     BranchMovedError,
@@ -13,27 +13,6 @@ from tract_jupyter.exceptions import (
     StoreLockedError,
     UndecidedError,
 )
-
-
-@pytest.fixture
-def ask(tract):
-    """A tract with a question and a client that gives these replies."""
-
-    def make(*replies):
-        tract.user("How tall is Ben Nevis?")
-        client = ScriptedClient(*replies)
-        tract.configure_llm(client)
-        return tract, client
-
-    return make
-
-
-def said(tract):
-    return [(m["role"], m["content"]) for m in tract.compile().to_dicts()]
-
-
-def needs_metres(text):
-    return None if "metres" in text else "say it in metres"
 
 
 class Meanwhile(ScriptedClient):
