@@ -6,6 +6,7 @@ import sqlite3
 from contextlib import closing
 
 import pytest
+from IPython.core.completer import CompletionContext
 
 CELL = '%%tract_operation deploy --activate\n"""Deploy."""\ntarget: str = "x"\n\ndef go(pending):\n    pending.approve()'
 
@@ -86,3 +87,34 @@ def test_looking_twice_asks_once(stored):
     assert "[pending] Activate handler no of deploy" in text
     assert "not active" not in text  # what is asked there is not listed besides
     assert stored.run("print(len(tract.inbox()))").text.strip() == "1"
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("trust ", ["revoke"]),
+        ("trust revoke ", ["deploy", "gc"]),
+        ("trust revoke de", ["deploy"]),
+        ("trust revoke deploy ", ["no"]),
+        ("trust revoke gc ", ["all"]),
+        ("trust revoke deploy no ", []),
+        ("trust now ", []),
+        ("review ", []),
+    ],
+)
+def test_tab_offers_what_can_be_taken_back(stored, line, offered):
+    stored.run("tract.save_handler('gc', 'all', 'pending.approve()')")
+    assert tab(stored, line) == offered
+
+
+def test_tab_offers_for_review_what_is_not_active(stored):
+    stored.run("%tract trust revoke deploy no")
+    assert tab(stored, "review ") == ["deploy/no"]
+    assert tab(stored, "trust revoke ") == ["deploy"]
+
+
+def tab(shell, line):
+    matcher = shell.ip.Completer.custom_matchers[-1]
+    text = f"%tract {line}"
+    context = CompletionContext(token="", full_text=text, cursor_position=len(text), cursor_line=0, limit=100)
+    return [found.text for found in matcher(context)["completions"]]

@@ -86,16 +86,19 @@ def _words(session: Session, magic: str, parts: list[str]) -> Iterable[tuple[str
 
 
 def _names(session: Session, kind: str, given: list[str]) -> list[tuple[str, str]]:
-    """What an argument of `%tract` may be: an option, an operation, a grant, a branch, a commit."""
+    """What an argument of `%tract` may be: an option, an operation, a grant, what is trusted, a branch, a commit."""
     if kind.startswith("--"):
         return [(kind, "option")]
     from tract_jupyter.notebook.review_commands import grant_words
+    from tract_jupyter.notebook.trust_commands import trust_words
 
     if kind == "operation":
         return [(name, kind) for name in _quarantined(session)]
     try:
         if kind == "grant":
             return grant_words(session.tract, given)
+        if kind == "trust":
+            return trust_words(session.tract, given)
         branches = [(info.name, "branch") for info in session.tract.list_branches()]
         commits = (
             [(info.short_hash, "commit") for info in session.tract.log(_COMMITS)] if kind == "commit" else []

@@ -99,6 +99,20 @@ def _trusted(tract: Tract) -> View:
     )
 
 
+def trust_words(tract: Tract, given: list[str]) -> list[tuple[str, str]]:
+    """What Tab offers after `%tract trust` and the words that are `given`."""
+    handlers = tract.handlers.active
+    match given:
+        case []:
+            return [("revoke", "option")]
+        case ["revoke"]:
+            names = {*tract.operations.registry.operation_names, *(operation for operation, _ in handlers)}
+            return [(name, "operation") for name in sorted(names)]
+        case ["revoke", operation]:
+            return [(name, "handler") for on, name in sorted(handlers) if on == operation]
+    return []
+
+
 def not_active(rows: tuple[tuple[str, str, str], ...]) -> Grid:
     """The table of what is stored and not active."""
     heads = ("Name", "Why it is not active", "Look at it")
@@ -113,6 +127,6 @@ TRUST = {
         "trust [revoke NAME]",
         "what you approved that is active; take an approval back",
         _trust,
-        ("operation",),
+        ("trust",),
     ),
 }
