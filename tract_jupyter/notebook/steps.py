@@ -128,17 +128,28 @@ def _calls(code: str) -> Iterator[Step]:
 
 
 def _call(node: ast.Call, function: ast.Attribute) -> Step | None:
-    first, text = _first_text(node), f"{ast.unparse(function)}(...)"
-    name = function.attr
-    if name == "on" and (first is not None or ast.unparse(function.value) == "tract"):
+    first, name = _first_text(node), function.attr
+    if name == "on" and (first is not None or _is_tract(function.value)):
         return Handler(node.lineno, "*" if first is None else first)
     if name == "fire":
-        return Call(node.lineno, text, first or "")
+        return Call(node.lineno, _spelling(function), first or "")
     if name.startswith("fire_"):
-        return Call(node.lineno, text, name.removeprefix("fire_"))
+        return Call(node.lineno, _spelling(function), name.removeprefix("fire_"))
     if name == "propose_operation" or (name in {"run_line_magic", "run_cell_magic"} and first in _MAGICS):
-        return Call(node.lineno, text, "")
+        return Call(node.lineno, _spelling(function), "")
     return None
+
+
+def _is_tract(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id == "tract"
+
+
+def _spelling(function: ast.Attribute) -> str:
+    """The call as it is told; in short, where a chain is longer than Python's own stack."""
+    try:
+        return f"{ast.unparse(function)}(...)"
+    except RecursionError:
+        return f"….{function.attr}(...)"
 
 
 def _first_text(node: ast.Call) -> str | None:
