@@ -212,7 +212,9 @@ class Reach:
         root = name.partition("()")[0]
         if root in GETATTR:
             return
-        if name in IMPORTERS and node.args and self._flows.is_certain(node.args[0]):
+        # with more arguments than the name (a package, a list of names), what is imported depends on them, too
+        is_plain = len(node.args) == 1 and not node.keywords
+        if name in IMPORTERS and is_plain and self._flows.is_certain(node.args[0]):
             self.imports.update(text.replace(":", ".") for text in self._flows.texts(node.args[0]))
             return
         codes = {rule.code for known in (name, root) for rule, _ in rules_for(known)}
