@@ -1,5 +1,7 @@
 """Loading and unloading: what is put into IPython, and that it is taken out again."""
 
+import pytest
+
 from tests.notebook.conftest import LOAD
 
 MAGICS = {("line", "tract"), ("line", "tract_fire"), ("cell", "tract_operation")}
@@ -36,6 +38,24 @@ def test_the_store_is_opened_at_the_first_use(shell, tmp_path):
     assert shell.run("tract.user('hello')").ok
     assert (tmp_path / ".tract" / "tract.db").is_file()
     assert "not opened yet" not in shell.run("print(repr(tract))").text
+
+
+def test_the_store_is_in_the_notebooks_folder_wherever_a_cell_went(shell, tmp_path):
+    (tmp_path / "data").mkdir()
+    shell.run("import os; os.chdir('data')")
+    assert shell.run("tract.user('hello')").ok
+    assert (tmp_path / ".tract" / "tract.db").is_file()
+    assert not (tmp_path / "data" / ".tract").exists()
+
+
+@pytest.mark.parametrize("store", [":memory:", "{folder}/other/t.db", "sqlite:///{folder}/other.db"])
+def test_a_store_that_is_in_no_folder_stays(bare_shell, tmp_path, store):
+    (tmp_path / "other").mkdir()
+    bare_shell.ip.config.TractJupyter.store = store.format(folder=tmp_path)
+    bare_shell.run(LOAD)
+    assert bare_shell.run("tract.user('hello')").ok
+    made = {path.name for path in tmp_path.rglob("*") if path.suffix == ".db" or ":" in path.name}
+    assert made == ({store.rpartition("/")[2]} if "/" in store else set())
 
 
 def test_displaying_or_listing_the_names_opens_nothing(shell, tmp_path):

@@ -75,10 +75,16 @@ class Session:
         from tract_jupyter.tract import Tract
 
         store = self.config.store
-        tract = Tract.open(url=store) if "://" in store else Tract.open(store)
+        tract = Tract.open(url=store) if "://" in store else Tract.open(self._path_of(store))
         self._apply_settings(tract)
         tract.reviewer.channel = NotebookChannel(self.front_end, Recorded(self.lock_path, Trust(), _used))
         return tract
+
+    def _path_of(self, store: str) -> str | Path:
+        """The file of the store; relative to the folder in which the extension was loaded, wherever a cell went."""
+        from tract_jupyter.storage.engines import MEMORY
+
+        return store if store == MEMORY else self._folder / store
 
     def _on_setting(self, _change: object) -> None:
         if self._tract is not None:
