@@ -5,11 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
+import threading
+from contextlib import contextmanager, suppress
 
 import pytest
 
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import StoreLockedError
+from tract_jupyter.hooks.log import HookLog
 from tract_jupyter.storage import hook_log
 
 
@@ -102,6 +105,47 @@ def test_one_tract_does_not_push_out_the_log_of_another(tmp_path, spec, bound):
         for _ in range(40):
             two.fire("citation_check")
         assert (len(one.hook_log()), len(two.hook_log()) < 25) == (1, True)
+
+
+class Kept(list):
+    """A database, and the rows in it; every third time it is locked."""
+
+    times = 0
+
+    @contextmanager
+    def write(self):
+        self.times += 1
+        if self.times % 3 == 0:
+            raise StoreLockedError("locked")
+        yield
+
+    def add(self, _connection, rows):
+        self += rows
+
+
+@pytest.fixture
+def impatient():
+    """Threads take turns as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def test_what_another_thread_adds_meanwhile_is_not_lost(impatient):
+    kept = Kept()
+    log = HookLog(kept, kept)
+    adding = threading.Thread(
+        target=lambda: [log.add("outer", "", "approved", str(n)) for n in range(30_000)]
+    )
+    adding.start()
+    while adding.is_alive():
+        with suppress(StoreLockedError):
+            log.flush()
+    for _ in range(2):
+        with suppress(StoreLockedError):
+            log.flush()
+    assert [row["pending_id"] for row in kept] == [str(n) for n in range(30_000)]
 
 
 def test_what_could_not_be_written_is_written_the_next_time(t, monkeypatch):

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections import deque
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from tract_jupyter.storage.clock import from_text, to_text
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tract_jupyter.storage.database import Database
     from tract_jupyter.storage.hook_log import HookLogRows
 
@@ -39,13 +43,17 @@ class HookEvent(NamedTuple):
         return datetime.fromtimestamp(self.nanoseconds / 1e9, UTC)
 
 
+_Entry = tuple[str, str, str, str, str | None, int]
+"""The values of a `HookEvent`."""
+
+
 class HookLog:
     """The log of one tract."""
 
     def __init__(self, database: Database, rows: HookLogRows) -> None:
         self._database = database
         self._rows = rows
-        self._unwritten: list[tuple[str, str, str, str, str | None, int]] = []  # those of a `HookEvent`
+        self._unwritten: deque[_Entry] = deque()  # other threads add to it while it is written
 
     def add(
         self, operation: str, handler: str, outcome: str, pending_id: str, error: str | None = None
@@ -59,15 +67,20 @@ class HookLog:
         Raises:
             StoreError: it is locked, or cannot be written.
         """
-        if not self._unwritten:
+        entries = list(self._taken())
+        if not entries:
             return
-        events, self._unwritten = self._unwritten, []
         try:
             with self._database.write() as connection:
-                self._rows.add(connection, [_row(HookEvent._make(event)) for event in events])
+                self._rows.add(connection, [_row(HookEvent._make(entry)) for entry in entries])
         except BaseException:
-            self._unwritten = [*events, *self._unwritten]  # for the next time
+            self._unwritten.extendleft(reversed(entries))  # for the next time
             raise
+
+    def _taken(self) -> Iterator[_Entry]:
+        with suppress(IndexError):  # another thread may take the last one
+            while self._unwritten:
+                yield self._unwritten.popleft()
 
     def newest(
         self,
