@@ -5,6 +5,10 @@ from contextlib import closing
 
 import pytest
 
+from tract_jupyter import Tract
+from tract_jupyter.notebook import review_commands
+from tract_jupyter.notebook.front_end import FrontEnd
+
 CELL = '''%%tract_operation deploy --activate --ask
 """Put it into production."""
 target: str
@@ -73,6 +77,26 @@ def test_the_inbox_shows_each_request_where_nothing_can_be_clicked(deploy):
     text = deploy.run("%tract inbox").text
     assert text.count("[pending] deploy") == 2
     assert "target: str = 'b'" in text
+
+
+def test_one_by_one_says_how_many_more_there_are(deploy, monkeypatch):
+    deploy.run("for x in 'abcd': tract.fire('deploy', {'target': x})")
+    tract = deploy.namespace["tract"]
+    few = tract.inbox(3)
+    monkeypatch.setattr(Tract, "inbox", lambda _: few)
+    text = deploy.run("%tract inbox").text
+    assert text.count("[pending] deploy") == 3
+    assert "1 more wait: %tract inbox shows them" in text
+    monkeypatch.undo()
+    assert "more wait" not in deploy.run("%tract inbox").text
+
+
+def test_the_list_reads_no_more_than_it_shows(deploy, monkeypatch):
+    deploy.run("for x in 'abcd': tract.fire('deploy', {'target': x})")
+    monkeypatch.setattr(FrontEnd, "can_click", True)
+    monkeypatch.setattr(Tract, "inbox", lambda _: pytest.fail("the list is read page by page"))
+    monkeypatch.setattr(review_commands.Inbox, "show", lambda inbox: print("the list"))
+    assert "the list" in deploy.run("%tract inbox").text
 
 
 def test_what_cannot_be_read_hides_nothing_else(deploy, tmp_path):

@@ -13,7 +13,6 @@ from tract_jupyter.notebook.trust_commands import TRUST, not_active, offer_quara
 if TYPE_CHECKING:
     from tract_jupyter.notebook.session import Session
     from tract_jupyter.review.grants import Grant
-    from tract_jupyter.storage.pendings import StoredPending
     from tract_jupyter.tract import Tract
 
 _MAX_COVERS = 200
@@ -25,26 +24,30 @@ def _inbox(session: Session, rest: list[str]) -> View | None:
     no_arguments("inbox", rest)
     tract = session.tract
     left = offer_quarantined(tract)
-    waiting = tract.inbox()
-    if len(waiting) >= _SEVERAL and session.front_end.can_click:
+    count = tract.reviewer.ledger.count_waiting()
+    if count >= _SEVERAL and session.front_end.can_click:
         Inbox(tract, left).show()
         return None
-    return _one_by_one(tract, waiting, not_active(left))
+    return _one_by_one(tract, count, not_active(left))
 
 
-def _one_by_one(tract: Tract, waiting: list[StoredPending], quarantined: Grid) -> View | None:
-    stuck_rows = []
+def _one_by_one(tract: Tract, count: int, quarantined: Grid) -> View | None:
+    waiting, stuck_rows = tract.inbox(), []
+    more = count - len(waiting)
     for stored in waiting:
         try:
             tract.reviewer.show_again(tract.operations.rebuild(stored))
         except TractError as error:
             found = stuck(stored, error)
             stuck_rows.append((found.pending_id[:8], found.title, found.why, found.since))
-    if waiting and not stuck_rows and not quarantined.rows:
+    if waiting and more <= 0 and not stuck_rows and not quarantined.rows:
         return None
     heads = ("Id", "What", "Why it cannot be decided here", "Since")
     cannot = Grid(heads, tuple(stuck_rows), code=frozenset({"Id"}))
-    return View("Inbox", () if waiting else ("Nothing waits for a decision.",), (cannot, quarantined))
+    told = "" if waiting else "Nothing waits for a decision."
+    if more > 0:
+        told = f"{more:,} more wait: %tract inbox shows them when these are decided."
+    return View("Inbox", (told,) if told else (), (cannot, quarantined))
 
 
 def _grants(session: Session, rest: list[str]) -> View:
