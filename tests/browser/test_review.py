@@ -219,28 +219,32 @@ def test_a_new_kernel_decides_what_the_old_one_asked(open_lab, screenshot):
     screenshot(lab, "review-new-kernel", 3)
 
 
+PAGES_OF_TWO = "import tract_jupyter.notebook.inbox\ntract_jupyter.notebook.inbox.PAGE = 2\n"
+
+
 def test_pages_by_keyboard_alone(open_lab, screenshot):
-    fire = FIRE.replace('("one", "two", "three")', "map(str, range(22))")
-    lab = open_lab(LOAD, WRITE, fire, "%tract inbox", "len(tract.inbox())")
+    fire = FIRE.replace('"three"', '"three", "four", "five"')
+    lab = open_lab(LOAD, WRITE, PAGES_OF_TWO + fire, "%tract inbox", "len(tract.inbox())")
     for cell in range(4):
         lab.run_cell(cell)
-    board = lab.output(3).get_by_role("region", name="Inbox: 22 waiting")
-    board.get_by_text("1 to 20 of 22").wait_for()
+    board = lab.output(3).get_by_role("region", name="Inbox: 5 waiting")
+    board.get_by_text("1 to 2 of 5").wait_for()
     board.get_by_role("checkbox").nth(1).focus()
     lab.page.keyboard.press("Space")  # selects the first request
     lab.page.keyboard.press("Tab")
     lab.page.keyboard.press("Enter")  # unfolds it
     board.locator(".tract-code").first.wait_for()
     lab.button("Next page", 3).focus()
-    lab.page.keyboard.press("Enter")
-    board.get_by_text("21 to 22 of 22").wait_for()
-    assert board.get_by_role("checkbox", name="note", exact=True).count() == 2
-    lab.button("Previous page", 3).focus()
-    lab.page.keyboard.press("Enter")
-    board.get_by_text("1 to 20 of 22").wait_for()
-    assert board.get_by_role(
-        "checkbox", name="note", exact=True
-    ).first.is_checked()  # what was selected is kept
+    for place in ("3 to 4 of 5", "5 to 5 of 5"):
+        lab.page.keyboard.press("Enter")  # the focus stays on the button
+        board.get_by_text(place).wait_for()
+    assert board.get_by_role("checkbox", name="note", exact=True).count() == 1
+    lab.button("Previous page", 3).focus()  # there is no next page, so it was on the badge
+    for place in ("3 to 4 of 5", "1 to 2 of 5"):
+        lab.page.keyboard.press("Enter")
+        board.get_by_text(place).wait_for()
+    first = board.get_by_role("checkbox", name="note", exact=True).first
+    assert first.is_checked()  # what was selected is kept
     assert board.locator(".tract-code").first.is_visible()
     board.get_by_label("Reason").focus()
     lab.page.keyboard.type("abdd no")  # single keys are commands of the notebook elsewhere
@@ -249,4 +253,26 @@ def test_pages_by_keyboard_alone(open_lab, screenshot):
     assert lab.page.locator(".jp-Notebook .jp-Cell").count() == 5
     screenshot(lab, "review-pages", 3)
     lab.run_cell(4)
-    assert lab.text(4) == "21"
+    assert lab.text(4) == "4"
+
+
+def test_a_reason_is_typed_on_while_something_else_is_decided(open_lab, screenshot):
+    lab = open_lab(LOAD, WRITE, FIRE, "%tract inbox")
+    for cell in range(4):
+        lab.run_cell(cell)
+    board = lab.output(3).locator("[data-testid=tract-batch]")
+    board.get_by_role("checkbox", name="note", exact=True).nth(2).check()
+    board.get_by_label("Reason").focus()
+    lab.page.keyboard.type("abcd no")
+    for _ in " no":
+        lab.page.keyboard.press("ArrowLeft")
+    board.evaluate("board => { board.dataset.earlier = true; }")
+    own = lab.output(2).get_by_role("form", name="Approve").first
+    own.get_by_role("button", name="Approve").dispatch_event("click")  # without the focus
+    lab.output(3).locator("[data-testid=tract-batch]:not([data-earlier])").wait_for()  # it is drawn anew
+    board.locator("input[name=reason]:focus").wait_for()
+    lab.page.keyboard.type("dd")
+    screenshot(lab, "review-typing", 3)
+    lab.page.keyboard.press("Enter")
+    board.locator(".tract-row").nth(2).locator(".tract-note", has_text="abcddd no").wait_for()
+    assert lab.page.locator(".jp-Notebook .jp-Cell").count() == 4

@@ -1,12 +1,16 @@
 // The panel of several requests: a list with a checkbox and the full request of each, and two buttons for all selected.
 
-// What a person selected, unfolded and typed, by panel: a front end may draw the same panel anew.
+// What a person selected, unfolded and typed, and where they are, by panel: a front end may draw the same panel anew.
 const MEMORY = new Map();
 const memoryOf = (board) => {
   if (!MEMORY.has(board))
-    MEMORY.set(board, { selected: new Set(), opened: new Set(), unfolded: new Set(), reason: "", sent: new Map() });
+    MEMORY.set(board, {
+      selected: new Set(), opened: new Set(), unfolded: new Set(), reason: "", sent: new Map(), focus: null, caret: [0, 0],
+    });
   return MEMORY.get(board);
 };
+
+const isUsable = (element) => element?.isConnected && !element.disabled && element.getClientRects().length > 0;
 
 function render({ model, el }) {
   const id = newId();
@@ -44,8 +48,8 @@ function render({ model, el }) {
   };
 
   // What follows from a selection, without drawing anew: a person may be in the midst of a list.
-  const approve = ELEMENT("button", { type: "button", class: "tract-approve-all" });
-  const reject = ELEMENT("button", { type: "submit", class: "tract-reject-all" });
+  const approve = ELEMENT("button", { type: "button", class: "tract-approve-all", id: `${id}-approve` });
+  const reject = ELEMENT("button", { type: "submit", class: "tract-reject-all", id: `${id}-reject` });
   const all = ELEMENT("input", { type: "checkbox", id: `${id}-all` });
   const update = () => {
     const ready = rows().filter(isReady);
@@ -72,7 +76,7 @@ function render({ model, el }) {
 
   const fold = (row) => {
     const hint = row.is_open && row.must_be_opened ? "Show what would run (open it to select it)" : "Show the full request";
-    const part = ELEMENT("details", { class: "tract-more" }, ELEMENT("summary", {}, hint));
+    const part = ELEMENT("details", { class: "tract-more" }, ELEMENT("summary", { id: `${id}-${row.pending_id}-fold` }, hint));
     const body = ELEMENT("div", { class: "tract-body" });
     body.innerHTML = model.get("bodies")[row.pending_id] ?? "";
     part.append(body);
@@ -102,11 +106,13 @@ function render({ model, el }) {
 
   const reason = ELEMENT("input", { type: "text", id: `${id}-reason`, name: "reason", placeholder: "Why; whoever asked for it is told." });
   reason.addEventListener("input", () => { memory.reason = reason.value; });
+  for (const event of ["input", "keyup", "pointerup"])
+    reason.addEventListener(event, () => { memory.caret = [reason.selectionStart, reason.selectionEnd]; });
   const rejecting = ELEMENT("form", { class: "tract-action tract-reject", "aria-label": "Reject selected" },
     ELEMENT("div", { class: "tract-input" }, ELEMENT("label", { for: reason.id }, "Reason"), reason), reject);
   rejecting.addEventListener("submit", (event) => { event.preventDefault(); event.stopPropagation(); submit("reject"); });
-  const previous = ELEMENT("button", { type: "button" }, "Previous page");
-  const next = ELEMENT("button", { type: "button" }, "Next page");
+  const previous = ELEMENT("button", { type: "button", id: `${id}-previous` }, "Previous page");
+  const next = ELEMENT("button", { type: "button", id: `${id}-next` }, "Next page");
   previous.addEventListener("click", () => turn(-1));
   next.addEventListener("click", () => turn(1));
   const place = ELEMENT("span", { class: "tract-foot" });
@@ -115,6 +121,24 @@ function render({ model, el }) {
   const rest = ELEMENT("div", { class: "tract-body" });
   const selecting = ELEMENT("div", { class: "tract-all" }, all, ELEMENT("label", { for: all.id }, "Select all that can be decided here"));
   const deciding = ELEMENT("div", { class: "tract-action tract-approve" }, approve);
+
+  // Where the focus is, without the part of the id that is this drawing's. It is gone when it went elsewhere, but not
+  // when the front end took this drawing away to make another one: that one goes on where the person was.
+  const nameOf = (element) => element.id.slice(id.length);
+  panel.addEventListener("focusin", (event) => { memory.focus = nameOf(event.target); });
+  panel.addEventListener("focusout", () => setTimeout(() => {
+    if (panel.isConnected && !panel.contains(document.activeElement)) memory.focus = null;
+  }));
+  const focusOn = (name) => {
+    const named = panel.querySelector(`[id="${id}${name}"]`);
+    (isUsable(named) ? named : badge).focus();
+  };
+  const goOn = (_, observer) => { // once this drawing is on the page
+    observer.disconnect();
+    if (memory.focus === null || !document.activeElement?.contains(panel)) return; // nobody else has the focus
+    focusOn(memory.focus);
+    reason.setSelectionRange(...memory.caret);
+  };
 
   const draw = () => {
     const view = model.get("view");
@@ -134,11 +158,12 @@ function render({ model, el }) {
     panel.setAttribute("aria-busy", String(view.rows.some(isBusy)));
     message.textContent = !open && wasReloaded(model) ? RELOADED : "";
     update();
-    if (focused) (focused.id && panel.querySelector(`[id="${focused.id}"]:enabled`) || badge).focus();
+    if (focused && !isUsable(focused)) focusOn(nameOf(focused)); // what was not replaced keeps it
   };
 
   panel.append(header, selecting, list, deciding, rejecting, paging, rest, message);
   el.append(panel);
+  new ResizeObserver(goOn).observe(panel);
   return follow(model, draw, kernel);
 }
 
