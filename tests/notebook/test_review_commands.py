@@ -94,7 +94,7 @@ def test_one_by_one_says_how_many_more_there_are(deploy, monkeypatch):
 def test_the_list_reads_no_more_than_it_shows(deploy, monkeypatch):
     deploy.run("for x in 'abcd': tract.fire('deploy', {'target': x})")
     monkeypatch.setattr(FrontEnd, "can_click", True)
-    monkeypatch.setattr(Tract, "inbox", lambda _: pytest.fail("the list is read page by page"))
+    monkeypatch.setattr(Tract, "inbox", lambda _: pytest.fail("all is read"))
     monkeypatch.setattr(review_commands.Inbox, "show", lambda inbox: print("the list"))
     assert "the list" in deploy.run("%tract inbox").text
 
