@@ -96,7 +96,7 @@ def test_the_list_reads_no_more_than_it_shows(deploy, monkeypatch):
     monkeypatch.setattr(FrontEnd, "can_click", True)
     monkeypatch.setattr(Tract, "inbox", lambda _: pytest.fail("all is read"))
     monkeypatch.setattr(review_commands.Inbox, "show", lambda inbox: print("the list"))
-    assert "the list" in deploy.run("%tract inbox").text
+    assert deploy.run("%tract inbox").text == "the list\n"
 
 
 def test_what_cannot_be_read_hides_nothing_else(deploy, tmp_path):
