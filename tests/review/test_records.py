@@ -72,3 +72,10 @@ def test_of_the_same_identity_one_waits_until_it_is_decided(any_tract, ledger, a
     waiting.reject("no")
     assert not ledger.is_waiting(again)
     assert not ledger.needs_asking(again)
+
+
+def test_what_failed_is_left_to_decide_and_not_asked_about_twice(any_tract, ledger, ask):
+    with pytest.raises(ZeroDivisionError):
+        ask(1).verify()
+    again = any_tract.fire("note", {"x": 1}, review=True)
+    assert (ledger.is_waiting(again), ledger.needs_asking(again)) == (True, False)

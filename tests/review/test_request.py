@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from tract_jupyter.models.parameters import Parameters
 from tract_jupyter.review.fingerprint import fingerprint
-from tract_jupyter.review.request import show_value
+from tract_jupyter.review.request import (
+    CodeBlock,
+    ReviewAction,
+    ReviewRequest,
+    ValueRow,
+    ValueTable,
+    show_value,
+)
 
 
 @pytest.mark.parametrize(
@@ -54,3 +64,19 @@ def test_one_changed_character_gives_another_fingerprint():
         fingerprint("operation", "a", "h", {"x": "1", "y": 2}), fingerprint("operation", "a", "h", {"x": True, "y": 2}),
     ]  # fmt: skip
     assert len({base, *others}) == 7
+
+
+def test_no_text_hides_or_turns_around_a_part_of_itself():
+    hostile, shown = "a\u202eb\x1b[2Kc", "a\ufffdb\ufffd[2Kc"
+    row = ValueRow(hostile, hostile, hostile, hostile)
+    assert (row.name, row.type, row.value, row.description) == (shown,) * 4
+    action = ReviewAction("go", hostile, Parameters("go", []), description=hostile)
+    assert (action.label, action.description) == (shown, shown)
+    block = CodeBlock(hostile, hostile, description=hostile)
+    assert (block.title, block.description, block.code) == (shown, shown, hostile)  # its findings have places
+    request = ReviewRequest(
+        "", hostile, hostile, hostile, "", (), tables=(ValueTable(hostile, ()),), note=hostile
+    )
+    assert (request.title, request.summary, request.why, request.note) == (shown,) * 4
+    assert request.tables[0].title == shown
+    assert replace(request, note=hostile).note == shown

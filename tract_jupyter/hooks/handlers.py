@@ -74,12 +74,10 @@ class Handlers:
         if (operation, name) not in self.quarantined:
             raise SpecError(f"no stored handler {name!r} of {operation!r} waits for review")
         with self._database.read() as connection:
-            stored = {(row.operation, row.name): row for row in self._rows.all(connection)}
-        if (operation, name) not in stored:
+            stored = self._rows.get(connection, operation, name)
+        if stored is None:
             raise SpecError(f"the handler {name!r} of {operation!r} was removed from the store")
-        return self.propose(
-            HandlerSpec.from_json(stored[operation, name].spec_json), triggered_by="the store"
-        )
+        return self.propose(HandlerSpec.from_json(stored.spec_json), triggered_by="the store")
 
     def revoke(self, operation: str, name: str) -> None:
         """Take the approval of a handler back: it decides no more, and stays in the store for another review."""

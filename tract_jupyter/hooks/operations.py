@@ -185,11 +185,11 @@ class Operations(Rebuilding):
             SpecError: there is none of that name, or it cannot be read.
         """
         with self._database.read() as connection:
-            rows = {row.name: row for row in self._specs.all(connection)}
-        if name not in self.quarantined or name not in rows:
+            stored = self._specs.get(connection, name)
+        if name not in self.quarantined or stored is None:
             raise SpecError(f"no stored operation {name!r} waits for review; '%tract ops' lists them")
         try:
-            spec = spec_from_json(rows[name].spec_json)
+            spec = spec_from_json(stored.spec_json)
         except SpecError as error:
             raise SpecError(f"the stored operation {name!r} cannot be read: {error}") from None
         return self.propose(spec, triggered_by="the store")

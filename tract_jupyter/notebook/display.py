@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import html
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 
-from tract_jupyter.notebook.markup import heading
+from tract_jupyter.models.text import printable
+from tract_jupyter.notebook.markup import escaped, heading
 
 _TEXT_WIDTH = 80
 
@@ -25,7 +25,7 @@ class Grid:
     def to_html(self) -> str:
         """The table as HTML, everything escaped."""
         title = heading(self.title, 4) if self.title else ""
-        head = "".join(f"<th{self._css(h)} scope='col'>{html.escape(h)}</th>" for h in self.heads)
+        head = "".join(f"<th{self._css(h)} scope='col'>{escaped(h)}</th>" for h in self.heads)
         body = "".join(f"<tr>{''.join(map(self._cell, self.heads, row))}</tr>" for row in self.rows)
         return f"{title}<table class='tract-grid'><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
@@ -42,7 +42,7 @@ class Grid:
         return " class='tract-right'" if head in self.right else ""
 
     def _cell(self, head: str, cell: str) -> str:
-        text = html.escape(cell)
+        text = escaped(cell)
         return f"<td{self._css(head)}>{f'<code>{text}</code>' if head in self.code and text else text}</td>"
 
 
@@ -63,7 +63,7 @@ class View:
 
     def to_html(self) -> str:
         """The view as HTML, everything escaped."""
-        lines = "".join(f"<p>{html.escape(line)}</p>" for line in self.lines)
+        lines = "".join(f"<p>{escaped(line)}</p>" for line in self.lines)
         grids = "".join(grid.to_html() for grid in self.grids if grid.rows)
         return (
             f"<style>{_style()}</style><div class='tract-view'>{heading(self.title, 3)}{lines}{grids}</div>"
@@ -71,7 +71,8 @@ class View:
 
     def to_text(self) -> str:
         """The view in plain text."""
-        return "\n".join([self.title, *self.lines, *(grid.to_text() for grid in self.grids if grid.rows)])
+        texts = [self.title, *self.lines, *(grid.to_text() for grid in self.grids if grid.rows)]
+        return printable("\n".join(texts))
 
 
 @cache

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tract_jupyter.exceptions import ParameterError
 from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.models.parameters import Parameters, type_text
+from tract_jupyter.models.text import printable
 from tract_jupyter.review.decision import Answer
 from tract_jupyter.review.dispatch import carry_out
 from tract_jupyter.review.request import show_value
@@ -87,7 +88,7 @@ def _ask_word(ticket: Ticket, read: Read, *, may_wait: bool) -> ReviewAction | s
             print(f"  {_EXPLAINED[word]}")  # noqa: T201
     later = " (Enter: later, in %tract inbox)" if may_wait else ""
     while True:
-        given = read(f"{' / '.join(words)}?{later} ").strip().lower()
+        given = read(printable(f"{' / '.join(words)}?{later} ")).strip().lower()
         if not given and may_wait:
             return None
         exact = [choice for word, choice in words.items() if given in (word, getattr(choice, "name", word))]
@@ -125,7 +126,7 @@ def _ask_value(parameter: Parameter, read: Read) -> Any:
     offered = "" if parameter.required else f" [{default}]"
     checked = Parameters(parameter.name, [parameter])
     while True:
-        given = read(f"  {parameter.name} ({type_text(parameter.annotation)}){offered}: ")
+        given = read(printable(f"  {parameter.name} ({type_text(parameter.annotation)}){offered}: "))
         if not given and not parameter.required:
             return ...
         for value in _readings(given):

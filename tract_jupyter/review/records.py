@@ -131,9 +131,9 @@ class Records:
             )
 
     def is_waiting(self, pending: Reviewable) -> bool:
-        """Whether something of the same identity waits for a decision."""
+        """Whether something of the same identity is left to decide or to run."""
         with self._database.read() as connection:
-            return bool(self._rows.same(connection, pending.identity, PendingStatus.PENDING.value))
+            return bool(self._rows.same(connection, pending.identity))
 
     def get(self, pending_id: str) -> StoredPending | None:
         """A stored pending."""
@@ -153,8 +153,9 @@ class Records:
     def approved_before(self, pending: Reviewable) -> StoredDecision | None:
         """An approval of the very same thing that nobody has begun to carry out, and nobody waits for."""
         with self._database.read() as connection:
-            same = self._rows.same(connection, pending.identity, PendingStatus.APPROVED.value)
-            for stored in same:
+            for stored in self._rows.same(connection, pending.identity):
+                if stored.status != PendingStatus.APPROVED:
+                    continue
                 last = self._decisions.of(connection, stored.pending_id)[-1]
                 is_free = last.claimed_by is None and not is_waited_for(stored)
                 if is_free and self.hands_over(last) and _is_about(last, pending):

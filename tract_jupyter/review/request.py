@@ -1,11 +1,15 @@
-"""What a person is shown when asked: pure data, the same for a panel, a prompt and a saved notebook."""
+"""What a person is shown when asked: pure data, the same for a panel, a prompt and a saved notebook.
+
+Its texts are printable from the beginning, so that no way of showing them can hide or turn around a part. Only code
+stays as it is, for the places of its findings; whoever shows it makes it printable.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from tract_jupyter.models.text import safe_repr
+from tract_jupyter.models.text import printable, safe_repr
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,6 +36,9 @@ class CodeBlock:
     first_line: int = 1
     marked: int | None = None
 
+    def __post_init__(self) -> None:
+        _make_printable(self, "title", "description")
+
 
 @dataclass(frozen=True, slots=True)
 class ValueRow:
@@ -42,6 +49,9 @@ class ValueRow:
     value: str
     description: str = ""
 
+    def __post_init__(self) -> None:
+        _make_printable(self, "name", "type", "value", "description")
+
 
 @dataclass(frozen=True, slots=True)
 class ValueTable:
@@ -49,6 +59,9 @@ class ValueTable:
 
     title: str
     rows: tuple[ValueRow, ...]
+
+    def __post_init__(self) -> None:
+        _make_printable(self, "title")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +73,9 @@ class ReviewAction:
     parameters: Parameters
     style: Literal["approve", "reject", "neutral"] = "neutral"
     description: str = ""
+
+    def __post_init__(self) -> None:
+        _make_printable(self, "label", "description")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +102,17 @@ class ReviewRequest:
     subject: Subject | None = None
     note: str = ""
 
+    def __post_init__(self) -> None:
+        _make_printable(self, "title", "summary", "why", "note")
+
     def action(self, name: str) -> ReviewAction | None:
         """The offered action of that name."""
         return next((action for action in self.actions if action.name == name), None)
+
+
+def _make_printable(what: object, *names: str) -> None:
+    for name in names:
+        object.__setattr__(what, name, printable(getattr(what, name)))
 
 
 def worst_finding(blocks: Iterable[CodeBlock]) -> RiskLevel | None:

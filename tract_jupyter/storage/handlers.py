@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import select
 
@@ -10,7 +10,7 @@ from tract_jupyter.storage.clock import now_text
 from tract_jupyter.storage.schema import handlers
 
 if TYPE_CHECKING:
-    from sqlalchemy import ColumnElement, Connection
+    from sqlalchemy import ColumnElement, Connection, Select
 
 
 class StoredHandler(NamedTuple):
@@ -31,9 +31,13 @@ class HandlerRows:
 
     def all(self, connection: Connection) -> list[StoredHandler]:
         """Every stored handler, in the order in which they were stored."""
-        columns = [handlers.c[name] for name in StoredHandler._fields]
-        query = select(*columns).where(handlers.c.tract_id == self.tract_id).order_by(handlers.c.id)
-        return [StoredHandler._make(row) for row in connection.execute(query)]
+        return [StoredHandler._make(row) for row in connection.execute(self._mine().order_by(handlers.c.id))]
+
+    def get(self, connection: Connection, operation: str, name: str) -> StoredHandler | None:
+        """A stored handler."""
+        query = self._mine().where(handlers.c.operation == operation, handlers.c.name == name)
+        row = connection.execute(query).first()
+        return None if row is None else StoredHandler._make(row)
 
     def replace(self, connection: Connection, handler: StoredHandler) -> None:
         """Store a handler; one of the same name keeps its place."""
@@ -48,6 +52,10 @@ class HandlerRows:
         if name is not None:
             where.append(handlers.c.name == name)
         connection.execute(handlers.delete().where(*where))
+
+    def _mine(self) -> Select[Any]:
+        columns = [handlers.c[name] for name in StoredHandler._fields]
+        return select(*columns).where(handlers.c.tract_id == self.tract_id)
 
     def _is(self, handler: StoredHandler) -> tuple[ColumnElement[bool], ...]:
         table = handlers.c

@@ -112,13 +112,10 @@ class PendingRows:
         """How many are left to decide or to run."""
         return connection.scalar(select(func.count()).where(*self._unsettled())) or 0
 
-    def same(self, connection: Connection, identity: str, status: str) -> list[StoredPending]:
+    def same(self, connection: Connection, identity: str) -> list[StoredPending]:
         """Those of the same identity that are left to decide or to run, oldest first."""
-        where = (*self._unsettled(), pendings.c.identity == identity, pendings.c.status == status)
-        return [
-            _stored(row)
-            for row in connection.execute(select(pendings).where(*where).order_by(pendings.c.created_at))
-        ]
+        query = select(pendings).where(*self._unsettled(), pendings.c.identity == identity)
+        return [_stored(row) for row in connection.execute(query.order_by(pendings.c.created_at))]
 
     def _unsettled(self) -> tuple[Any, ...]:
         return pendings.c.tract_id == self.tract_id, pendings.c.settled_at.is_(None)

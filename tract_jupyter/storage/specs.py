@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import select
 
@@ -10,7 +10,10 @@ from tract_jupyter.storage.clock import now_text
 from tract_jupyter.storage.schema import operation_specs
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
+    from sqlalchemy import Connection, Select
+
+
+_table = operation_specs.c
 
 
 class StoredSpec(NamedTuple):
@@ -30,10 +33,12 @@ class SpecRows:
 
     def all(self, connection: Connection) -> list[StoredSpec]:
         """Every stored spec, by name."""
-        table = operation_specs.c
-        query = select(table.name, table.spec_json, table.spec_hash, table.signature)
-        rows = connection.execute(query.where(table.tract_id == self.tract_id).order_by(table.name))
-        return [StoredSpec(*row) for row in rows]
+        return [StoredSpec._make(row) for row in connection.execute(self._mine().order_by(_table.name))]
+
+    def get(self, connection: Connection, name: str) -> StoredSpec | None:
+        """A stored spec."""
+        row = connection.execute(self._mine().where(_table.name == name)).first()
+        return None if row is None else StoredSpec._make(row)
 
     def replace(self, connection: Connection, spec: StoredSpec) -> None:
         """Store a spec in the place of the one of the same name."""
@@ -43,10 +48,14 @@ class SpecRows:
 
     def unsign(self, connection: Connection, name: str) -> None:
         """Take the signature of a spec away."""
-        mine = (operation_specs.c.tract_id == self.tract_id, operation_specs.c.name == name)
+        mine = (_table.tract_id == self.tract_id, _table.name == name)
         connection.execute(operation_specs.update().where(*mine).values(signature=""))
 
     def delete(self, connection: Connection, name: str) -> None:
         """Remove a spec."""
-        mine = (operation_specs.c.tract_id == self.tract_id, operation_specs.c.name == name)
+        mine = (_table.tract_id == self.tract_id, _table.name == name)
         connection.execute(operation_specs.delete().where(*mine))
+
+    def _mine(self) -> Select[Any]:
+        columns = [_table[name] for name in StoredSpec._fields]
+        return select(*columns).where(_table.tract_id == self.tract_id)

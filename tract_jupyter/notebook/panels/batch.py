@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import html
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.hooks.builtin.activation import ACTIVATE
 from tract_jupyter.hooks.builtin.handler import ACTIVATE_HANDLER
 from tract_jupyter.models.pending import PendingStatus
+from tract_jupyter.models.text import printable
 from tract_jupyter.notebook.command import when
-from tract_jupyter.notebook.markup import heading
+from tract_jupyter.notebook.markup import escaped, heading
 from tract_jupyter.notebook.panels.outcome import foot_text
 from tract_jupyter.notebook.panels.render import asset, body_html, table_html
 from tract_jupyter.review.process import process_text, this_process
@@ -113,7 +113,7 @@ class Row:
         ticket = self.ticket
         decided = foot_text(ticket) if ticket.last_decision is not None else ""
         parts = (decided, ticket.pending.error or "", ticket.request.note)
-        return "\n".join(dict.fromkeys(part for part in parts if part))
+        return printable("\n".join(dict.fromkeys(part for part in parts if part)))
 
     def _values(self) -> str:
         """What tells it from others of its kind, in short."""
@@ -213,7 +213,7 @@ class Batch:
         rows = [(row.name(), row.ticket.status.value, row.said()) for row in self.rows]
         return (
             f'<style>{asset("record.css")}</style><section class="tract-panel" data-testid="tract-batch-record" '
-            f'aria-label="{html.escape(self._record_title)}"><header>{heading(self._record_title, 3)}</header>'
+            f'aria-label="{escaped(self._record_title)}"><header>{heading(self._record_title, 3)}</header>'
             f"{table_html('', ('What', 'State', 'Decision'), rows, ())}{self.rest_html()}</section>"
         )
 
@@ -225,7 +225,7 @@ class Batch:
             lines += [f"  [{row.ticket.status}] {row.name()}", *said]
         lines += [f"  cannot be decided here: {s.title} ({s.pending_id[:8]}): {s.why}" for s in self.stuck]
         lines += [f"  not active: {name}: {why} ({command})" for name, why, command in self.quarantined]
-        return "\n".join(lines)
+        return printable("\n".join(lines))
 
 
 def _waiting_elsewhere(stored: StoredPending) -> str:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import html
 from typing import TYPE_CHECKING
 
 from pygments.lexers import get_lexer_by_name
 from pygments.token import STANDARD_TYPES, Token
 
 from tract_jupyter.analysis.source import split_lines
-from tract_jupyter.models.text import printable
-from tract_jupyter.notebook.markup import heading
+from tract_jupyter.notebook.markup import escaped, heading
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -43,8 +41,8 @@ def code_html(block: CodeBlock) -> str:
         rows.append(_row("", f"… {len(lines) - _SHOWN_LINES:,} more lines", "tract-header"))
     label = f"{block.title}: code, {len(lines)} lines, {len(block.findings)} findings"
     return (
-        f"{heading(printable(block.title), 4, printable(block.description))}"
-        f'<div class="tract-code" tabindex="0" role="region" aria-label="{_escaped(label)}">{"".join(rows)}</div>'
+        f"{heading(block.title, 4, block.description)}"
+        f'<div class="tract-code" tabindex="0" role="region" aria-label="{escaped(label)}">{"".join(rows)}</div>'
     )
 
 
@@ -64,11 +62,11 @@ def _row(number: str, content: str, css: str, label: str = "") -> str:
 
 
 def _finding_html(finding: Finding) -> str:
-    remedy = f' <span class="tract-remedy">{_escaped(finding.remedy)}</span>' if finding.remedy else ""
+    remedy = f' <span class="tract-remedy">{escaped(finding.remedy)}</span>' if finding.remedy else ""
     return (
-        f'<div class="tract-finding tract-{finding.level.value}" role="note" data-code="{html.escape(finding.code)}">'
-        f"<b>{finding.level.value}</b> <code>{html.escape(finding.code)}</code> line {finding.span.line}: "
-        f"{_escaped(finding.reason)}{remedy}</div>"
+        f'<div class="tract-finding tract-{finding.level.value}" role="note" data-code="{escaped(finding.code)}">'
+        f"<b>{finding.level.value}</b> <code>{escaped(finding.code)}</code> line {finding.span.line}: "
+        f"{escaped(finding.reason)}{remedy}</div>"
     )
 
 
@@ -127,9 +125,5 @@ def _cut(pieces: list[Piece], start: int, end: int | None) -> list[Piece]:
 
 def _pieces_html(pieces: list[Piece]) -> str:
     return "".join(
-        f'<span class="{css}">{_escaped(text)}</span>' if css else _escaped(text) for css, text in pieces
+        f'<span class="{css}">{escaped(text)}</span>' if css else escaped(text) for css, text in pieces
     )
-
-
-def _escaped(text: str) -> str:
-    return html.escape(printable(text))

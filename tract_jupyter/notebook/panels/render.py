@@ -7,7 +7,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from tract_jupyter.notebook.markup import heading
+from tract_jupyter.notebook.markup import escaped, heading
 from tract_jupyter.notebook.panels.code import code_html
 from tract_jupyter.notebook.panels.outcome import changed_values, foot_text, standing_text
 from tract_jupyter.review.request import show_value
@@ -30,7 +30,7 @@ def asset(name: str) -> str:
 def body_html(ticket: Ticket, *, why: bool = True) -> str:
     """Everything between the heading and the buttons; without `why` where that stands elsewhere."""
     request = ticket.request
-    parts = [f"<p>{html.escape(request.summary)}</p>" if request.summary else ""]
+    parts = [f"<p>{escaped(request.summary)}</p>" if request.summary else ""]
     if why and request.why and ticket.status.is_open:
         parts.append(_why_html(request))
     parts += [code_html(block) for block in request.code]
@@ -42,10 +42,10 @@ def body_html(ticket: Ticket, *, why: bool = True) -> str:
     parts.append(_result_html(ticket))
     if request.note:
         css = "tract-note" if ticket.status.is_open else "tract-note tract-plain"
-        parts.append(f'<pre class="{css}">{html.escape(request.note)}</pre>')
+        parts.append(f'<pre class="{css}">{escaped(request.note)}</pre>')
     standing = standing_text(ticket)
-    parts.append(f'<p class="tract-standing">{html.escape(standing)}</p>' if standing else "")
-    parts.append(f'<p class="tract-foot">{html.escape(foot_text(ticket))}</p>')
+    parts.append(f'<p class="tract-standing">{escaped(standing)}</p>' if standing else "")
+    parts.append(f'<p class="tract-foot">{escaped(foot_text(ticket))}</p>')
     return "".join(parts)
 
 
@@ -54,13 +54,13 @@ def record_html(ticket: Ticket) -> str:
     title, status = ticket.request.title, ticket.status.value
     return (
         f'<style>{asset("record.css")}</style><section class="tract-panel" data-testid="tract-record" '
-        f'data-status="{status}" aria-label="{html.escape(title)}"><header>{heading(title, 3)}'
+        f'data-status="{status}" aria-label="{escaped(title)}"><header>{heading(title, 3)}'
         f'<span class="tract-badge">{status}</span></header>{body_html(ticket)}</section>'
     )
 
 
 def _why_html(request: ReviewRequest) -> str:
-    return f'<p class="tract-why"><b>Why you are asked:</b> {html.escape(request.why)}</p>'
+    return f'<p class="tract-why"><b>Why you are asked:</b> {escaped(request.why)}</p>'
 
 
 def _result_html(ticket: Ticket) -> str:
@@ -87,11 +87,11 @@ def table_html(title: str, heads: Iterable[str], rows: Iterable[Iterable[str]], 
     in_code = set(code)
 
     def row_html(row: Iterable[str]) -> str:
-        first, *rest = map(html.escape, row)
+        first, *rest = map(escaped, row)
         cells = (f"<code>{cell}</code>" if n in in_code else cell for n, cell in enumerate(rest, 1))
         return f'<tr><th scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>'
 
-    head = "".join(f'<th scope="col">{html.escape(text)}</th>' for text in heads)
+    head = "".join(f'<th scope="col">{escaped(text)}</th>' for text in heads)
     return (
         f'{heading(title, 4) if title else ""}<div class="tract-scroll"><table class="tract-table">'
         f"<thead><tr>{head}</tr></thead>"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tract_jupyter.models.text import printable
 from tract_jupyter.notebook.panels.outcome import changed_values, foot_text, standing_text
 from tract_jupyter.review.request_text import numbered_lines
 
@@ -25,11 +26,11 @@ def record_text(ticket: Ticket) -> str:
     if request.note:
         lines += [f"  {line}" for line in request.note.splitlines()]
     lines += [f"  {line}" for line in (standing_text(ticket), foot_text(ticket)) if line]
-    return "\n".join(line for line in lines if line)
+    return printable("\n".join(line for line in lines if line))
 
 
 def _block_in_short(block: CodeBlock) -> list[str]:
     if block.marked is not None:
         return [block.title, *(line for number, line in numbered_lines(block) if number == block.marked)]
     findings = [f"  line {f.span.line}: {f.level.value} {f.code} {f.reason}" for f in block.findings]
-    return [f"{block.title}: {len(block.code.splitlines())} lines", *findings]
+    return [f"{block.title}: {len(list(numbered_lines(block)))} lines", *findings]
