@@ -37,7 +37,7 @@ class OperationTools:
         return tools
 
     def _tool(self, spec: OperationSpec) -> ToolDefinition:
-        def fire(actor: str, /, **fields: Any) -> Any:
+        def fire(actor: str = "user", /, **fields: Any) -> Any:
             by = f"tools.{PREFIX}{spec.name}"
             return self._outcome(self._operations.fire(spec.name, fields, triggered_by=by, actor=actor))
 
