@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tract_jupyter.storage.decisions import StoredDecision
     from tract_jupyter.storage.pendings import StoredPending
 
-_ALWAYS = frozenset({"reject", "pass_through", "expire"})
+_ALWAYS = frozenset({"reject", "pass_through"})
 """What may no longer run can still be turned down."""
 _STOPPED = frozenset(
     {PendingStatus.REJECTED.value, PendingStatus.PASSED_THROUGH.value, PendingStatus.EXPIRED.value}

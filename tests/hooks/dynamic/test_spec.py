@@ -105,7 +105,7 @@ def test_reserved_names_are_refused(tract, spec):
 MEMBERS = sorted(name for name in {*dir(Pending), *Pending.__annotations__} if not name.startswith("_"))
 
 
-@pytest.mark.parametrize("name", [*MEMBERS, "spec", "spec_hash", "field_parameters"])
+@pytest.mark.parametrize("name", [*MEMBERS, "spec", "spec_hash", "field_parameters", "expire"])
 def test_an_action_cannot_take_the_place_of_what_every_pending_has(name):
     with pytest.raises(SpecError, match="reserved"):
         make_dynamic_pending_class(op(actions={name: go(name=name)}))

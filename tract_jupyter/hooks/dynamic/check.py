@@ -21,6 +21,8 @@ MAX_NAME = 59
 
 _MEMBERS = frozenset(dir(DynamicPending)).union(*(cls.__annotations__ for cls in DynamicPending.__mro__[:-1]))
 _DECISIONS = frozenset({"approve", "reject", "pass_through", "fields"})
+_RECORDED = frozenset({"expire"})
+"""What is stored as an action and is none: nobody decided in time."""
 _UNHANDLED = ("approve", "ask")
 
 
@@ -46,7 +48,7 @@ def check_spec(spec: OperationSpec) -> OperationSpec:
 
 
 def _check_action(key: str, action: ActionDef) -> None:
-    check_name("an action", key, reserved=_MEMBERS)
+    check_name("an action", key, reserved=_MEMBERS | _RECORDED)
     if action.name != key:
         raise SpecError(f"action {key!r} is called {action.name!r} inside; use one name")
     for name in action.params:
