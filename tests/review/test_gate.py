@@ -84,6 +84,19 @@ def test_the_fingerprint_is_that_of_what_was_edited(tract, fire):
     assert row.identity == fire(0).identity
 
 
+@pytest.mark.parametrize("name", ["edits", "scope", "uses", "pattern"])
+def test_an_action_may_have_arguments_of_the_names_that_an_approval_has(tract, spec, name):
+    own = ActionDef("own", "", {name: "Any"}, f"pending.fields['n'] += {name}['n']\npending.approve()")
+    tract.register_operation(spec(fields={"n": {"type": "int", "default": 1}}, actions={"own": own}))
+    pending = tract.fire("citation_check", review=True)
+    tools = {tool["function"]["name"]: tool["function"]["parameters"] for tool in pending.to_tools()}
+    assert name in tools["own"]["properties"]
+    assert "properties" not in tools["own"]["properties"][name]  # it has nothing to do with the fields
+    pending.own({"n": 5})
+    (row,) = rows(tract, pending)
+    assert (pending.fields, row.arguments, tract.grants.all()) == ({"n": 6}, {name: {"n": 5}}, [])
+
+
 @pytest.mark.parametrize("edits", [{"n": "x"}, {"m": 1}, {"n": None}, {"n": True}])
 def test_edits_that_do_not_fit_decide_nothing(tract, fire, edits):
     pending = fire()

@@ -517,6 +517,17 @@ def test_code_that_decides_what_was_asked_is_recorded_and_what_was_not_asked_is_
         assert found.identity == asked.identity
 
 
+def test_an_action_s_own_arguments_are_recorded_whatever_their_names(tract, spec):
+    own = ActionDef("own", "", {"pattern": "str", "uses": "int"}, "pending.approve()")
+    tract.register_operation(spec(fields={}, actions={"own": own}))
+    tract.reviewer.channel = FakeChannel()
+    pending = tract.fire("citation_check", review=True)
+    tract.reviewer.show(pending)
+    pending.own(pattern="x", uses=3)
+    (found,) = find_entries(tract.reviewer.ledger, Trust(), since=None).entries
+    assert found.arguments == {"pattern": "x", "uses": 3}
+
+
 def test_what_no_person_decided_is_not_recorded(runs):
     with runs.open(FakeChannel()) as tract:
         for decide in (

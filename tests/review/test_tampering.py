@@ -49,6 +49,18 @@ def test_a_forged_decision_runs_nothing(first, shown, ran, attacker, change, sta
     can_still_be_decided(first, shown, ran)
 
 
+@pytest.mark.parametrize(
+    ("action", "arguments"), [("expire", {}), ("reject", {"edits": {"n": 666}}), ("bump", {})], ids=str
+)
+def test_a_forged_decision_of_another_name_runs_and_changes_nothing(
+    first, shown, ran, attacker, action, arguments
+):
+    attacker.decide(shown.pending, action=action, arguments_json=as_json(arguments))
+    first.reviewer.channel.look()
+    assert (ran, shown.status, shown.pending.fields) == ([], PendingStatus.PENDING, {"n": 0})
+    can_still_be_decided(first, shown, ran)
+
+
 def test_a_status_set_by_sql_approves_nothing(first, shown, ran, attacker):
     attacker.set("pendings", status="approved", settled_at=LATER, executed_at=LATER)
     first.reviewer.channel.look()

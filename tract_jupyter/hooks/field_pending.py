@@ -81,14 +81,14 @@ class FieldPending(Pending):
         return Parameters(self.name, present)
 
     @contextmanager
-    def edited(self, arguments: Mapping[str, Any], *, keep: bool = True) -> Iterator[None]:
-        """Change the fields as `edits` says; back again if the block raises, or with `keep=False`.
+    def edited(self, action: str, arguments: Mapping[str, Any], *, keep: bool = True) -> Iterator[None]:
+        """Change the fields as the `edits` of an approval say; back again if the block raises, or with `keep=False`.
 
         Raises:
             ParameterError: the new values do not fit.
         """
         before, edits = self.fields, arguments.get("edits")
-        if edits:
+        if edits and action == "approve":  # another action may have an argument of that name
             self.fields = self._with_values(self.field_parameters.validate({**self._values, **edits}))
         try:
             yield

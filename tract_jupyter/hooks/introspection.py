@@ -90,7 +90,7 @@ def to_tools(pending: Question) -> list[dict[str, Any]]:
 def _schema(pending: Question, name: str) -> dict[str, Any]:
     """The JSON Schema of an action's arguments. Edits of fields have that of the fields, all of them optional."""
     schema = parameters_for_models(type(pending), name).json_schema
-    fields = pending.editable() if "edits" in schema["properties"] else None
+    fields = pending.editable() if name == "approve" and "edits" in schema["properties"] else None
     if fields is None:
         return schema
     within = fields.json_schema

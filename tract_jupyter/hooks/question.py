@@ -149,8 +149,14 @@ class Question:
             return None
         return self.created_at + timedelta(seconds=self.timeout)
 
-    def edited(self, arguments: Mapping[str, Any], *, keep: bool = True) -> AbstractContextManager[None]:  # noqa: ARG002
-        """Change the fields as an action's arguments say; back again if the block raises, or with `keep=False`."""
+    def edited(
+        self,
+        action: str,  # noqa: ARG002
+        arguments: Mapping[str, Any],  # noqa: ARG002
+        *,
+        keep: bool = True,  # noqa: ARG002
+    ) -> AbstractContextManager[None]:
+        """Change the fields as an approval says; back again if the block raises, or with `keep=False`."""
         return nullcontext()
 
     # --- what a reviewer is shown

@@ -85,8 +85,10 @@ class Reviewable(Protocol):
         """Check that what it would run is still what is active."""
         ...
 
-    def edited(self, arguments: Mapping[str, Any], *, keep: bool = True) -> AbstractContextManager[None]:
-        """Change the fields as an action's arguments say; back again if the block raises, or with `keep=False`."""
+    def edited(
+        self, action: str, arguments: Mapping[str, Any], *, keep: bool = True
+    ) -> AbstractContextManager[None]:
+        """Change the fields as an approval says; back again if the block raises, or with `keep=False`."""
         ...
 
     def review_request(self, note: str = "") -> ReviewRequest:

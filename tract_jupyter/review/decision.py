@@ -145,8 +145,10 @@ class Decision:
         )  # fmt: skip
 
 
-def without_grant(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a decision without those that make it a standing approval."""
+def without_grant(action: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a decision without those that make it a standing approval; other actions have their own."""
+    if action != "approve":
+        return dict(arguments)
     return {name: value for name, value in arguments.items() if name not in _GRANTING}
 
 

@@ -162,7 +162,7 @@ class Gate:
         asked = pending.identity
         if self.ledger.in_transaction:
             self.ledger.if_rolled_back(_way_back(pending))
-        with pending.edited(arguments):
+        with pending.edited(action, arguments):
             # for the values as they were changed
             grant = self._grants.asked_for(pending, action, arguments, now)
             decision = Decision(
@@ -196,7 +196,7 @@ class Gate:
             raise _NotRunError("it had expired by then")
         try:
             self._check(pending, None)
-            with pending.edited(stored.arguments, keep=False):
+            with pending.edited(stored.action, stored.arguments, keep=False):
                 if pending.fingerprint != stored.fingerprint:
                     raise _NotRunError("it is not what was decided; look at it again")
         except TractError as error:  # whatever it is: nothing has run
@@ -223,7 +223,7 @@ class Gate:
 
     def _carry_out_stored(self, pending: Reviewable, stored: StoredDecision) -> None:
         pending.rounds, pending.decision = stored.round + 1, Decision.of(stored)
-        with pending.edited(stored.arguments):
+        with pending.edited(stored.action, stored.arguments):
             pass  # and it stays so
         self._run_and_record(
             pending, stored.round, stored.action,
@@ -291,7 +291,7 @@ def _was_recorded(pending: Reviewable, action: str, arguments: dict[str, Any]) -
     made = pending.decision
     if made is None or made.channel != "recorded" or pending.status.is_open or how().channel != "code":
         return False
-    return (made.action, made.arguments) == (action, without_grant(arguments))
+    return (made.action, made.arguments) == (action, without_grant(action, arguments))
 
 
 def _has_expired(pending: Reviewable, at: datetime) -> bool:

@@ -78,7 +78,7 @@ def _entry(decision: StoredDecision, pending: StoredPending) -> Entry:
         title=lasting_title(pending.title),
         identity=decision.identity,
         action=decision.action,
-        arguments=without_grant(decision.arguments),
+        arguments=without_grant(decision.action, decision.arguments),
         decided_by=decision.decided_by,
         decided_at=to_text(decision.decided_at),
     )

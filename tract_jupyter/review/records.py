@@ -182,5 +182,5 @@ def is_waited_for(stored: StoredPending) -> bool:
 
 def _is_about(stored: StoredDecision, pending: Reviewable) -> bool:
     """Whether a pending, with the edits of a decision, is what that was about."""
-    with pending.edited(stored.arguments, keep=False):
+    with pending.edited(stored.action, stored.arguments, keep=False):
         return pending.fingerprint == stored.fingerprint
