@@ -191,6 +191,12 @@ def test_it_counts_for_nothing_else(first, approved, again, spec, ran):
     assert ran == []
 
 
+def test_a_status_without_a_decision_does_not_count(first, ticket, again, ran, own_store):
+    Attacker(own_store).set("pendings", status="approved", settled_at=None)
+    assert not first.reviewer.granted(again(0))
+    assert ran == []
+
+
 @pytest.mark.parametrize(
     "change", [{"signature": "0" * 64}, {"arguments_json": '{"edits":{"n":9}}'}, {"decided_by": "x"}]
 )

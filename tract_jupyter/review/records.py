@@ -154,11 +154,12 @@ class Records:
         """An approval of the very same thing that nobody has begun to carry out, and nobody waits for."""
         with self._database.read() as connection:
             for stored in self._rows.same(connection, pending.identity):
-                if stored.status != PendingStatus.APPROVED:
+                last = self._decisions.last(connection, stored.pending_id)
+                if stored.status != PendingStatus.APPROVED or last is None:
                     continue
-                last = self._decisions.of(connection, stored.pending_id)[-1]
-                is_free = last.claimed_by is None and not is_waited_for(stored)
-                if is_free and self.hands_over(last) and _is_about(last, pending):
+                if last.claimed_by is not None or is_waited_for(stored):
+                    continue
+                if self.hands_over(last) and _is_about(last, pending):
                     return last
         return None
 
