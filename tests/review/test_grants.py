@@ -14,6 +14,7 @@ from tests.review.rigging import Attacker, add_writer, call, in_the_inbox_of, pr
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import GrantError
 from tract_jupyter.hooks import PendingStatus
+from tract_jupyter.hooks.remote import RemotePending
 from tract_jupyter.toolkit import ToolDefinition, Traits
 
 FIELDS = {"n": {"type": "Any", "default": 0}, "at": {"type": "str", "default": "", "volatile": True}}
@@ -266,6 +267,20 @@ def test_a_forged_one_covers_nothing(t, fire, own_store):
         scope="always", uses=0, reason="", granted_by="root", signature="0" * 64, created_at="2026-01-01T00:00:00+00:00",
     )  # fmt: skip
     assert fire().status is PendingStatus.PENDING
+
+
+def test_one_given_in_the_inbox_is_not_given_again_when_the_approval_is_used(t, fire, own_store):
+    t.reviewer.keep(t.fire("citation_check", review=True, execute_fn=print))
+    with Tract.open(url=own_store) as other:
+        remote = RemotePending(t.inbox()[0], tract=other)
+        remote.approve(scope="always", uses=1)
+    fired = [t.fire("citation_check", review=True, execute_fn=lambda p: None) for _ in range(3)]
+    assert [t.reviewer.granted(pending) for pending in fired] == [
+        True,
+        True,
+        False,
+    ]  # by the grant; as approved
+    assert [grant.state for grant in t.grants.all()] == ["used up"]
 
 
 def test_one_given_in_the_inbox_of_another_process_counts_here(t, fire, own_store):

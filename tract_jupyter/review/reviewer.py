@@ -20,7 +20,7 @@ from tract_jupyter.exceptions import (
     UndecidedError,
 )
 from tract_jupyter.review.channel import Channel, NoChannel, Reviewable
-from tract_jupyter.review.decision import Decision, deciding
+from tract_jupyter.review.decision import Decision, deciding, without_grant
 from tract_jupyter.review.dispatch import capturing, dispatch
 from tract_jupyter.review.gate import BUSY
 from tract_jupyter.review.replay import replay
@@ -75,7 +75,7 @@ class Reviewer:
         ):
             return False
         with deciding(before.channel, before.decided_by):
-            pending.execute_tool(before.action, before.arguments)
+            pending.execute_tool(before.action, without_grant(before.action, before.arguments))
         return True
 
     def keep(self, pending: Reviewable) -> None:
