@@ -146,6 +146,18 @@ def test_more_time_by_sql_does_not_count_where_it_runs(t, fire, own_store, ran):
     assert (ran, pending.status) == ([], PendingStatus.PENDING)
 
 
+@pytest.mark.parametrize("execute_fn", [None, print], ids=["made again", "remote"])
+def test_another_meaning_of_the_time_by_sql_gives_no_more_of_it(t, own_store, execute_fn):
+    t.reviewer.show(
+        late(t.fire("citation_check", review=True, timeout=60, on_timeout="deny", execute_fn=execute_fn))
+    )
+    Attacker(own_store).set("pendings", on_timeout="wait")
+    with Tract.open(url=own_store) as other:
+        other.reviewer.channel = FakeChannel()
+        press(other, in_the_inbox_of(other), "approve")
+        assert "has expired" in last_note(other)
+
+
 def test_what_was_approved_elsewhere_in_time_counts_when_it_is_seen_late(t, fire, own_store, ran):
     pending = fire("deny")
     t.reviewer.show(pending)

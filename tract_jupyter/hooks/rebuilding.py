@@ -75,6 +75,7 @@ class Rebuilding:
         pending.executed_at, pending.on_timeout = stored.executed_at, stored.on_timeout
         if stored.expires_at is not None:
             pending.timeout = (stored.expires_at - stored.created_at).total_seconds()
+            pending.on_timeout = "deny"  # nothing else has such a time, which is signed
         pending.asked_earlier(stored_asking_block(stored))
         return pending
 
