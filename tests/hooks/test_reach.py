@@ -72,6 +72,16 @@ def test_the_last_approved_version_counts_also_after_it_was_removed(tract, spec)
     assert pending.tables()[-1].rows[0].name == "nothing new"
 
 
+@pytest.mark.own_store
+def test_the_approval_of_one_operation_is_none_of_another(tract, spec):
+    tract.register_operation(spec())
+    with tract._database.write() as connection:
+        connection.exec_driver_sql(
+            'UPDATE events SET data_json = replace(data_json, \'"name":"citation_check"\', \'"name":"fresh"\')'
+        )
+    assert tract.propose_operation(spec(name="fresh")).code_blocks()[0].title == "verify"
+
+
 def test_a_changed_operation_is_asked_about_again(standing, spec):
     assert granted(standing)
     standing.propose_operation(spec(description="said better")).approve()

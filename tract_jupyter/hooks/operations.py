@@ -127,8 +127,11 @@ class Operations(Rebuilding):
             events = self._events.newest(connection, _ACTIVATED, _MOST_LOOKED_AT)
         for event in events:
             text, signature = event.data.get("spec_json", ""), event.data.get("signature", "")
-            if event.data.get("name") == name and self._trust.verify(_TRUST_KIND, text, signature):
-                return spec_from_json(text)
+            if event.data.get("name") != name or not self._trust.verify(_TRUST_KIND, text, signature):
+                continue
+            spec = spec_from_json(text)
+            if spec.name == name:
+                return spec
         return None
 
     def revoke(self, name: str) -> None:
