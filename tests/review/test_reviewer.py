@@ -146,6 +146,41 @@ def test_a_click_from_another_thread_ends_a_blocking_wait(tract, ask):
     assert tract.reviewer.decide_now(pending).action == "approve"
 
 
+@pytest.mark.parametrize("code", ["pending.approve()", "pending.reject('no')"])
+def test_who_waits_goes_on_when_code_decides(tract, ask, code):
+    pending = ask(code, lambda ticket: pending.verify())
+    decision = tract.reviewer.decide_now(pending)
+    assert (decision.action, decision.channel) == ("verify", "code")
+    assert [status for _, status in tract.reviewer.channel.shown] == ["pending", pending.status.value]
+
+
+def test_who_waits_goes_on_only_when_what_code_decided_has_run(tract, ask):
+    ran = threading.Event()
+    pending = ask("pass", lambda ticket: thread.start(), execute_fn=lambda p: ran.wait(60))
+    thread = threading.Thread(target=pending.approve)
+
+    def look(ticket, waited):
+        assert not ticket.settled.is_set()
+        if pending.status is PendingStatus.APPROVED:  # decided, and not done yet
+            ran.set()
+        return True
+
+    tract.reviewer.channel.panel_may_answer = look
+    tract.reviewer.decide_now(pending)
+    thread.join()
+    assert (pending.result, pending.executed_at is None) == (True, False)
+
+
+def test_what_is_on_display_shows_that_code_decided(tract, ask):
+    pending = ask()
+    ticket = tract.reviewer.show(pending)
+    pending.approve()
+    tract.reviewer.channel.look()
+    assert ticket.settled.is_set()
+    assert [status for _, status in tract.reviewer.channel.shown] == ["pending", "approved"]
+    assert tract.reviewer.channel.looks == []  # there is nothing left to look at
+
+
 def test_several_wait_for_one_decision(tract, ask):
     pending = ask()
 

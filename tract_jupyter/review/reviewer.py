@@ -308,11 +308,16 @@ class Reviewer:
             return self._is_watching
 
     def _look_at_store(self, ticket: Ticket) -> None:
-        """Another process may have decided. While this one carries an answer out, the store says nothing new."""
+        """Another process may have decided, or code. While this one carries it out, the store says nothing new."""
+        pending = ticket.pending
         with ticket.hold() as free, capturing(ticket):
-            said = self._gate.catch_up(ticket.pending) if free and ticket.status.is_open else ""
+            if not free or ticket.settled.is_set() or pending.deciding_thread is not None:
+                return
+            said = self._gate.catch_up(pending) if ticket.status.is_open else ""
         if said and said != BUSY:
             self._finish_round(ticket, f"In another process: {said}.")
+        elif not said and not ticket.status.is_open:
+            self._finish_round(ticket, pending.note)
 
     def _finish_round(self, ticket: Ticket, note: str) -> None:
         ticket.new_round(note)
