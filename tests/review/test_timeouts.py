@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from datetime import timedelta
 from types import SimpleNamespace
@@ -73,6 +74,52 @@ def test_deny_expires_it_and_that_is_nobodys_no(t, fire, clock, ran, way):
     assert row_of(t, pending) == EXPIRED
     assert t.reviewer.ledger.get(pending.pending_id).status == "expired"
     assert t.inbox() == []
+
+
+@pytest.fixture
+def never_polled(monkeypatch):
+    """The time is over before the store is looked at."""
+    monkeypatch.setattr(reviewer_module, "_STORE_POLL_SECONDS", 10**9)
+
+
+def test_decided_elsewhere_just_before_the_time_was_over_it_counts_and_the_record_says_so(
+    t, fire, clock, ran, own_store, never_polled
+):
+    pending = fire("deny")
+    with Tract.open(url=own_store) as other:
+        other.reviewer.channel = FakeChannel()
+        t.reviewer.channel = FakeChannel(lambda _: press(other, in_the_inbox_of(other), "approve"))
+        decision = t.reviewer.decide_now(pending)
+    assert (decision.action, ran, pending.status) == ("approve", [pending], PendingStatus.APPROVED)
+    assert "chose 'approve'" in last_note(t)
+    assert "Nobody" not in last_note(t)
+
+
+def test_what_code_decides_while_the_time_ends_does_not_expire(t, clock):
+    entered, go_on, looks = threading.Event(), threading.Event(), []
+
+    def execute(pending):
+        entered.set()
+        return go_on.wait(60)
+
+    pending = t.fire("citation_check", review=True, timeout=60, on_timeout="deny", execute_fn=execute)
+    thread = threading.Thread(target=pending.approve)
+
+    def decide(ticket):
+        thread.start()
+        assert entered.wait(60)
+
+    def look(ticket, waited):
+        looks.append(waited)
+        if waited > 600:
+            go_on.set()
+        return True
+
+    t.reviewer.channel = FakeChannel(decide)
+    t.reviewer.channel.panel_may_answer = look
+    assert t.reviewer.decide_now(pending).action == "approve"
+    thread.join()
+    assert (pending.status, pending.result, looks[-1] > 600) == (PendingStatus.APPROVED, True, True)
 
 
 @pytest.mark.parametrize("way", ["decide", "decide_now"])

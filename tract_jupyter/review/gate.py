@@ -117,12 +117,19 @@ class Gate:
             said.append(f"it was {news.pending.status}{self._take_over(pending, news)}")
         return "; ".join(said)
 
-    def expire(self, pending: Reviewable) -> None:
-        """Record that nobody decided in time, which is nobody's no."""
+    def expire(self, pending: Reviewable) -> str:
+        """Record that nobody decided in time, which is nobody's no.
+
+        Returns:
+            What happened instead, in words, as `catch_up` does; empty if it has expired.
+
+        Raises:
+            DecidedFirstError: somebody decides it at this moment.
+        """
         with self._alone(pending):
-            won = self._expire(pending)
-        if not won:
-            self.catch_up(pending)
+            if self._expire(pending):
+                return ""
+        return self.catch_up(pending) or BUSY
 
     # ---
 

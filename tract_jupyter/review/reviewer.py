@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from tract_jupyter.exceptions import (
+    DecidedFirstError,
     DecisionTimeoutError,
     NobodyToAskError,
     PendingStateError,
@@ -288,11 +289,17 @@ class Reviewer:
                 "'%tract inbox'", pending
             )  # fmt: skip
         if pending.on_timeout == "deny":
-            with ticket.hold() as free:
-                if not free:
-                    return
-                self._gate.expire(pending)
-            self._finish_round(ticket, f"Nobody decided within {pending.timeout:g} s.")
+            with ticket.hold() as free, capturing(ticket):
+                said = self._expired(pending) if free else BUSY
+            if said != BUSY:
+                told = f"In another process: {said}."
+                self._finish_round(ticket, told if said else f"Nobody decided within {pending.timeout:g} s.")
+
+    def _expired(self, pending: Reviewable) -> str:
+        try:
+            return self._gate.expire(pending)
+        except DecidedFirstError:
+            return BUSY  # in this process; the wait ends with that
 
     def _look(self) -> bool:
         """See whether others decided what is on display here; whether to go on looking."""
