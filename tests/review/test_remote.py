@@ -80,6 +80,25 @@ def test_showing_what_was_changed_does_not_vouch_for_it(first, second, ticket, o
     assert DOUBT in in_the_inbox_of(second).request.why
 
 
+def test_showing_what_was_changed_in_the_process_that_asked_does_not_vouch_for_it_either(
+    first, second, own_store
+):
+    first.reviewer.keep(first.fire("citation_check", review=True))
+    Attacker(own_store).rewrite("pendings", "fields_json", '{"n":0}', '{"n":666}')
+    for t in (first, second):
+        assert DOUBT in in_the_inbox_of(t).request.why
+
+
+def test_what_is_kept_and_then_given_a_time_is_as_it_was_asked(first, second, ticket, ran):
+    kept = first.fire("citation_check", review=True)
+    first.reviewer.keep(kept)
+    first.reviewer.timeout, first.reviewer.on_timeout = 60.0, "deny"
+    first.reviewer.show(kept)
+    stored = first.reviewer.ledger.get(kept.pending_id)
+    assert (stored.expires_at, stored.on_timeout) == (kept.expires_at, "deny")
+    assert second.operations.rebuild(stored).doubt == ""
+
+
 def test_another_user_may_turn_it_down_and_not_approve_it(first, ticket, own_store, tmp_path, ran):
     with Tract.open(url=own_store, trust=Trust(tmp_path / "other")) as other:
         remote = other.operations.rebuild(other.inbox()[0])

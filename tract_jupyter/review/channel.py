@@ -44,6 +44,7 @@ class Reviewable(Protocol):
     decision: Decision | None
     unfinished: StoredDecision | None
     note: str
+    doubt: str
     timeout: float | None
     runs_elsewhere: bool
 

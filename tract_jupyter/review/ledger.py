@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tract_jupyter.storage.database import Database
     from tract_jupyter.storage.decisions import DecisionRows, StoredDecision
     from tract_jupyter.storage.events import EventRows
-    from tract_jupyter.storage.pendings import PendingRows
+    from tract_jupyter.storage.pendings import PendingRows, StoredPending
 
 _FINAL = {
     "approve": PendingStatus.APPROVED,
@@ -61,9 +61,9 @@ class Ledger(Records):
             stored = self._rows.get(connection, pending.pending_id)
             if stored is None:
                 self._insert(connection, pending, request)
-            elif request is not None and stored.origin == this_process() and stored.status in OPEN:
+            elif request is not None and _is_ours(pending, stored):
                 asked = self._as_asked(pending, request_to_dict(request))
-                self._rows.update(connection, pending.pending_id, **asked)
+                self._rows.update(connection, pending.pending_id, **asked, **_time(pending))
             pending.rounds = self._decisions.count(connection, pending.pending_id)
 
     def wait(self, pending_id: str, seconds: float) -> None:
@@ -196,8 +196,7 @@ class Ledger(Records):
             "triggered_by": pending.triggered_by,
             "resumable": pending.resumable,
             "origin": this_process(),
-            "expires_at": moment_text(pending.expires_at),
-            "on_timeout": pending.on_timeout,
+            **_time(pending),
             "error": pending.error,
             "created_at": to_text(pending.created_at),
             **self._as_asked(pending, None if request is None else request_to_dict(request), outcome),
@@ -261,6 +260,15 @@ class Ledger(Records):
         elif pending.status is PendingStatus.REJECTED and action != "reject":  # by the action's own code
             rejected = {**what, "reason": pending.rejection_reason}
             self._events.append(connection, "rejected", pending.actor, rejected)
+
+
+def _is_ours(pending: Reviewable, stored: StoredPending) -> bool:
+    """Whether this process asked, and nobody changed it since: showing what was changed must not vouch for it."""
+    return stored.origin == this_process() and stored.status in OPEN and not pending.doubt
+
+
+def _time(pending: Reviewable) -> dict[str, Any]:
+    return {"expires_at": moment_text(pending.expires_at), "on_timeout": pending.on_timeout}
 
 
 def _after(decision: Decision, at: str, *, ends: bool) -> dict[str, Any]:
