@@ -96,6 +96,34 @@ def test_a_standing_approval_carries_over_if_the_user_says_so_and_nothing_widene
     assert not granted(standing)
 
 
+def test_carried_over_and_back_it_counts_no_more_often_than_it_says(tract, spec):
+    tract.register_operation(spec())
+    tract.fire("citation_check", {"urls": ["u"]}, review=True).approve(scope="always", uses=2)
+    tract.operations.carry_grants = True
+    assert granted(tract)
+    for description in ("said better", "as before", "said better"):
+        tract.propose_operation(spec(description=description)).approve()
+    assert [granted(tract) for _ in range(3)] == [True, False, False]
+    assert [(grant.uses, grant.most_uses) for grant in tract.grants.all()] == [(2, 2)]
+
+
+@pytest.mark.own_store
+@pytest.mark.parametrize("state", ["revoked", "not signed by you", "for another version"])
+def test_what_does_not_count_is_not_carried_over(standing, spec, state):
+    (grant,) = standing.grants.all()
+    if state == "revoked":
+        standing.grants.revoke(grant.grant_id)
+    elif state == "for another version":
+        standing.propose_operation(spec(description="in between")).approve()
+    else:
+        with standing._database.write() as connection:
+            connection.exec_driver_sql("UPDATE grants SET most_uses = 99")
+    standing.operations.carry_grants = True
+    standing.propose_operation(spec(description="said better")).approve()
+    assert not granted(standing)
+    assert [one.definition_hash for one in standing.grants.all()] == [grant.definition_hash]
+
+
 def test_back_to_the_version_it_was_given_for_it_counts_again(standing, spec):
     standing.propose_operation(spec(description="said better")).approve()
     standing.propose_operation(spec()).approve()

@@ -133,22 +133,17 @@ class Grants:
         return found[0]
 
     def carry_over(self, connection: Connection, kind: str, name: str, old_hash: str, new_hash: str) -> int:
-        """Give the live grants of a version for another one that can do nothing more. Returns how many."""
+        """Have the live grants of a version be for another one that can do nothing more. Returns how many.
+
+        They are moved, with their uses: copied, each change of version and back would multiply them.
+        """
         carried = [
             stored
             for stored in self._rows.live(connection, kind, name)
             if stored.definition_hash == old_hash and self._state(stored) == "live"
         ]
         for stored in carried:
-            left = None if stored.most_uses is None else stored.most_uses - stored.uses
-            again = stored._replace(
-                grant_id=secrets.token_hex(8),
-                definition_hash=new_hash,
-                most_uses=left,
-                uses=0,
-                created_at=now_text(),
-            )
-            self._rows.insert(connection, self._sign(again))
+            self._rows.move(connection, self._sign(stored._replace(definition_hash=new_hash)))
         return len(carried)
 
     # ---

@@ -63,6 +63,11 @@ class GrantRows:
         values = {"uses": grants.c.uses + 1}
         return connection.execute(grants.update().where(*where).values(**values)).rowcount == 1
 
+    def move(self, connection: Connection, grant: StoredGrant) -> None:
+        """Have a grant be for another version, as it is signed now."""
+        values = {"definition_hash": grant.definition_hash, "signature": grant.signature}
+        connection.execute(grants.update().where(grants.c.grant_id == grant.grant_id).values(**values))
+
     def revoke(self, connection: Connection, grant_id: str) -> bool:
         """Revoke a grant for good: its signature goes too. False if there is none, or it was revoked before."""
         where = (
