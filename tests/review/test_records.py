@@ -7,6 +7,8 @@ from contextlib import contextmanager
 import pytest
 from sqlalchemy import Engine, event
 
+from tract_jupyter.review.process import has_ended, this_process
+
 
 @pytest.fixture
 def ledger(any_tract):
@@ -55,6 +57,12 @@ def test_what_changed_is_told_by_one_query(ledger, ask):
     assert changed == [approved.pending_id, failed.pending_id, rejected.pending_id, "never stored"]
     assert len(queries) == 1
     assert ledger.changed({failed.pending_id: 1, untouched.pending_id: 0}) == []
+
+
+@pytest.mark.parametrize("pid", ["9" * 20, "9" * 5_000, "-1", "x", ""], ids=len)
+def test_an_origin_that_can_be_no_process_has_not_ended(pid):
+    host = this_process().split(":")[0]
+    assert not has_ended(f"{host}:{pid}:ab")
 
 
 def test_nothing_on_display_asks_nothing(ledger):

@@ -28,7 +28,7 @@ def has_ended(process: str | None) -> bool:
         os.kill(int(pid), 0)
     except ProcessLookupError:
         return True
-    except (PermissionError, OverflowError):
+    except (PermissionError, OverflowError, ValueError):  # the store may hold any number
         return False
     return False
 
