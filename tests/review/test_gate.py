@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -267,6 +268,82 @@ def test_locked_just_after_it_ran_says_that_it_ran(tract, fire, monkeypatch):
     with pytest.raises(StoreLockedError, match="was carried out, but that could not be stored"):
         pending.approve()
     assert (ran, pending.status, len(tract.inbox())) == ([pending], "approved", 1)
+
+
+def test_failed_and_not_stored_it_is_not_run_again_as_if_it_had_not_begun(tract, fire, monkeypatch):
+    ran = []
+    pending = fire(execute_fn=lambda p: ran.append(p) or 1 / 0)
+    failing_once(monkeypatch, "finish")
+    with pytest.raises(StoreLockedError):
+        pending.approve()
+    with pytest.raises(DecidedFirstError):
+        pending.approve()
+    assert ran == [pending]
+
+
+def test_put_aside_by_another_process_just_before_it_was_begun_it_does_not_run(on_disk, monkeypatch):
+    ran = []
+    pending = on_disk.fire("citation_check", review=True, execute_fn=ran.append)
+    on_disk.reviewer.keep(pending)
+    with Tract.open(on_disk.location) as other:
+        begin = Ledger.begin
+
+        def taken_over(ledger, *about, **options):
+            monkeypatch.setattr(Ledger, "begin", begin)
+            other.operations.rebuild(other.inbox()[0]).reject("not this one")
+            return begin(ledger, *about, **options)
+
+        monkeypatch.setattr(Ledger, "begin", taken_over)
+        with pytest.raises(DecidedFirstError):
+            pending.approve()
+    assert ran == []
+    assert [row.action for row in rows(on_disk, pending)] == ["approve", "reject"]
+
+
+def test_whoever_is_second_gives_no_standing_approval(on_disk):
+    pending = on_disk.fire("citation_check", review=True)
+    on_disk.reviewer.keep(pending)
+    with Tract.open(on_disk.location) as other:
+        other.operations.rebuild(other.inbox()[0]).reject()
+        with pytest.raises(DecidedFirstError):
+            pending.approve(scope="always")
+        assert other.grants.all() == []
+
+
+def test_values_that_another_process_changed_are_looked_at_before_they_are_approved(on_disk):
+    bump = ActionDef("bump", "", {}, "pending.fields['n'] += 1")
+    on_disk.propose_operation(spec_with(on_disk, bump)).approve()
+    pending = on_disk.fire("citation_check", review=True)
+    on_disk.reviewer.keep(pending)
+    with Tract.open(on_disk.location) as other:
+        other.operations.rebuild(other.inbox()[0]).bump()
+        with pytest.raises(DecidedFirstError, match="chose 'bump'"):
+            pending.approve()
+    assert (pending.status, pending.fields) == ("pending", {"n": 1})
+
+
+def test_what_another_process_is_carrying_out_is_left_alone(on_disk):
+    seen = []
+    run = ActionDef("run", "", {}, "pending.tract.during()\npending.approve()")
+    on_disk.propose_operation(spec_with(on_disk, run)).approve()
+    on_disk.reviewer.channel = FakeChannel()
+    ticket = on_disk.reviewer.show(on_disk.fire("citation_check", review=True))
+
+    def during():
+        on_disk.reviewer.channel.look()
+        seen.append((ticket.status, ticket.pending.rounds, len(on_disk.reviewer.channel.shown)))
+
+    with Tract.open(on_disk.location) as other:
+        other.during = during
+        other.operations.rebuild(other.inbox()[0]).run()
+    on_disk.reviewer.channel.look()
+    assert seen == [("pending", 0, 1)]
+    assert (ticket.status, on_disk.inbox()) == ("approved", [])
+
+
+def spec_with(t, action):
+    active = t.operations.registry.require_spec("citation_check")
+    return replace(active, actions={action.name: action})
 
 
 @pytest.mark.parametrize("is_shown", [True, False])

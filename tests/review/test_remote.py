@@ -11,8 +11,9 @@ import pytest
 from tests.review.fakes import FakeChannel, click
 from tests.review.rigging import Attacker, add_writer, call, in_the_inbox_of, last_note, press
 from tract_jupyter import Tract
-from tract_jupyter.exceptions import TrustError
+from tract_jupyter.exceptions import DecidedFirstError, FingerprintError, TrustError
 from tract_jupyter.hooks import PendingStatus
+from tract_jupyter.review import process
 from tract_jupyter.review.trust import Trust
 
 pytestmark = pytest.mark.usefixtures("no_waiting")
@@ -56,6 +57,11 @@ def test_what_was_changed_is_shown_with_a_warning_and_cannot_be_approved(
     assert (ran, ticket.status, second.grants.all()) == ([], PendingStatus.PENDING, [])
     press(first, ticket, "approve")
     assert ran == [0]
+
+
+def test_what_was_asked_under_another_id_is_not_what_was_asked(first, second, ticket, own_store):
+    Attacker(own_store).set("pendings", pending_id="f" * 16)
+    assert DOUBT in in_the_inbox_of(second).request.why
 
 
 def test_what_was_changed_can_be_turned_down_anywhere(first, second, ticket, own_store):
@@ -125,10 +131,38 @@ def test_asking_again_elsewhere_does_not_grow_the_reason(first, second, ticket):
     assert why.count("Asked by process") == 1
 
 
+def test_what_another_process_shows_stays_as_it_was_asked(first, second, monkeypatch):
+    pending = first.fire("citation_check", review=True)
+    first.reviewer.keep(pending)
+    asked = first.reviewer.ledger.get(pending.pending_id)
+    monkeypatch.setattr(process, "_of", lambda pid: f"elsewhere:{pid}:ab")
+    assert in_the_inbox_of(second).pending.pending_id == pending.pending_id
+    again = first.reviewer.ledger.get(pending.pending_id)
+    assert (again.request, again.signature, again.origin) == (asked.request, asked.signature, asked.origin)
+
+
 def test_edits_are_carried_out_where_it_was_asked(first, second, ticket, ran):
     press(second, in_the_inbox_of(second), "approve", edits={"n": 5})
     first.reviewer.channel.look()
     assert (ran, ticket.pending.fields, first.inbox()) == ([5], {"n": 5}, [])
+
+
+def test_what_changed_where_it_was_asked_is_not_what_was_decided(first, second, ticket, ran):
+    other = in_the_inbox_of(second)
+    ticket.pending.fields["n"] = 7  # by code
+    press(second, other, "approve")
+    first.reviewer.channel.look()
+    assert (ran, ticket.status) == ([], PendingStatus.PENDING)
+    assert "it is not what was decided" in last_note(first)
+
+
+def test_what_was_removed_where_it_was_asked_does_not_run(first, second, ticket, ran):
+    other = in_the_inbox_of(second)
+    first.unregister_operation("citation_check")
+    press(second, other, "approve")
+    first.reviewer.channel.look()
+    assert (ran, ticket.status) == ([], PendingStatus.PENDING)
+    assert "was removed since" in last_note(first)
 
 
 def test_edits_that_do_not_fit_are_refused_where_they_are_made(first, second, ticket, ran):
@@ -225,6 +259,71 @@ def test_a_forged_one_does_not_count(first, approved, again, ran, own_store, cha
     assert not first.reviewer.granted(again())
     assert not first.reviewer.granted(again(9))
     assert ran == []
+
+
+def test_it_does_not_count_while_whoever_asked_waits_for_it(first, second, again, ran):
+    pending = again()
+    first.reviewer.show(pending)
+    first.reviewer.ledger.wait(pending.pending_id, 60)
+    press(second, in_the_inbox_of(second), "approve")
+    assert not second.reviewer.granted(
+        second.fire("citation_check", {"n": 1}, review=True, execute_fn=lambda p: ran.append("elsewhere"))
+    )
+    first.reviewer.channel.look()
+    assert ran == [1]
+
+
+def test_of_two_cells_that_are_run_again_at_once_it_counts_for_one(
+    first, second, approved, again, ran, monkeypatch
+):
+    approved()
+    settle = first.reviewer.ledger.settle
+
+    def just_after_the_other(*about):
+        monkeypatch.undo()
+        assert second.reviewer.granted(
+            second.fire("citation_check", {"n": 1}, review=True, execute_fn=ran.append)
+        )
+        return settle(*about)
+
+    monkeypatch.setattr(first.reviewer.ledger, "settle", just_after_the_other)
+    assert not first.reviewer.granted(again())
+    assert len(ran) == 1
+
+
+@pytest.mark.parametrize("is_current", [True, False])
+def test_what_a_cell_run_again_took_is_left_alone_by_who_asked(first, second, again, ran, is_current):
+    pending = again()
+    first.reviewer.show(pending)
+    press(second, in_the_inbox_of(second), "approve")
+
+    def just_before(*_):
+        assert second.reviewer.granted(
+            second.fire("citation_check", {"n": 1}, review=True, execute_fn=ran.append)
+        )
+        if not is_current:
+            raise FingerprintError("changed")
+
+    pending.check_current = just_before
+    first.reviewer.channel.look()
+    assert (len(ran), first.inbox()) == (1, [])
+    (row,) = first.reviewer.ledger.decisions(pending.pending_id)
+    assert row.error == "carried out by a later cell"
+
+
+def test_while_it_runs_nobody_else_can_have_it_run_again(first, second, ran):
+    def execute(_):
+        with pytest.raises(DecidedFirstError):
+            looked_at.pending.approve()
+        ran.append("once")
+
+    first.reviewer.show(first.fire("citation_check", review=True, execute_fn=execute))
+    press(second, in_the_inbox_of(second), "approve")
+    with Tract.open(url=second.location) as third:
+        third.reviewer.channel = FakeChannel()
+        looked_at = in_the_inbox_of(third)
+        first.reviewer.channel.look()
+    assert ran == ["once"]
 
 
 def test_a_click_here_wins_over_one_there_that_comes_later(first, second, ticket, ran):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.review.fakes import FakeChannel, click
+from tests.review.fakes import click
 from tests.review.rigging import Attacker, add_writer, as_json, call, in_the_inbox_of, last_note, press
 from tract_jupyter import Tract
-from tract_jupyter.hooks import PendingStatus
+from tract_jupyter.hooks import ActionDef, PendingStatus
+from tract_jupyter.hooks.remote import RemotePending
 
 pytestmark = pytest.mark.usefixtures("no_waiting")
 LATER = "2026-01-01T00:00:01.000000+00:00"
@@ -145,15 +146,62 @@ def test_an_approval_of_another_tract_of_the_store_runs_nothing(own_store, spec,
         for t in (one, other):
             t.register_operation(operation)
         one.reviewer.show(one.fire("citation_check", review=True, execute_fn=print))
-        press_in_inbox(one)
+        RemotePending(one.inbox()[0], tract=one).approve()  # left to whoever runs the cell again
         attacker.set("pendings", tract_id="other")
         attacker.set("decisions", tract_id="other")
         assert other.reviewer.granted(other.fire("citation_check", review=True, execute_fn=print)) is False
 
 
-def press_in_inbox(t):
-    t.reviewer.channel = FakeChannel()
-    t.operations.rebuild(t.inbox()[0]).approve()
+@pytest.mark.parametrize("was", ["an action", "an approval"])
+def test_what_another_process_carried_out_is_not_left_to_this_one_by_sql(first, second, attacker, was):
+    ticket = first.reviewer.show(first.fire("citation_check", review=True))
+    press(second, in_the_inbox_of(second), "bump" if was == "an action" else "approve")
+    attacker.set("decisions", claimed_by=None, started_at=None, finished_at=None)
+    first.reviewer.channel.look()
+    assert (ticket.status, ticket.pending.fields) == (PendingStatus.PENDING, {"n": 0})
+    assert "not with your signing secret" in last_note(first)
+
+
+@pytest.mark.parametrize("change", [{"decided_by": "somebody"}, {"channel": "panel"}], ids=str)
+def test_who_decided_elsewhere_is_who_signed(first, second, attacker, change):
+    ticket = first.reviewer.show(first.fire("citation_check", review=True))
+    press(second, in_the_inbox_of(second), "approve")
+    attacker.set("decisions", **change)
+    first.reviewer.channel.look()
+    assert ticket.status is PendingStatus.PENDING
+    assert "not with your signing secret" in last_note(first)
+
+
+def test_what_came_of_another_pending_did_not_come_of_this_one(first, second, attacker):
+    ticket = first.reviewer.show(first.fire("citation_check", review=True))
+    press(second, in_the_inbox_of(second), "bump")
+    other = second.fire("citation_check", {"n": 1}, review=True)
+    second.reviewer.keep(other)
+    other.approve()
+    names = ("status", "executed_at", "settled_at", "request_json")
+    (row,) = attacker.run(f"SELECT {', '.join(names)} FROM pendings WHERE pending_id = ?", other.pending_id)
+    attacker.set("pendings", **dict(zip(names, row, strict=True)))
+    first.reviewer.channel.look()
+    assert (ticket.status, ticket.pending.decision) == (PendingStatus.PENDING, None)
+
+
+def test_a_decision_does_not_count_again_in_a_later_round(first, second, attacker, spec):
+    count = ActionDef("count", "", {}, "return (pending.result or 0) + 1")
+    first.register_operation(spec(name="counter", fields={}, actions={"count": count}))
+    ticket = first.reviewer.show(first.fire("counter", review=True, execute_fn=print))
+    press(second, in_the_inbox_of(second), "count")
+    names = ("decided_by", "channel", "identity", "signature", "created_at")
+    (row,) = attacker.run(f"SELECT {', '.join(names)} FROM decisions")
+    first.reviewer.channel.look()
+    attacker.decide(ticket.pending, round=1, action="count", **dict(zip(names, row, strict=True)))
+    first.reviewer.channel.look()
+    assert ticket.pending.result == 1
+    assert "not with your signing secret" in last_note(first)
+
+
+def test_a_status_without_a_decision_is_asked_about_in_the_inbox(first, second, shown, attacker):
+    attacker.set("pendings", status="approved", resumable=True)
+    assert second.operations.rebuild(second.inbox()[0]).status is PendingStatus.PENDING
 
 
 def test_a_decision_that_was_carried_out_does_not_count_again(first, shown, ran, attacker):

@@ -158,6 +158,16 @@ def test_code_that_comes_too_late(t, fire, ran, decide):
     assert row_of(t, pending) == EXPIRED
 
 
+def test_expired_within_a_batch_that_is_rolled_back_it_is_as_the_store_has_it(t, fire):
+    pending = late(fire("deny"))
+    t.reviewer.keep(pending)
+    with pytest.raises(PendingStateError, match="has expired"), t.batch():
+        pending.approve()
+    assert (pending.status, pending.rounds, len(t.inbox())) == (PendingStatus.PENDING, 0, 1)
+    pending.reject("late")
+    assert (pending.status, t.inbox()) == (PendingStatus.REJECTED, [])
+
+
 def test_a_late_click_expires_it_and_says_so(t, fire, ran):
     pending = fire("deny")
     ticket = t.reviewer.show(pending)
@@ -218,6 +228,18 @@ def test_what_was_approved_elsewhere_in_time_counts_when_it_is_seen_late(t, fire
         pass
     t.reviewer.channel.look()
     assert ran == [pending]
+
+
+def test_what_was_approved_elsewhere_too_late_does_not_count(t, fire, own_store, ran):
+    pending = fire("deny")
+    t.reviewer.show(pending)
+    with Tract.open(url=own_store) as other:
+        other.reviewer.channel = FakeChannel()
+        press(other, in_the_inbox_of(other), "approve")  # by what it knows, in time
+    late(pending)
+    t.reviewer.channel.look()
+    assert ran == []
+    assert "it had expired by then" in last_note(t)
 
 
 def test_what_has_expired_can_be_turned_down_by_a_person(t, fire):

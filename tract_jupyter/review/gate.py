@@ -161,14 +161,14 @@ class Gate:
             raise PendingStateError(
                 f"cannot {action.replace('_', ' ')} {pending!r}: it is decided already; the first decision counts"
             )
+        if self.ledger.in_transaction:
+            self.ledger.if_rolled_back(_way_back(pending))
         if action not in _ALWAYS:
             if _has_expired(pending, datetime.now(UTC)):
                 self._expire(pending)
                 raise PendingStateError(f"{pending!r} has expired: nobody decided in time; ask for it again")
             self._check(pending, now.shown)
         asked = pending.identity
-        if self.ledger.in_transaction:
-            self.ledger.if_rolled_back(_way_back(pending))
         with pending.edited(action, arguments):
             # for the values as they were changed
             grant = self._grants.asked_for(pending, action, arguments, now)
