@@ -68,6 +68,12 @@ def test_what_nobody_decided_is_logged_and_waits_in_the_inbox(t):
     assert [stored.pending_id for stored in t.inbox()] == [pending.pending_id]
 
 
+def test_what_one_left_open_is_not_approved_because_the_next_passed_it_on(t):
+    t.on("outer", lambda p: None, name="waits")
+    t.on("outer", lambda p: p.pass_through(), name="passes")
+    assert (t.fire("outer").status, len(t.inbox())) == ("pending", 1)
+
+
 def test_the_text_of_an_error_is_logged(t):
     t.on("outer", lambda p: 1 / 0, name="bad")
     with pytest.raises(ZeroDivisionError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -318,6 +319,16 @@ def test_what_is_asked_twice_needs_two_answers(runs):
         assert [tract.fire("deploy").fields["x"] for _ in range(3)] == [1, 2, 0]
 
 
+def test_what_code_changed_since_it_was_shown_is_looked_up_as_it_is_now(runs):
+    runs.record([press("go", n=3)])
+    with runs.headless() as tract:
+        pending = runs.ask(tract, x=9)
+        assert tract.reviewer.show(pending).status.is_open
+        pending.fields["x"] = 0
+        tract.reviewer.decide_now(pending)
+        assert (pending.status, pending.fields["x"], len(runs.ran)) == ("approved", 3, 1)
+
+
 def test_rounds_are_replayed(runs):
     runs.record([press("half"), press("approve", edits={"x": 8})])
     with runs.headless() as tract:
@@ -576,8 +587,6 @@ def test_activations_are_recorded_by_the_name_of_the_operation(tract, spec):
 
 
 def test_only_what_was_decided_since_and_what_is_active(tract, spec):
-    from datetime import UTC, datetime, timedelta
-
     old = tract.propose_operation(spec(name="old"))
     old.approve()
     tract.propose_operation(spec(name="gone")).reject()
@@ -587,3 +596,18 @@ def test_only_what_was_decided_since_and_what_is_active(tract, spec):
     (found,) = find_entries(ledger, Trust(), since=soon, active={old.identity, IDENTITY}).entries
     assert found.identity == old.identity
     assert len(find_entries(ledger, Trust(), since=None, active={old.identity}).entries) == 2
+
+
+def test_what_is_active_now_is_recorded_as_it_was_approved_and_signed(tract, spec):
+    first, second = (tract.propose_operation(spec(name="old")) for _ in range(2))
+    first.approve()
+    second.reject("once is enough")
+    soon = datetime.now(UTC) + timedelta(hours=1)
+    ledger = tract.reviewer.ledger
+    (found,) = find_entries(ledger, Trust(), since=soon, active={first.identity}).entries
+    assert found.action == "approve"
+    with tract._database.write() as connection:
+        connection.exec_driver_sql(
+            f"UPDATE decisions SET decided_by = 'nobody you know' WHERE pending_id = '{first.pending_id}'"
+        )
+    assert find_entries(ledger, Trust(), since=soon, active={first.identity}).entries == []

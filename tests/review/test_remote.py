@@ -132,7 +132,7 @@ def test_asking_again_elsewhere_does_not_grow_the_reason(first, second, ticket):
 
 
 def test_what_another_process_shows_stays_as_it_was_asked(first, second, monkeypatch):
-    pending = first.fire("citation_check", review=True)
+    pending = first.fire("citation_check", review=True, execute_fn=print)
     first.reviewer.keep(pending)
     asked = first.reviewer.ledger.get(pending.pending_id)
     monkeypatch.setattr(process, "_of", lambda pid: f"elsewhere:{pid}:ab")
@@ -259,6 +259,27 @@ def test_a_forged_one_does_not_count(first, approved, again, ran, own_store, cha
     assert not first.reviewer.granted(again())
     assert not first.reviewer.granted(again(9))
     assert ran == []
+
+
+def test_what_any_process_can_run_is_run_from_the_inbox_and_not_by_a_later_cell(first, second):
+    pending = first.fire("citation_check", review=True)
+    first.reviewer.keep(pending)
+    first.reviewer.ledger.wait(pending.pending_id, 60)
+    press(second, in_the_inbox_of(second), "approve")  # left to who waits
+    first.reviewer.ledger.wait(pending.pending_id, 0)
+    assert not second.reviewer.granted(second.fire("citation_check", review=True))
+    assert [stored.pending_id for stored in second.inbox()] == [pending.pending_id]
+
+
+def test_when_whoever_waited_has_ended_it_can_be_carried_out_here(first, second):
+    pending = first.fire("citation_check", review=True)
+    first.reviewer.keep(pending)
+    first.reviewer.ledger.wait(pending.pending_id, 60)
+    assert in_the_inbox_of(second).pending.runs_elsewhere
+    first.reviewer.ledger.wait(pending.pending_id, 0)
+    ticket = in_the_inbox_of(second)
+    press(second, ticket, "bump")
+    assert (ticket.pending.runs_elsewhere, ticket.pending.fields) == (False, {"n": 1})
 
 
 def test_it_does_not_count_while_whoever_asked_waits_for_it(first, second, again, ran):

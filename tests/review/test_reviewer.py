@@ -251,6 +251,17 @@ def test_nothing_can_be_submitted_while_an_answer_is_carried_out(tract, ask):
     assert taken == [False, False, False]
 
 
+def test_an_answer_waits_while_somebody_else_is_at_work_on_it(tract, ask):
+    ticket = tract.reviewer.show(ask())
+    with ticket.hold():
+        assert click(ticket, "approve")
+        assert ticket.take() is None
+        with ticket.hold() as free:
+            assert not free
+        assert ticket.take() is None
+    assert ticket.take() is not None
+
+
 def test_a_stale_round_is_ignored(tract, ask):
     pending = ask("pending.fields['n'] += 1")
     ticket = tract.reviewer.show(pending)
