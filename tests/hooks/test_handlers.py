@@ -9,7 +9,7 @@ from contextlib import closing
 import pytest
 
 from tract_jupyter import Tract
-from tract_jupyter.exceptions import OperationError, SpecError, UnknownOperationError
+from tract_jupyter.exceptions import OperationError, SpecError, StoreLockedError, UnknownOperationError
 from tract_jupyter.review.trust import Trust
 
 
@@ -54,6 +54,27 @@ def test_nothing_is_compiled_or_run_on_opening(path, tmp_path, monkeypatch):
         assert not target.exists()
         t.fire("citation_check")
         assert target.exists()
+
+
+@pytest.mark.parametrize("name", ["no", "fresh"])
+def test_rolled_back_with_its_batch_it_decides_no_more(path, name):
+    with Tract.open(path) as t:
+        with pytest.raises(ValueError, match="after all"), t.batch():  # noqa: PT012 # a batch is a block
+            t.save_handler("citation_check", name, "pending.approve()")
+            raise ValueError("after all")
+        assert t.list_hooks() == {"citation_check": ["no"]}
+        assert fired(t) == "the handler says no"
+
+
+def test_in_a_locked_store_it_is_not_activated(path):
+    with Tract.open(path, lock_timeout=0.05) as t:
+        pending = t.propose_handler("citation_check", "no", "pending.approve()")
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            with pytest.raises(StoreLockedError):
+                t.handlers.activate(pending.spec)
+            assert t.handlers.active["citation_check", "no"].code == "pending.reject('the handler says no')"
+        assert fired(t) == "the handler says no"
 
 
 def test_another_secret_quarantines_and_review_activates(path, tmp_path):

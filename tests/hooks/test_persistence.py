@@ -5,11 +5,12 @@ from __future__ import annotations
 import builtins
 import json
 import sqlite3
+from contextlib import closing
 
 import pytest
 
 from tract_jupyter import Tract
-from tract_jupyter.exceptions import ParameterError, SpecError, UnknownOperationError
+from tract_jupyter.exceptions import ParameterError, SpecError, StoreLockedError, UnknownOperationError
 from tract_jupyter.hooks import ActionDef, PendingStatus
 from tract_jupyter.review.trust import Trust
 
@@ -67,6 +68,25 @@ def test_nothing_is_compiled_or_run_on_opening(path, spec, tmp_path, monkeypatch
         assert not target.exists()
         pending.verify()
         assert target.exists()
+
+
+@pytest.mark.parametrize("name", ["citation_check", "fresh"])
+def test_rolled_back_with_its_batch_it_is_not_active_any_more(stored, spec, name):
+    with Tract.open(stored) as t:
+        before = t.operations.registry.to_config()
+        with pytest.raises(ValueError, match="after all"), t.batch():  # noqa: PT012 # a batch is a block
+            t.propose_operation(spec(name=name, description="changed")).approve()
+            raise ValueError("after all")
+        assert t.operations.registry.to_config() == before
+
+
+def test_in_a_locked_store_it_is_not_activated(stored, spec):
+    with Tract.open(stored, lock_timeout=0.05) as t:
+        with closing(sqlite3.connect(stored, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            with pytest.raises(StoreLockedError):
+                t.register_operation(spec(name="fresh"))
+        assert t.status().operations == ("citation_check",)
 
 
 def test_another_secret_quarantines(stored, tmp_path):

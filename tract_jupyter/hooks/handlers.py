@@ -51,6 +51,7 @@ class Handlers:
             self._rows.replace(connection, stored)
             about = {"operation": spec.operation, "name": spec.name, "code": spec.code}
             self._events.append(connection, "handler.activated", "user", about)
+        self._database.if_rolled_back(self._way_back(spec.operation, spec.name))
         self._attach(spec, function)
 
     def propose(self, spec: HandlerSpec, **options: Any) -> PendingHandler:
@@ -133,6 +134,20 @@ class Handlers:
         self._bus.replace(spec.operation, function, name=spec.name)
         self.active[spec.operation, spec.name] = spec
         self.quarantined.pop((spec.operation, spec.name), None)
+
+    def _way_back(self, operation: str, name: str) -> Callable[[], None]:
+        """What has that handler decide which does now, where an activation is rolled back with its batch."""
+        active, why = self.active.get((operation, name)), self.quarantined.get((operation, name))
+
+        def go_back() -> None:
+            if active is None:
+                self._detach(operation, name)
+            else:
+                self._attach(active, _compiled_when_called(active))
+            if why is not None:
+                self.quarantined[operation, name] = why
+
+        return go_back
 
     def _detach(self, operation: str, name: str) -> None:
         if self.active.pop((operation, name), None) is not None:

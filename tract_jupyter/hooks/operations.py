@@ -86,9 +86,24 @@ class Operations(Rebuilding):
             ):
                 hashes = (before.spec_hash, cls.spec_hash)
                 self._grants.carry_over(connection, "operation", spec.name, *hashes)
+        self._database.if_rolled_back(self._way_back(spec.name))
         self.registry.activate(cls)
         self.quarantined.pop(spec.name, None)
         return cls
+
+    def _way_back(self, name: str) -> Callable[[], None]:
+        """What makes that be active which is now, where an activation is rolled back with its batch."""
+        active, why = self.registry.get_spec(name), self.quarantined.get(name)
+
+        def go_back() -> None:
+            if active is not None:
+                self.registry.trust(active)
+            elif self.registry.is_registered(name):
+                self.registry.unregister(name)
+            if why is not None:
+                self.quarantined[name] = why
+
+        return go_back
 
     def propose(
         self, spec: OperationSpec, *, triggered_by: str | None = None, actor: str = "user"
