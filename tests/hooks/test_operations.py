@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tract_jupyter.exceptions import (
+    ContentError,
     OperationExistsError,
     ParameterError,
     PendingError,
@@ -217,6 +218,15 @@ def test_no_provenance_event_of_what_failed(tract, spec):
     with pytest.raises(ZeroDivisionError):
         tract.fire("citation_check", {"urls": []}, execute_fn=lambda p: 1 / 0)
     assert tract.events("custom:*") == []
+
+
+def test_what_could_not_be_recorded_does_not_run(tract, spec):
+    tract.register_operation(spec("pending.fields['verified'] = {1}\npending.approve()"))
+    ran = []
+    pending = tract.fire("citation_check", {"urls": []}, review=True, execute_fn=ran.append)
+    with pytest.raises(ContentError):
+        pending.verify(strict=False)
+    assert (ran, pending.status, pending.fields["verified"]) == ([], PendingStatus.FAILED, False)
 
 
 def test_on_accepts_dynamic_operation_name(tract, spec):

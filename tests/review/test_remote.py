@@ -244,6 +244,13 @@ def test_it_counts_for_nothing_else(first, approved, again, spec, ran):
     assert ran == []
 
 
+def test_an_identity_set_by_sql_makes_it_count_for_nothing_else(first, approved, again, ran, own_store):
+    approved()
+    Attacker(own_store).set("pendings", identity=again(2).identity)
+    assert not first.reviewer.granted(again(2))
+    assert ran == []
+
+
 def test_a_status_without_a_decision_does_not_count(first, ticket, again, ran, own_store):
     Attacker(own_store).set("pendings", status="approved", settled_at=None)
     assert not first.reviewer.granted(again(0))
