@@ -155,7 +155,7 @@ class Records:
         with self._database.read() as connection:
             for stored in self._rows.same(connection, pending.identity):
                 last = self._decisions.last(connection, stored.pending_id)
-                if last is None or is_waited_for(stored):
+                if stored.status != PendingStatus.APPROVED or last is None or is_waited_for(stored):
                     continue
                 if self.hands_over(last) and _is_about(last, pending):  # once begun, it is signed anew
                     return last
