@@ -379,3 +379,15 @@ def test_one_that_was_used_does_not_count_again_when_sql_sets_it_back(
     attacker.set("pendings", status="approved", settled_at=None, executed_at=None, waited_until=None)
     assert not first.reviewer.granted(again())
     assert ran == [1]
+
+
+def test_what_is_about_other_values_than_its_fields_is_decided_as_it_was_asked(first, second, ran):
+    add_writer(first, ran)
+    pending = first.propose_policy("tidy", "write", {"path": "a"})
+    ticket = first.reviewer.show(pending)
+    first.reviewer.ledger.wait(pending.pending_id, 60)
+    there = in_the_inbox_of(second)
+    assert (there.request.fields, there.request.subject) == (None, None)  # no edits from afar, and no grant
+    press(second, there, "approve")
+    first.reviewer.channel.look()
+    assert (ticket.status, ran) == (PendingStatus.APPROVED, [("a", 0)])

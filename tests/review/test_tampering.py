@@ -244,3 +244,12 @@ def test_an_error_beside_a_forged_approval_does_not_hide_it(first, shown, ran, a
     first.reviewer.channel.look()
     assert (ran, shown.status) == ([], PendingStatus.PENDING)
     can_still_be_decided(first, shown, ran)
+
+
+def test_what_only_one_process_can_run_is_not_approved_elsewhere_without_running(
+    first, second, shown, ran, attacker
+):
+    attacker.set("pendings", resumable=True)
+    press(second, in_the_inbox_of(second), "approve")
+    first.reviewer.channel.look()
+    assert (ran, shown.status) == ([0], PendingStatus.APPROVED)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.hooks.builtin.activation import ACTIVATE
@@ -40,6 +41,9 @@ class Rebuilding:
         Raises:
             PendingError: what was shown cannot be read.
         """
+        as_asked = replace(stored, resumable=False)
+        if stored.resumable and self._ledger.vouches(as_asked):  # set by SQL: made again it would run nothing
+            stored = as_asked
         asked_here = self._tract.reviewer.asked_here(stored.pending_id)
         if asked_here is not None and not stored.resumable:
             return asked_here  # type: ignore[no-any-return] # it is one of ours

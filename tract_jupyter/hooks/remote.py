@@ -42,7 +42,7 @@ class RemotePending(FieldPending):
         super().__init__(stored.operation, tract=tract, fields=stored.fields, triggered_by=stored.triggered_by,
                          actor=stored.actor)  # fmt: skip
         self.stored = stored
-        self.request = _request(stored)
+        self.request = _changeable(_request(stored), stored.fields)
         self.field_parameters = self.request.fields or Parameters("fields", [])
         self._subject = self.request.subject
         if self._subject is not None:
@@ -125,6 +125,13 @@ def stored_asking_block(stored: StoredPending) -> CodeBlock | None:
     except PendingError:
         return None
     return next((block for block in code if block.marked is not None), None)
+
+
+def _changeable(request: ReviewRequest, fields: Mapping[str, Any]) -> ReviewRequest:
+    """The request, without what could be changed or approved for good if that is not simply its fields."""
+    if request.subject is None or request.subject.values.items() <= fields.items():
+        return request
+    return replace(request, fields=None, subject=None)
 
 
 def _request(stored: StoredPending) -> ReviewRequest:
