@@ -264,7 +264,8 @@ class Ledger(Records):
 
 def _is_ours(pending: Reviewable, stored: StoredPending) -> bool:
     """Whether this process asked, and nobody changed it since: showing what was changed must not vouch for it."""
-    return stored.origin == this_process() and stored.status in OPEN and not pending.doubt
+    is_asked_here = stored.origin == this_process() and not pending.runs_elsewhere
+    return is_asked_here and stored.status in OPEN and not pending.doubt
 
 
 def _time(pending: Reviewable) -> dict[str, Any]:
