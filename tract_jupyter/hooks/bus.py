@@ -158,7 +158,8 @@ class HookBus:
         outcome = "undecided" if pending.status is before else pending.status.value
         if pending.status is PendingStatus.PASSED_THROUGH:
             pending.status = PendingStatus.PENDING
-        return self._record(pending, name, outcome)
+        self.log.add(pending.operation, name, outcome, pending.pending_id)
+        return outcome
 
     def _record(self, pending: Pending, handler: str, outcome: str, error: Exception | None = None) -> str:
         text = (
