@@ -112,11 +112,13 @@ def many_processes(place, processes, count):
         assert tract.verify() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processes", [2, 4])
 def test_several_processes_make_and_fill_one_store(tmp_path, processes):
     many_processes({"path": tmp_path / "s.db"}, processes, 15)
 
 
+@pytest.mark.slow
 def test_eight_processes_append_500_each(store_url):
     many_processes({"url": store_url}, 8, 500)
 
@@ -153,6 +155,7 @@ def change(path, who, target, start):
                 tract.user(f"said by {who}")
 
 
+@pytest.mark.slow
 def test_processes_that_edit_annotate_and_append_in_batches(tmp_path):
     with open_store(tmp_path / "s.db") as tract:
         targets = [tract.user("x").commit_hash for _ in range(3)]

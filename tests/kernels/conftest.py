@@ -32,6 +32,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.kernel)
+            item.add_marker(pytest.mark.slow)
             item.add_marker(pytest.mark.timeout(120))
 
 

@@ -152,6 +152,7 @@ RACE = """
 """
 
 
+@pytest.mark.slow
 def test_approved_from_two_processes_at_once_two_hundred_times(place, out):
     command = [sys.executable, "-c", textwrap.dedent(RACE), place]
     racers = [

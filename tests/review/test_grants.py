@@ -175,6 +175,7 @@ RACE = """
 """
 
 
+@pytest.mark.slow
 def test_two_processes_at_once_never_use_it_more_often_than_it_says(t, give, own_store):
     command = [sys.executable, "-c", textwrap.dedent(RACE), own_store]
     racers = [

@@ -17,6 +17,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.slow
 def test_killed_at_random_moments(tmp_path):
     path = tmp_path / "store.db"
     with Tract.open(path) as tract:
