@@ -11,6 +11,7 @@ from nbclient.exceptions import CellExecutionError
 ROOT = Path(__file__).parent.parent.parent
 pytestmark = [
     pytest.mark.kernel,
+    pytest.mark.slow,
     # nbclient and jupyter_client leave sockets and a loop to the collector
     pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
 ]

@@ -16,6 +16,7 @@ from tests.notebook.conftest import LOAD, Kernel
 
 pytestmark = [
     pytest.mark.kernel,
+    pytest.mark.slow,
     # nbclient and jupyter_client leave sockets and a loop to the collector
     pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
