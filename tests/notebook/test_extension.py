@@ -48,6 +48,13 @@ def test_the_store_is_in_the_notebooks_folder_wherever_a_cell_went(shell, tmp_pa
     assert not (tmp_path / "data" / ".tract").exists()
 
 
+def test_what_is_shown_names_no_folder_of_this_machine(shell, tmp_path):
+    shell.run("tract.user('hello')")
+    text = shell.run("%tract").text
+    assert "tract in .tract/tract.db" in text
+    assert str(tmp_path) not in text
+
+
 @pytest.mark.parametrize("store", [":memory:", "{folder}/other/t.db", "sqlite:///{folder}/other.db"])
 def test_a_store_that_is_in_no_folder_stays(bare_shell, tmp_path, store):
     (tmp_path / "other").mkdir()

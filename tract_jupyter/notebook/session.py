@@ -84,7 +84,10 @@ class Session:
         """The file of the store; relative to the folder in which the extension was loaded, wherever a cell went."""
         from tract_jupyter.storage.engines import MEMORY
 
-        return store if store == MEMORY else self._folder / store
+        is_here = (
+            self._folder == Path.cwd()
+        )  # then its short name keeps this machine's folders out of outputs
+        return store if store == MEMORY or is_here else self._folder / store
 
     def _on_setting(self, _change: object) -> None:
         if self._tract is not None:

@@ -212,6 +212,14 @@ def test_why_a_person_is_asked_is_one_line_while_it_is_open(ticket):
     assert "tract-why" not in body_html(made)
 
 
+def test_what_an_activation_makes_is_no_result_to_show(tract, spec):
+    ticket = tract.reviewer.show(tract.propose_operation(spec()))
+    made = ticket.pending.approve()
+    assert made.__name__ not in body_html(ticket)
+    ticket.pending.result = "zebra"
+    assert "zebra" in body_html(ticket)
+
+
 def test_the_record_shows_what_was_changed_before_approving(ticket):
     made = ticket()
     answer(made, "approve", edits={"a": "<b>new</b>"})

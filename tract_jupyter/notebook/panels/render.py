@@ -65,9 +65,11 @@ def _why_html(request: ReviewRequest) -> str:
 
 def _result_html(ticket: Ticket) -> str:
     printed = _output_html("Printed", ticket.output) if ticket.output else ""
-    if ticket.pending.result is None or ticket.status.is_open:
+    result = ticket.pending.result
+    is_made = isinstance(result, type)  # by an activation
+    if result is None or is_made or ticket.status.is_open:
         return printed
-    return printed + _output_html("Result", show_value(ticket.pending.result, _RESULT_CHARACTERS))
+    return printed + _output_html("Result", show_value(result, _RESULT_CHARACTERS))
 
 
 def _output_html(title: str, text: str) -> str:
