@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -40,6 +41,7 @@ OPTIONS = (
     "--ServerApp.ip=127.0.0.1",
     "--ServerApp.port_retries=20",
     "--ServerApp.terminals_enabled=False",
+    "--KernelManager.transport=ipc",  # two servers may find the same TCP port free
     "--LanguageServerManager.autodetect=False",
     "--LabApp.extension_manager=readonly",  # the other one asks PyPI
     "--LabApp.news_url=None",
@@ -72,6 +74,7 @@ class LabServer:
         self.home = folder / "home"
         self.token = secrets.token_hex(16)
         self.url = ""
+        self._runtime = tempfile.TemporaryDirectory()  # a Unix socket's name may have about 100 characters
         self._log_path = folder / "server.log"
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -123,6 +126,7 @@ class LabServer:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+        self._runtime.cleanup()
 
     def request(self, method: str, path: str, body: Any = None) -> Any:
         """Call the server's REST interface; `path` starts with a slash. Returns the decoded JSON."""
@@ -171,7 +175,7 @@ class LabServer:
             "HOME": str(self.home),
             "JUPYTER_CONFIG_DIR": str(self.home / "config"),
             "JUPYTER_DATA_DIR": str(self.home / "data"),
-            "JUPYTER_RUNTIME_DIR": str(self.home / "runtime"),
+            "JUPYTER_RUNTIME_DIR": self._runtime.name,
             "JUPYTERLAB_SETTINGS_DIR": str(self.home / "settings"),
             "JUPYTERLAB_WORKSPACES_DIR": str(self.home / "workspaces"),
             "IPYTHONDIR": str(self.home / "ipython"),
@@ -192,7 +196,7 @@ class LabServer:
 
     def _answers(self) -> bool:
         # the port that it settled on is in a file it writes just before it listens
-        for file in (self.home / "runtime").glob("jpserver-*.json"):
+        for file in Path(self._runtime.name).glob("jpserver-*.json"):
             try:
                 self.url = json.loads(file.read_text())["url"].rstrip("/")
                 self.request("GET", "/api/status")

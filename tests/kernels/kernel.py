@@ -10,6 +10,7 @@ import json
 import os
 import re
 import signal
+import tempfile
 import time
 from collections import deque
 from pathlib import Path
@@ -81,7 +82,8 @@ class Kernel:
         self._seen: deque[str] = deque(maxlen=SEEN)
         self._subshells = subshells
         self._log = (folder / "kernel.log").open("wb")
-        self._manager = _manager(python, folder)
+        self._sockets = tempfile.TemporaryDirectory()  # the name of a Unix socket may have about 100 characters
+        self._manager = _manager(python, folder, Path(self._sockets.name))
         self._manager.start_kernel(cwd=str(folder), env=_env(folder), stdout=self._log, stderr=self._log)
         self._client = self._manager.client()
         self._client.start_channels(hb=False)
@@ -146,6 +148,7 @@ class Kernel:
         self._manager.shutdown_kernel(now=True)
         self._manager.cleanup_resources()
         self._log.close()
+        self._sockets.cleanup()
 
     # --- messages
 
@@ -256,15 +259,21 @@ class Kernel:
         return made["subshell_id"]
 
 
-def _manager(python: str, folder: Path) -> KernelManager:
-    """A manager that knows one kernelspec, which lies in the folder."""
+def _manager(python: str, folder: Path, sockets: Path) -> KernelManager:
+    """A manager that knows one kernelspec, which lies in the folder.
+
+    Unix sockets, as a TCP port that was found free may be another kernel's by the time that this one binds it.
+    """
     spec = folder / "kernels" / "row" / "kernel.json"
     spec.parent.mkdir(parents=True)
     argv = [python, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
     spec.write_text(json.dumps({"argv": argv, "display_name": "row", "language": "python"}))
     specs = KernelSpecManager(kernel_dirs=[str(folder / "kernels")], ensure_native_kernel=False)
     return KernelManager(
-        kernel_name="row", kernel_spec_manager=specs, connection_file=str(folder / "connection.json")
+        kernel_name="row",
+        kernel_spec_manager=specs,
+        connection_file=str(sockets / "connection.json"),
+        transport="ipc",
     )
 
 
