@@ -1,8 +1,6 @@
 """The difference of two contexts: laws, and how messages are matched."""
 # ruff: noqa: RUF001 # a minus is a minus
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -170,16 +168,15 @@ def test_a_difference_of_nothing_is_refused():
         MessageDiff("changed", None, None).message  # noqa: B018
 
 
+@pytest.mark.timeout(60)  # it takes 0.03 s; what is quadratic takes minutes
 def test_a_long_context_with_little_changed_takes_no_quadratic_time():
     many = [message(str(n)) for n in range(10_000)]
     b = [m._replace() for m in many]
     b[5_000] = b[5_000]._replace(content="changed")
     del b[100]
-    start = time.perf_counter()
     stat = diff_contexts(
         CompiledContext(Prefix(many), 0, "x", None), CompiledContext(Prefix(b), 0, "x", None)
     ).stat
-    assert time.perf_counter() - start < 2  # 0.03 s; what is quadratic takes minutes
     assert (stat.added, stat.removed, stat.changed, stat.unchanged) == (0, 1, 1, 9_998)
 
 

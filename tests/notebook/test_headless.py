@@ -1,6 +1,5 @@
 """Without a person: notebooks run to their end, and a question is refused at once."""
 
-import time
 from pathlib import Path
 
 import nbformat
@@ -49,15 +48,14 @@ def test_a_request_is_recorded_without_a_widget(tmp_path, monkeypatch):
     assert "[pending] deploy" in output.data["text/plain"]
 
 
+@pytest.mark.timeout(60)  # at once: a few seconds, most of them for the kernel
 @pytest.mark.parametrize(
     "ask", ["tools.fire_deploy(x=1)", "await tract.fire('deploy')", "p = %tract_fire deploy\nawait p"]
 )
 def test_a_question_is_refused_at_once_and_says_what_to_do(tmp_path, monkeypatch, ask):
-    started = time.monotonic()
     with pytest.raises(CellExecutionError, match="inbox") as caught:
         execute(tmp_path, "%load_ext tract_jupyter", DEFINE, ask, monkeypatch=monkeypatch)
     assert "nobody can be asked" in str(caught.value)
-    assert time.monotonic() - started < 30
 
 
 def test_a_waiting_cell_is_refused_too(tmp_path, monkeypatch):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from dataclasses import replace
 
 import nbformat
@@ -227,12 +226,11 @@ def test_what_cannot_be_told_is_not_called_refused_and_its_entries_not_unused(bo
     assert [other.kind for other in rest] == (["unused"] if "'other'" in cell else [])
 
 
+@pytest.mark.timeout(60)  # quickly: a fraction of a second each
 @pytest.mark.parametrize("length", [300, 900, 3_000])
 @pytest.mark.parametrize("name", ["strip", "fire", "fire_deploy", "on"])
 def test_long_chains_of_calls_are_told_quickly(book, lock, name, length):
-    began = time.monotonic()
     found = verify(book("x = tract" + f".{name}()" * length))
-    assert time.monotonic() - began < 10
     assert {r.kind for r in found} <= {"unknown"}
     assert all(len(r.what) < 20 * length for r in found)
     if name == "strip":
