@@ -48,6 +48,13 @@ def test_the_store_is_in_the_notebooks_folder_wherever_a_cell_went(shell, tmp_pa
     assert not (tmp_path / "data" / ".tract").exists()
 
 
+def test_the_store_is_opened_from_a_folder_that_is_gone(shell, tmp_path):
+    (tmp_path / "data").mkdir()
+    shell.run("import os; os.chdir('data'); os.rmdir('../data')")
+    assert shell.run("tract.user('hello')").ok
+    assert (tmp_path / ".tract" / "tract.db").is_file()
+
+
 def test_what_is_shown_names_no_folder_of_this_machine(shell, tmp_path):
     shell.run("tract.user('hello')")
     text = shell.run("%tract").text

@@ -84,10 +84,8 @@ class Session:
         """The file of the store; relative to the folder in which the extension was loaded, wherever a cell went."""
         from tract_jupyter.storage.engines import MEMORY
 
-        is_here = (
-            self._folder == Path.cwd()
-        )  # then its short name keeps this machine's folders out of outputs
-        return store if store == MEMORY or is_here else self._folder / store
+        # where nothing moved, its short name keeps this machine's folders out of outputs
+        return store if store == MEMORY or _is_here(self._folder) else self._folder / store
 
     def _on_setting(self, _change: object) -> None:
         if self._tract is not None:
@@ -98,3 +96,10 @@ class Session:
         tract.reviewer.timeout, tract.reviewer.on_timeout = config.decision_timeout, config.on_timeout
         tract.operations.carry_grants = config.carry_grants
         tract.tells_rejections = config.tells_rejections
+
+
+def _is_here(folder: Path) -> bool:
+    try:
+        return folder.samefile(".")
+    except OSError:  # a cell removed it
+        return False

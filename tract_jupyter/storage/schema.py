@@ -38,6 +38,11 @@ def _created() -> Column[str]:
     return _required("created_at", String(32))
 
 
+def _signed_spec() -> list[Column[Any]]:
+    hashes = [_required(name, String(64)) for name in ("spec_hash", "signature")]
+    return [_required("spec_json", Text), *hashes, _created()]
+
+
 meta = Table(
     "tract_meta",
     metadata,
@@ -179,10 +184,7 @@ operation_specs = Table(
     _id(),
     _required("tract_id", String(32)),
     _required("name", String(255)),
-    _required("spec_json", Text),
-    _required("spec_hash", String(64)),
-    _required("signature", String(64)),
-    _created(),
+    *_signed_spec(),
     UniqueConstraint("tract_id", "name"),
 )
 
@@ -277,10 +279,7 @@ handlers = Table(
     _required("tract_id", String(32)),
     _required("operation", String(255)),
     _required("name", String(255)),
-    _required("spec_json", Text),
-    _required("spec_hash", String(64)),
-    _required("signature", String(64)),
-    _created(),
+    *_signed_spec(),
     UniqueConstraint("tract_id", "operation", "name"),
 )
 
