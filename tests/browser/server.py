@@ -74,7 +74,8 @@ class LabServer:
         self.home = folder / "home"
         self.token = secrets.token_hex(16)
         self.url = ""
-        self._runtime = tempfile.TemporaryDirectory()  # a Unix socket's name may have about 100 characters
+        # not within `folder`, as the name of a Unix socket may have about 100 characters only
+        self._runtime = tempfile.TemporaryDirectory()
         self._log_path = folder / "server.log"
         self._process: subprocess.Popen[bytes] | None = None
 

@@ -82,9 +82,8 @@ class Kernel:
         self._seen: deque[str] = deque(maxlen=SEEN)
         self._subshells = subshells
         self._log = (folder / "kernel.log").open("wb")
-        self._sockets = (
-            tempfile.TemporaryDirectory()
-        )  # the name of a Unix socket may have about 100 characters
+        # its own, as the name of a Unix socket may have about 100 characters only
+        self._sockets = tempfile.TemporaryDirectory()
         self._manager = _manager(python, folder, Path(self._sockets.name))
         self._manager.start_kernel(cwd=str(folder), env=_env(folder), stdout=self._log, stderr=self._log)
         self._client = self._manager.client()
