@@ -53,7 +53,7 @@ def imported_distributions():
             if isinstance(node, ast.ImportFrom):
                 names = [node.module]
             for module in {name.partition(".")[0] for name in names} - own:
-                (provider,) = set(providers[module])
+                (provider,) = set(providers.get(module, [module]))  # an extra may not be installed
                 found.setdefault(distribution(provider), set()).add(path.relative_to(ROOT).as_posix())
     return found
 

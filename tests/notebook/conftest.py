@@ -129,6 +129,8 @@ def kernel(tmp_path_factory):
         patch.setenv("JUPYTER_DATA_DIR", str(folder / "data"))
         patch.setenv("JUPYTER_RUNTIME_DIR", str(folder / "runtime"))
         patch.setenv("IPYTHONDIR", str(folder / "ipython"))
+        # the completer reads a cached file that another process has half written, and then offers nothing
+        patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
         manager, client = start_new_kernel(cwd=str(folder))
         try:
             made = Kernel(client)

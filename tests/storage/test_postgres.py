@@ -6,7 +6,6 @@ import subprocess
 import sys
 import threading
 
-import psycopg
 import pytest
 
 from tract_jupyter import Tract
@@ -31,6 +30,12 @@ def database(url):
 
 def driver_url(url):
     return url.replace("+psycopg", "")
+
+
+def connected(url):
+    import psycopg  # without it the fixture of the server has skipped the test, or failed it
+
+    return psycopg.connect(driver_url(url), autocommit=True)
 
 
 def note(connection, text):
@@ -66,7 +71,7 @@ def test_a_new_database_becomes_a_store_once(url):
 
 
 def test_two_stores_in_two_schemas(url):
-    with psycopg.connect(driver_url(url), autocommit=True) as connection:
+    with connected(url) as connection:
         connection.execute("CREATE SCHEMA one")
         connection.execute("CREATE SCHEMA two")
     stores = [
@@ -84,7 +89,7 @@ def test_two_stores_in_two_schemas(url):
 
 
 def test_tracts_of_two_schemas_share_nothing(url):
-    with psycopg.connect(driver_url(url), autocommit=True) as connection:
+    with connected(url) as connection:
         connection.execute("CREATE SCHEMA one")
         connection.execute("CREATE SCHEMA two")
     one, two = (
@@ -98,7 +103,7 @@ def test_tracts_of_two_schemas_share_nothing(url):
 
 
 def test_somebody_elses_database_is_refused(url):
-    with psycopg.connect(driver_url(url), autocommit=True) as connection:
+    with connected(url) as connection:
         connection.execute("CREATE TABLE customers (name text)")
     with pytest.raises(
         StoreCorruptError, match="no tract store .tables: customers.*another database or schema"
@@ -170,7 +175,7 @@ def test_an_error_within_a_savepoint_does_not(database):
 
 
 def end_connections(url):
-    with psycopg.connect(driver_url(url), autocommit=True) as connection:
+    with connected(url) as connection:
         others = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
         return connection.execute(f"SELECT pg_terminate_backend(pid, 5000) {others}").fetchall()
 
@@ -218,7 +223,7 @@ def test_what_is_not_there_is_told(url, change, match):
 
 def test_a_user_who_may_only_read(url):
     Database(url=url).close()
-    with psycopg.connect(driver_url(url), autocommit=True) as connection:
+    with connected(url) as connection:
         connection.execute("CREATE ROLE reader LOGIN")
         connection.execute("GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader")
         try:
