@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
 from typing import TYPE_CHECKING
 
@@ -11,12 +10,14 @@ from tract_jupyter.analysis.findings import AnalysisResult, Finding, SandboxMode
 from tract_jupyter.analysis.ipython_syntax import Escape, transform
 from tract_jupyter.analysis.paths import Workspace
 from tract_jupyter.analysis.resolver import Resolver
-from tract_jupyter.analysis.rules import RULES, View, all_rules
+from tract_jupyter.analysis.rules import RULES, all_rules
 from tract_jupyter.analysis.rules.unparsable import VERDICT
 from tract_jupyter.analysis.scopes import Program
 from tract_jupyter.analysis.source import Source, parse
+from tract_jupyter.analysis.view import View
 
 if TYPE_CHECKING:
+    import ast
     import os
     from collections.abc import Sequence
 
@@ -70,15 +71,14 @@ class CodeAnalyzer:
             if earlier is not None:
                 program.add(earlier)
         nodes = program.add(tree) if tree is not None else []
-        calls = [node for node in nodes if isinstance(node, ast.Call)]
-        view = View(source, nodes, calls, program, Resolver(program), escapes, self._workspace, [])
+        view = View(source, nodes, program, Resolver(program), escapes, self._workspace)
         findings = list(references.findings(view))
         for rule in all_rules():
             findings.extend(rule.check(view))
         if problem is not None:
             findings.extend(_unknown(source, problem).findings)
         return AnalysisResult(
-            in_order(findings), references.imported(nodes), tuple(dict.fromkeys(view.external))
+            in_order(findings), references.imported(view), tuple(dict.fromkeys(view.external))
         )
 
 
