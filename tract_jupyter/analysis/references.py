@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from tract_jupyter.analysis.calls import GETATTR
 from tract_jupyter.analysis.names import canonical
@@ -24,11 +24,28 @@ _READERS = frozenset({"__getattribute__", "__getattr__", "get"})
 
 def findings(view: View) -> Iterator[Finding]:
     """What the rules say about every mention of a name, innermost expressions first."""
-    # Inner nodes first, so that evaluating an outer one finds its parts known and never recurses deeply.
-    for node in reversed(view.nodes):
+    for node in _inner_first(view.nodes):
         look = _LOOKS.get(type(node))
         if look is not None:
             yield from look(node, view)
+
+
+def _inner_first(nodes: Sequence[ast.AST]) -> Iterator[ast.AST]:
+    """One top-level statement after the other, in each what is inner first.
+
+    So evaluation finds what it asks for known, the parts of an expression and what earlier lines bind, and
+    never recurses deeply.
+    """
+    if not nodes:
+        return
+    module = cast("ast.Module", nodes[0])
+    starts = {*module.body[1:]}
+    begin = 1
+    for index, node in enumerate(nodes):
+        if node in starts:
+            yield from reversed(nodes[begin:index])
+            begin = index
+    yield from reversed(nodes[begin:])
 
 
 def imported(view: View) -> tuple[str, ...]:

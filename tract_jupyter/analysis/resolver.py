@@ -25,7 +25,7 @@ MAX_DEPTH = 60
 """Nesting that one evaluation follows; deeper parts are still visited as expressions of their own."""
 
 MAX_EVALUATIONS = 20_000
-"""Expressions evaluated before even incomplete results are remembered, so that time stays bounded."""
+"""Evaluations, besides one a node, before even incomplete results are remembered, so that time is bounded."""
 
 MAX_ITEMS = 256
 MAX_BINDINGS = 64
@@ -44,6 +44,8 @@ class Resolver:
         self._active: set[object] = set()
         self._cuts = 0
         self._evaluations = 0
+        self._limit = MAX_EVALUATIONS + len(program.parent_of)
+        self.incomplete = False
 
     def value(self, node: ast.expr) -> Value:
         """What the expression may stand for; the empty value when nothing is known."""
@@ -71,7 +73,10 @@ class Resolver:
 
     def _is_whole(self, cuts: int) -> bool:
         """Whether a result may be remembered: no cycle was cut short in it, or there is no time to care."""
-        return self._cuts == cuts or not self._active or self._evaluations > MAX_EVALUATIONS
+        if self._cuts == cuts or not self._active:
+            return True
+        self.incomplete |= self._evaluations > self._limit
+        return self._evaluations > self._limit
 
     def name(self, name: str, scope: Scope) -> Value:
         """What a name means in a scope: its bindings, a star import, a builtin, or a well-known module."""

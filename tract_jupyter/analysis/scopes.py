@@ -8,8 +8,9 @@ resolver evaluates it only when somebody asks.
 from __future__ import annotations
 
 import ast
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -88,10 +89,12 @@ class Program:
         self.parent_of: dict[ast.AST, ast.AST] = {}
         self.scope_of: dict[ast.AST, Scope] = {}
         self.calls: dict[str, list[ast.Call]] = {}
+        self._nodes: list[ast.AST] = []
 
     def add(self, tree: ast.Module) -> list[ast.AST]:
         """Read a tree, iteratively, and return its nodes: each after the one around it."""
-        order: list[ast.AST] = []
+        order = self._nodes
+        before = len(order)
         stack: list[_Child] = [(tree, self.module)]
         while stack:
             node, scope = stack.pop()
@@ -108,7 +111,25 @@ class Program:
             for child, _ in children:
                 self.parent_of[child] = node
             stack.extend(reversed(children))
-        return order
+        return order[before:]
+
+    @contextmanager
+    def tentatively(self) -> Iterator[None]:
+        """Forget afterwards whatever is added inside."""
+        lists: list[list[Any]] = [self._nodes, self.module.stars]
+        tables: list[dict[str, Any]] = [self.module.bindings, self.calls]
+        lengths = [len(each) for each in lists]
+        known = [{name: len(members) for name, members in table.items()} for table in tables]
+        try:
+            yield
+        finally:
+            for node in self._nodes[lengths[0] :]:
+                self.parent_of.pop(node, None)
+                self.scope_of.pop(node, None)
+            for each, length in zip(lists, lengths, strict=True):
+                del each[length:]
+            for table, before in zip(tables, known, strict=True):
+                _restore(table, before)
 
     def _push_children(self, node: ast.AST, scope: Scope, stack: list[_Child], order: list[ast.AST]) -> None:
         parent_of = self.parent_of
@@ -153,6 +174,14 @@ class Program:
         """Note what a name in a pattern captures."""
         if isinstance(pattern, ast.MatchAs) and pattern.name is not None:
             scope.bind(pattern.name, Binding("value", subject, path))
+
+
+def _restore(table: dict[str, Any], lengths: dict[str, int]) -> None:
+    for name in list(table):
+        if name in lengths:
+            del table[name][lengths[name] :]
+        else:
+            del table[name]
 
 
 class _ChildFields(dict[type[ast.AST], tuple[str, ...]]):

@@ -22,6 +22,7 @@ from tract_jupyter.analysis.rules import (
     unparsable,
 )
 from tract_jupyter.analysis.rules.base import RULES, Reference, Rule
+from tract_jupyter.analysis.rules.plugins import load_plugins
 
 if TYPE_CHECKING:
     from tract_jupyter.analysis.findings import RiskLevel
@@ -49,8 +50,10 @@ _Hits = tuple[tuple[Rule, "RiskLevel"], ...]
 _BORING = ("Error", "Exception", "Timeout", "Warning")
 
 
+@cache
 def all_rules() -> tuple[Rule, ...]:
-    """Every rule, ordered by code."""
+    """Every rule, those of other packages too, ordered by code."""
+    load_plugins()
     return tuple(RULES[code] for code in sorted(RULES))
 
 

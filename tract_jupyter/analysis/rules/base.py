@@ -114,9 +114,18 @@ def register(rule: type[Rule]) -> type[Rule]:
     Raises:
         ValueError: Another rule has this code.
     """
+    add_rule(rule())
+    return rule
+
+
+def add_rule(rule: Rule) -> None:
+    """Put a rule into the registry.
+
+    Raises:
+        ValueError: Another rule has this code.
+    """
     if rule.code in RULES:
         raise ValueError(
-            f"Rule code {rule.code} is taken by {type(RULES[rule.code]).__name__}. Choose a free one."
+            f"The code {rule.code} is that of the rule {RULES[rule.code].name!r}. Choose a free one."
         )
-    RULES[rule.code] = rule()
-    return rule
+    RULES[rule.code] = rule
