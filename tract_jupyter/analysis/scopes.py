@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from tract_jupyter.analysis.budget import Clock
+
 BindingKind = Literal["import", "value", "element", "function", "param", "opaque"]
 ScopeKind = Literal["module", "function", "class", "comprehension"]
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -54,7 +56,7 @@ class Scope:
     kind: ScopeKind
     parent: Scope | None = None
     bindings: dict[str, list[Binding]] = field(default_factory=dict)
-    stars: list[str] = field(default_factory=list)
+    stars: dict[str, None] = field(default_factory=dict)
     returns: list[ast.expr] = field(default_factory=list)
     redirected: dict[str, Scope] = field(default_factory=dict)
 
@@ -91,14 +93,20 @@ class Program:
         self.calls: dict[str, list[ast.Call]] = {}
         self._nodes: list[ast.AST] = []
 
-    def add(self, tree: ast.Module) -> list[ast.AST]:
-        """Read a tree, iteratively, and return its nodes: each after the one around it."""
+    def add(self, tree: ast.Module, clock: Clock | None = None) -> list[ast.AST]:
+        """Read a tree, iteratively, and return its nodes: each after the one around it.
+
+        Raises:
+            TooLongError: There is no time left on the clock.
+        """
         order = self._nodes
         before = len(order)
         stack: list[_Child] = [(tree, self.module)]
         while stack:
             node, scope = stack.pop()
             order.append(node)
+            if clock is not None and not len(order) % 1024:
+                clock.check()
             kind = type(node)
             note = _NOTES.get(kind)
             if note is not None:
@@ -116,18 +124,17 @@ class Program:
     @contextmanager
     def tentatively(self) -> Iterator[None]:
         """Forget afterwards whatever is added inside."""
-        lists: list[list[Any]] = [self._nodes, self.module.stars]
+        length, stars = len(self._nodes), dict(self.module.stars)
         tables: list[dict[str, Any]] = [self.module.bindings, self.calls]
-        lengths = [len(each) for each in lists]
         known = [{name: len(members) for name, members in table.items()} for table in tables]
         try:
             yield
         finally:
-            for node in self._nodes[lengths[0] :]:
+            for node in self._nodes[length:]:
                 self.parent_of.pop(node, None)
                 self.scope_of.pop(node, None)
-            for each, length in zip(lists, lengths, strict=True):
-                del each[length:]
+            del self._nodes[length:]
+            self.module.stars = stars
             for table, before in zip(tables, known, strict=True):
                 _restore(table, before)
 
@@ -273,7 +280,7 @@ def _import_from(_program: Program, node: ast.ImportFrom, scope: Scope) -> None:
         if node.level:  # a module of the user's own, whatever its name
             scope.bind(alias.asname or alias.name)
         elif alias.name == "*":
-            scope.stars.append(node.module or "")
+            scope.stars[node.module or ""] = None
         else:
             scope.bind(alias.asname or alias.name, Binding("import", name=f"{node.module}.{alias.name}"))
 
