@@ -49,7 +49,7 @@ _REACHABLE = frozenset(
 )
 """Modules that many others import and so carry as an attribute: ``tempfile._os``, ``typing.sys``."""
 
-_OWN_MEMBERS = frozenset({"asyncio.subprocess"})
+_OWN_MEMBERS = frozenset({"asyncio.subprocess", "socket.socket"})
 """Names that look like a carried module and are not."""
 
 _WELL_KNOWN = """
@@ -63,6 +63,8 @@ ASSUMED = {
     "pd": "pandas",
     "Path": "pathlib.Path",
     "get_ipython": "IPython.get_ipython",
+    "tools": "tools",
+    "spark": "pyspark.sql.SparkSession()",
 }
 """What a name that nobody bound most likely is: an earlier cell that we were not shown imported it."""
 

@@ -155,6 +155,14 @@ class Program:
                 else:
                     stack.append((child, scope))
 
+    def sole_value(self, name: ast.Name) -> ast.expr | None:
+        """The expression that a name stands for when it is bound just once, by an assignment."""
+        found = self.scope_of.get(name, self.module).find(name.id)
+        bindings = found[1] if found is not None else []
+        if len(bindings) != 1 or bindings[0].kind != "value" or bindings[0].path:
+            return None
+        return bindings[0].node if isinstance(bindings[0].node, ast.expr) else None
+
     def bind_target(
         self,
         scope: Scope,

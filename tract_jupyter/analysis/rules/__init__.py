@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tract_jupyter.analysis.rules import (
     deserialisation,
     destructive,
+    endless,
     environment,
     execution,
     files,
@@ -17,8 +18,10 @@ from tract_jupyter.analysis.rules import (
     network,
     process,
     reflection,
+    resources,
     shell,
     tamper,
+    tools,
     unparsable,
 )
 from tract_jupyter.analysis.rules.base import RULES, Reference, Rule
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 _SUBJECTS = (
     deserialisation,
     destructive,
+    endless,
     environment,
     execution,
     files,
@@ -38,8 +42,10 @@ _SUBJECTS = (
     network,
     process,
     reflection,
+    resources,
     shell,
     tamper,
+    tools,
     unparsable,
 )
 
