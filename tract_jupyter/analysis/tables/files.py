@@ -63,8 +63,8 @@ _SYSTEM = symbols("""
     unpack shutil: unpack_archive
     list shutil: disk_usage
     compare filecmp: cmp dircmp cmpfiles
-    read fileinput: input FileInput
-    read linecache: getline getlines updatecache lazycache
+    read fileinput: input FileInput hook_compressed
+    read linecache: getline getlines updatecache checkcache
     read tokenize: open
     open aiofiles: open
     open aiofiles.threadpool: open
@@ -126,13 +126,14 @@ _ARCHIVES = symbols("""
 _STANDARD = symbols("""
     read sqlite3: connect Connection
     read sqlite3.dbapi2: connect Connection
+    read dbm: whichdb
     write dbm: open
     write dbm.dumb: open
     write dbm.gnu: open
     write dbm.ndbm: open
     write dbm.sqlite3: open
     write shelve: open DbfilenameShelf
-    read mailbox: Maildir mbox MH Babyl MMDF
+    read mailbox: Mailbox Maildir mbox MH Babyl MMDF
     read netrc: netrc
     read configparser.ConfigParser(): read
     read configparser.RawConfigParser(): read
@@ -160,7 +161,7 @@ _STANDARD = symbols("""
     open sunau: open
     read sndhdr: what whathdr
     read imghdr: what
-    read mimetypes: init read_mime_types
+    read mimetypes: init read_mime_types MimeTypes
     read mimetypes.MimeTypes(): read
     write logging: FileHandler
     named-write logging: basicConfig
@@ -177,6 +178,11 @@ _STANDARD = symbols("""
     write tracemalloc.Snapshot(): dump
     copy py_compile: compile
     read compileall: compile_dir compile_file
+    read doctest: testfile DocFileTest DocFileSuite
+    read modulefinder.ModuleFinder(): run_script load_file
+    list pkgutil: iter_modules walk_packages
+    write pydoc: writedocs
+    read zipfile.PyZipFile(): write writepy
     read tabnanny: check
     copy zipapp: create_archive
     write venv: create
@@ -187,6 +193,7 @@ _STANDARD = symbols("""
     copy binhex: binhex hexbin
     read ssl.SSLContext(): load_cert_chain load_verify_locations
     read ssl.create_default_context(): load_cert_chain load_verify_locations
+    read http.cookiejar: FileCookieJar MozillaCookieJar LWPCookieJar
     read http.cookiejar.MozillaCookieJar(): load
     write http.cookiejar.MozillaCookieJar(): save
     read http.cookiejar.LWPCookieJar(): load

@@ -3,7 +3,7 @@
 High is what sends data to a place that the code chooses, runs commands there, or lets others in; medium are
 services that one mostly asks for data or answers; low are downloads of models and sample data, and look-ups
 that stay on this machine. Names that look like constants (``FTP_TLS``) need a place of their own beside the
-``*`` of their module.
+``*`` of their module, and ``socket`` is also what the resolver calls ``socket.socket``.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ _STANDARD = levels("""
     low imaplib.IMAP4: error abort readonly
     low imaplib: Internaldate2tuple Int2AP ParseFlags Time2Internaldate
     low xmlrpc.client: DateTime Binary Boolean MultiCall Fault dumps
+    high .: socket
+    high socket(): connect connect_ex send sendall sendto sendmsg sendfile
     high socket.socket(): connect connect_ex send sendall sendto sendmsg sendfile
     high socket.create_connection(): send sendall
     high http.client.HTTPConnection(): connect request putrequest endheaders send
@@ -61,8 +63,12 @@ _STANDARD = levels("""
     low xml.sax: make_parser
     low xml.dom.xmlbuilder: DocumentLS DOMBuilder
     low xml.etree.ElementInclude: include
-    high *: create_connection sock_connect create_unix_connection create_datagram_endpoint sock_sendto
-        sock_sendall connect_accepted_socket
+    high ssl.SSLSocket(): connect send sendall
+    high telnetlib.Telnet(): open write
+    high urllib.request.URLopener(): open retrieve
+    high urllib.request.FancyURLopener(): open retrieve
+    high *: getaddrinfo gethostbyname create_connection sock_connect create_unix_connection
+        create_datagram_endpoint sock_sendto sock_sendall connect_accepted_socket
     high ?: urlopen urlretrieve create_connection
 """)
 
@@ -162,11 +168,12 @@ TALKS = {
 }
 
 TALKS_MODULES = modules("""
-    high: socket telnetlib _socket
-    medium: urllib.request http.client ftplib smtplib imaplib poplib nntplib xmlrpc.client urllib2 httplib
-        xmlrpclib pycurl requests httpx aiohttp urllib3 paramiko boto3 websockets websocket antigravity httplib2
-        niquests curl_cffi treq grequests selenium playwright pyppeteer asyncssh pysftp ftputil scapy nmap shodan
-        pyngrok ngrok smbclient impacket yagmail slack_sdk telegram discord tweepy twilio sendgrid
+    high: telnetlib
+    medium: socket _socket urllib.request http.client ftplib smtplib imaplib poplib nntplib xmlrpc.client
+        urllib2 httplib xmlrpclib pycurl requests httpx aiohttp urllib3 paramiko boto3 websockets websocket
+        antigravity httplib2 niquests curl_cffi treq grequests selenium playwright pyppeteer asyncssh pysftp
+        ftputil scapy nmap shodan pyngrok ngrok smbclient impacket yagmail slack_sdk telegram discord tweepy
+        twilio sendgrid
     low: urllib webbrowser socks ping3 telebot praw botocore
     none: urllib.parse urllib.error urllib.response http requests.exceptions botocore.exceptions aiohttp.web
         urllib3.exceptions urllib3.util
@@ -180,11 +187,13 @@ LISTENS = levels("""
     low socketserver: BaseRequestHandler StreamRequestHandler DatagramRequestHandler
     low multiprocessing.connection: Pipe Connection PipeConnection wait
     high socket: create_server
+    high socket(): bind listen accept
     high socket.socket(): bind listen accept
     high socket.create_server(): listen accept
     high asyncio: start_server start_unix_server
     high asyncio.streams: start_server start_unix_server
     high multiprocessing.managers: BaseManager
+    medium multiprocessing.managers: SyncManager
     high multiprocessing.managers.BaseManager(): get_server start
     high pydoc: browse
     high logging.config: listen
