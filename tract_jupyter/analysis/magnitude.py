@@ -9,6 +9,8 @@ import ast
 import math
 from typing import TYPE_CHECKING
 
+from tract_jupyter.analysis.tables.reader import words
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
 _MOST = 1e300
 _DEEPEST = 40
-_SHAPED = frozenset("zeros ones empty full rand randn random random_sample normal uniform eye identity".split())
+_SHAPED = words("zeros ones empty full rand randn random random_sample normal uniform eye identity")
 _SEQUENCES = (ast.Constant, ast.List, ast.Tuple, ast.JoinedStr)
 
 
@@ -24,19 +26,30 @@ def magnitude(node: ast.expr | None, view: View, depth: int = 0) -> float | None
     """The power of ten of the number that an expression comes to; None when it is not known."""
     if depth > _DEEPEST or node is None:
         return None
-    if isinstance(node, ast.BinOp):
-        return _of_operation(node, view, depth)
-    if isinstance(node, ast.UnaryOp):
-        return magnitude(node.operand, view, depth + 1)
-    if isinstance(node, ast.Constant) and isinstance(node.value, float):
-        return math.inf if math.isinf(node.value) else _log(node.value)
-    if isinstance(node, ast.Call) and "builtins.int" in view.resolver.value(node.func).names:
-        return magnitude(node.args[0] if node.args else None, view, depth + 1)
+    estimate = _ESTIMATES.get(type(node), _of_known)
+    return estimate(node, view, depth + 1)
+
+
+def _of_known(node: ast.expr, view: View, _depth: int) -> float | None:
     known = [_log(const) for const in view.resolver.value(node).consts if isinstance(const, int)]
-    if known:
-        return max(known)
-    bound = view.program.sole_value(node) if isinstance(node, ast.Name) else None
-    return magnitude(bound, view, depth + 1)
+    return max(known, default=None)
+
+
+def _of_constant(node: ast.Constant, _view: View, _depth: int) -> float | None:
+    if isinstance(node.value, float):
+        return math.inf if math.isinf(node.value) else _log(node.value)
+    return _log(node.value) if isinstance(node.value, int) else None
+
+
+def _of_name(node: ast.Name, view: View, depth: int) -> float | None:
+    known = _of_known(node, view, depth)
+    return magnitude(view.program.sole_value(node), view, depth) if known is None else known
+
+
+def _of_number(node: ast.Call, view: View, depth: int) -> float | None:
+    """``int(1e12)``."""
+    whole = node.args and view.resolver.value(node.func).names & {"builtins.int", "builtins.round"}
+    return magnitude(node.args[0], view, depth) if whole else _of_known(node, view, depth)
 
 
 def _log(number: float) -> float:
@@ -44,7 +57,7 @@ def _log(number: float) -> float:
 
 
 def _of_operation(node: ast.BinOp, view: View, depth: int) -> float | None:
-    left, right = magnitude(node.left, view, depth + 1), magnitude(node.right, view, depth + 1)
+    left, right = magnitude(node.left, view, depth), magnitude(node.right, view, depth)
     combine = _OPERATIONS.get(type(node.op))
     if left is None or right is None or combine is None:
         return None
@@ -63,6 +76,15 @@ _OPERATIONS: dict[type[ast.operator], Callable[[float, float], float]] = {
     ast.LShift: lambda left, right: left + math.log10(2) * 10 ** min(right, 300),
     ast.FloorDiv: lambda left, right: max(left - right, 0.0),
     ast.Div: lambda left, right: left - right,
+}
+
+
+_ESTIMATES: dict[type[ast.expr], Callable[..., float | None]] = {
+    ast.BinOp: _of_operation,
+    ast.UnaryOp: lambda node, view, depth: magnitude(node.operand, view, depth),
+    ast.Constant: _of_constant,
+    ast.Name: _of_name,
+    ast.Call: _of_number,
 }
 
 

@@ -21,10 +21,15 @@ _LEAVES = (ast.Return, ast.Raise, ast.Yield, ast.YieldFrom)
 _ENDS = frozenset({"sys.exit", "builtins.exit", "builtins.quit", "os._exit", "os.abort", "builtins.next"})
 _ENDLESS = frozenset({"itertools.count()", "itertools.cycle()"})
 _CONSUMES = frozenset(
-    {f"builtins.{name}" for name in ("list", "tuple", "set", "sum", "max", "min", "sorted", "dict", "frozenset")}
+    {
+        f"builtins.{name}"
+        for name in ("list", "tuple", "set", "sum", "max", "min", "sorted", "dict", "frozenset")
+    }
     | {"collections.deque", "collections.Counter"}
 )
-_NEVER_EQUAL = frozenset(f"builtins.{name}" for name in ("int", "float", "str", "list", "dict", "object", "bool"))
+_NEVER_EQUAL = frozenset(
+    f"builtins.{name}" for name in ("int", "float", "str", "list", "dict", "object", "bool")
+)
 
 
 @register
@@ -67,7 +72,11 @@ class NeverEnds(Rule):
             if _is_endless(comprehension.iter, view) and not isinstance(parent, ast.GeneratorExp):
                 yield self.finding(view, comprehension.iter, "Collecting this never ends.")
         for call in view.of(ast.Call):
-            if call.args and view.resolver.value(call.func).names & _CONSUMES and _is_endless(call.args[0], view):
+            if (
+                call.args
+                and view.resolver.value(call.func).names & _CONSUMES
+                and _is_endless(call.args[0], view)
+            ):
                 yield self.finding(view, call, "Collecting this never ends.", confidence=LIKELY)
 
 
@@ -142,9 +151,9 @@ class WaitsForever(Rule):
         """Look at locks, at sleeping, and at functions that call themselves."""
         yield from self._locks(view)
         for call in view.of(ast.Call):
-            if call.args and view.resolver.value(call.func).names & {"time.sleep", "asyncio.sleep"}:
-                if (magnitude(call.args[0], view) or 0) >= _LONG_SLEEP:
-                    yield self.finding(view, call, "Sleeps for an hour or more.")
+            sleeps = call.args and view.resolver.value(call.func).names & {"time.sleep", "asyncio.sleep"}
+            if sleeps and (magnitude(call.args[0], view) or 0) >= _LONG_SLEEP:
+                yield self.finding(view, call, "Sleeps for an hour or more.")
         for function in view.of(ast.FunctionDef):
             first = _first_own_call(function, view)
             if first is not None:
@@ -156,7 +165,9 @@ class WaitsForever(Rule):
             call = node.value
             if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)):
                 continue
-            lock = ast.unparse(call.func.value) if isinstance(call.func.value, (ast.Name, ast.Attribute)) else ""
+            lock = (
+                ast.unparse(call.func.value) if isinstance(call.func.value, (ast.Name, ast.Attribute)) else ""
+            )
             is_lock = "threading.Lock()" in view.resolver.value(call.func.value).names
             if call.func.attr == "release":
                 held.discard(lock)
@@ -171,7 +182,9 @@ def _first_own_call(function: ast.FunctionDef, view: View) -> ast.Call | None:
     for statement in function.body:
         if not isinstance(statement, (ast.Expr, ast.Return, ast.Assign)):
             return None
-        if any(isinstance(node, (ast.IfExp, ast.BoolOp, ast.Lambda, ast.Yield)) for node in ast.walk(statement)):
+        if any(
+            isinstance(node, (ast.IfExp, ast.BoolOp, ast.Lambda, ast.Yield)) for node in ast.walk(statement)
+        ):
             return None
         for call in _calls(ast.walk(statement)):
             if isinstance(call.func, ast.Name) and function in view.resolver.value(call.func).functions:

@@ -66,7 +66,9 @@ class TakesMemory(Rule):
                 yield self.finding(view, call, f"This call {self.effect}.", confidence=LIKELY)
         for iterable in _iterated(view):
             if (length(iterable, view) or 0) >= _TOO_MANY_STEPS:
-                yield self.finding(view, iterable, "Looping over this does not end in a day.", confidence=LIKELY)
+                yield self.finding(
+                    view, iterable, "Looping over this does not end in a day.", confidence=LIKELY
+                )
 
 
 def _has_many_digits(node: ast.BinOp, view: View) -> bool:
@@ -99,7 +101,8 @@ def _iterated(view: View) -> Iterator[ast.expr]:
 _NESTED_REPEAT = re.compile(r"\((?:\?:)?(?:\\.|\[[^\]]*\]|[^()\\\[])*[+*]\)(?:[+*]|\{\d*,\d*\})")
 _ALTERNATIVE_REPEAT = re.compile(r"\((?:\?:)?(\\?.)\|\1+\)[+*]")
 _PATTERN_CALLS = frozenset(
-    f"re.{name}" for name in ("match", "fullmatch", "search", "compile", "sub", "subn", "findall", "finditer", "split")
+    f"re.{name}"
+    for name in ("match", "fullmatch", "search", "compile", "sub", "subn", "findall", "finditer", "split")
 )
 
 

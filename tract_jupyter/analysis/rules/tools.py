@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from tract_jupyter.analysis.rules.base import Reference
     from tract_jupyter.analysis.view import View
 
-_FILE_WORDS = re.compile(r"(?i)(?:^|_)(read|write|open|load|save|list|delete|remove|edit|fetch|http|get_url)(?:_|$)")
+_FILE_WORDS = re.compile(
+    r"(?i)(?:^|_)(read|write|open|load|save|list|delete|remove|edit|fetch|http|get_url)(?:_|$)"
+)
 _DIRECT: dict[str, frozenset[str]] = {
     "builtins.open": frozenset({"read", "write", "open", "load", "save", "edit"}),
     "os.listdir": frozenset({"list"}),
