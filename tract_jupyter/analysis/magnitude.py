@@ -133,6 +133,8 @@ def _of_call(node: ast.Call, view: View) -> float | None:
 
 def _of_shape(node: ast.Call, view: View) -> float | None:
     shape = view.argument(node, 0, "shape", "size")
-    sizes = shape.elts if isinstance(shape, (ast.Tuple, ast.List)) else node.args or [shape]
+    sizes: Sequence[ast.expr | None] = (
+        shape.elts if isinstance(shape, (ast.Tuple, ast.List)) else node.args or [shape]
+    )
     known = [magnitude(size, view) for size in sizes]
     return sum(each for each in known if each is not None) if any(known) else None

@@ -20,6 +20,9 @@ _ALIASES = {
     "pathlib._local": "pathlib",
     "io.open": "builtins.open",
     "os.popen2": "os.popen",
+    **dict.fromkeys(
+        ("anyio.Path", "trio.Path", "upath.UPath", "aiopath.AsyncPath", "path.Path"), "pathlib.Path"
+    ),
     "pathlib.PosixPath": "pathlib.Path",
     "pathlib.WindowsPath": "pathlib.Path",
     "pathlib.PurePath": "pathlib.Path",

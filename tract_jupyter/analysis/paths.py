@@ -49,6 +49,11 @@ class Workspace:
             known = self._known[text] = self._classify(text)
         return known
 
+    def has_module(self, name: str) -> bool:
+        """Whether the workspace itself has a module or package of this name."""
+        base = Path(self.root or ".")
+        return name.isidentifier() and ((base / f"{name}.py").is_file() or (base / name).is_dir())
+
     def _classify(self, text: str) -> Place:
         if _URL.match(text):
             return Place.REMOTE

@@ -151,9 +151,9 @@ def _import_from(node: ast.ImportFrom, view: View) -> Iterator[Finding]:
 
 def _imported_member(alias: ast.alias, module: str, view: View) -> Iterator[Finding]:
     name = canonical(f"{module}.{alias.name}")
-    if is_boring(name):
-        return
     hits = rules_for(name)
+    if not hits and is_boring(name):
+        return
     for rule, level in hits:
         yield from rule.on_reference(Reference(alias, name, level, SURE), view)
     if not hits:

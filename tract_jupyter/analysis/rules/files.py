@@ -56,8 +56,9 @@ class ReadsFile(Rule):
     def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
         """Find the paths that are handed over and report each under the code it deserves."""
         found = list(paths_of(reference, view))
-        if not found:
-            yield self.finding(view, reference.node, f"{reference.symbol} opens files.", LOW, _UNSURE)
+        sinks = SINKS[reference.symbol]
+        if not found and not all(sink.anything for sink in sinks):
+            yield self._mentioned(reference, sinks[-1].effect, view)
         for text, effect in found:
             place = Place.UNKNOWN if text is None else view.workspace.place(text)
             if place is Place.OUTSIDE and text is not None:
@@ -66,6 +67,11 @@ class ReadsFile(Rule):
             reason = f"{reference.symbol} {effect.value} {place.value}."
             sure = reference.confidence if text is not None else _UNSURE
             yield RULES[code].finding(view, reference.node, reason, level, sure, _category(place, effect))
+
+    @staticmethod
+    def _mentioned(reference: Reference, effect: Effect, view: View) -> Finding:
+        rule = RULES["TJ202" if effect is Effect.WRITE else "TJ201"]
+        return rule.finding(view, reference.node, f"{reference.symbol} {effect.value} files.", LOW, _UNSURE)
 
 
 def _category(place: Place, effect: Effect) -> Category:

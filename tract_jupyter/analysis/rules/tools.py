@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tract_jupyter.analysis.findings import Finding
-    from tract_jupyter.analysis.rules.base import Reference
     from tract_jupyter.analysis.view import View
 
 _FILE_WORDS = re.compile(
@@ -58,16 +57,17 @@ class PassesByTool(Rule):
     level = MEDIUM
     effect = "does directly what a tool does"
     remedy = "Call the tool."
-    symbols: ClassVar = dict.fromkeys(_DIRECT, LOW)
 
-    def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
-        """Look for a tool whose name says that it does this."""
-        if view.call_of(reference.node) is None:
-            return
-        for tool in sorted(view.tools):
-            if _DIRECT[reference.symbol] & set(_FILE_WORDS.findall(tool.lower())):
-                yield self.finding(view, reference.node, f"Goes past the tool {tool}.", confidence=GUESS)
-                return
+    def check(self, view: View) -> Iterator[Finding]:
+        """Look for a tool whose name says that it does what a call does."""
+        purposes = {tool: set(_FILE_WORDS.findall(tool.lower())) for tool in sorted(view.tools)}
+        for call in view.of(ast.Call) if purposes else ():
+            wanted = [_DIRECT[name] for name in view.resolver.value(call.func).names if name in _DIRECT]
+            better = next(
+                (tool for tool in purposes if any(purposes[tool] & words for words in wanted)), None
+            )
+            if better is not None:
+                yield self.finding(view, call, f"Goes past the tool {better}.", confidence=GUESS)
 
 
 @register
