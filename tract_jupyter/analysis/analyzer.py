@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tract_jupyter.analysis import references
 from tract_jupyter.analysis.budget import MAX_FINDINGS, Clock, TooLongError, check_length, without_collection
 from tract_jupyter.analysis.findings import AnalysisResult, Finding, RiskLevel, SandboxMode, Span, in_order
-from tract_jupyter.analysis.ipython_syntax import Escape, has_escapes, transform
+from tract_jupyter.analysis.ipython_syntax import Escape, automagic, has_escapes, transform
 from tract_jupyter.analysis.paths import Workspace
 from tract_jupyter.analysis.resolver import Resolver
 from tract_jupyter.analysis.rules import RULES, Rule, all_rules
@@ -18,6 +18,7 @@ from tract_jupyter.analysis.rules.choice import Choice
 from tract_jupyter.analysis.rules.unparsable import VERDICT
 from tract_jupyter.analysis.scopes import Program
 from tract_jupyter.analysis.source import Source, parse
+from tract_jupyter.analysis.tables import magics
 from tract_jupyter.analysis.view import View
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 _PARSE_ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError, SystemError)
+_AUTOMAGIC = magics.SHELL_LINE | {name for name, level in magics.LINE.items() if level == "high"}
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -88,7 +90,7 @@ class CodeAnalyzer:
 
     def _analyze(self, program: Program, code: str) -> AnalysisResult:
         clock = Clock()
-        source, tree, escapes, problem = _read(code, clock)
+        source, tree, escapes, problem = _read(code, clock, program)
         nodes = program.add(tree, clock) if tree is not None else []
         view = View(source, nodes, program, Resolver(program, clock), escapes, self._workspace, self._tools)
         findings: list[Finding] = []
@@ -117,14 +119,19 @@ def learn(program: Program, cell: str) -> None:
     """Have a program know the names of a cell that ran; one that cannot be read teaches nothing."""
     with contextlib.suppress(*_PARSE_ERRORS, TooLongError):
         clock = Clock()
-        _, tree, _, _ = _read(cell, clock)
+        _, tree, _, _ = _read(cell, clock, program)
         if tree is not None:
             program.add(tree, clock)
 
 
-def _read(code: str, clock: Clock) -> tuple[Source, ast.Module | None, tuple[Escape, ...], Exception | None]:
+def _read(
+    code: str, clock: Clock, program: Program
+) -> tuple[Source, ast.Module | None, tuple[Escape, ...], Exception | None]:
     """Parse as Python, and failing that as Python with IPython's additions."""
     check_length(code)
+    magic = automagic(code, _AUTOMAGIC - program.module.bindings.keys())
+    if magic is not None:
+        return Source(code), None, transform(magic).escapes, None
     try:
         return Source(code), parse(code), (), None
     except _PARSE_ERRORS as error:

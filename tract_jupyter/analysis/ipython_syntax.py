@@ -10,18 +10,22 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from tract_jupyter.analysis.budget import Clock
 from tract_jupyter.analysis.findings import Span
 from tract_jupyter.analysis.source import split_lines
 
-EscapeKind = Literal["shell", "line_magic", "cell_magic", "help"]
+if TYPE_CHECKING:
+    from collections.abc import Container
+
+EscapeKind = Literal["shell", "line_magic", "cell_magic", "help", "autocall"]
 
 _CELL_MAGIC = re.compile(r"%%(?P<name>[\w!.]+)[ \t]*(?P<rest>.*)")
 _ASSIGNED = re.compile(r"=\s*(?P<escape>![^=].*|%[A-Za-z_].*)", re.DOTALL)
 _NO_TARGET = re.compile(r"[=!<>%'\"#()]")
 _MAGIC = re.compile(r"%(?P<name>[A-Za-z_][\w.]*)(?P<rest>.*)", re.DOTALL)
+_AUTOCALL = re.compile(r"(?P<sign>[/,;])(?P<name>[A-Za-z_][\w.]*)(?P<rest>.*)", re.DOTALL)
 _HELP = re.compile(r"\?{1,2}\s*%{0,2}[\w.*]+\s*$|%{0,2}[\w.*\[\]'\"]+\s*\?{1,2}\s*$")
 _OPTION = re.compile(r"\s*(?:-[a-zA-Z]\s*\d+|-[a-zA-Z]+|--[\w-]+(?:=\S+)?)(?=\s|$)")
 
@@ -85,6 +89,22 @@ def _dedent(lines: list[str]) -> dict[int, int]:
     return shifts
 
 
+_AUTOMAGIC = re.compile(r"\s*(?P<name>[A-Za-z_]\w*)(?P<rest>[ \t]+(?P<first>\S).*)\s*")
+
+
+def automagic(text: str, names: Container[str]) -> str | None:
+    """The line with its ``%`` when it is a magic without one, as IPython allows for cells of one line.
+
+    Args:
+        text: A cell.
+        names: Names of the magics that count; those that the code itself binds must be left out.
+    """
+    match = _AUTOMAGIC.fullmatch(text)
+    if match is None or match["name"] not in names or match["first"] in "=([.,:+*|&^":
+        return None
+    return f"%{text.strip()}"
+
+
 class _Scanner:
     """Walks over logical lines and replaces those that are IPython's."""
 
@@ -134,6 +154,9 @@ class _Scanner:
             return True
         if body.startswith("%"):
             return self._line_magic(index, indent, body)
+        called = _AUTOCALL.match(body)
+        if called is not None:
+            return self._autocall(index, indent, called)
         assigned = _ASSIGNED.search(body)
         if assigned is not None and assigned.start() and not _NO_TARGET.search(body[: assigned.start()]):
             return self._assigned(index, indent, assigned)
@@ -142,6 +165,14 @@ class _Scanner:
             self.lines[index] = f"{indent}pass"
             return True
         return False
+
+    def _autocall(self, index: int, indent: str, match: re.Match[str]) -> bool:
+        """``/f x`` is ``f(x)``, ``,f a b`` is ``f("a", "b")``, ``;f a b`` is ``f("a b")``."""
+        rest = match["rest"].strip()
+        given = {"/": rest, ",": ", ".join(map(repr, rest.split())), ";": repr(rest)}[match["sign"]]
+        self._note("autocall", match["sign"], match["name"], index)
+        self.lines[index] = f"{indent}{match['name']}({given})"
+        return True
 
     def _line_magic(self, index: int, indent: str, body: str) -> bool:
         match = _MAGIC.match(body)

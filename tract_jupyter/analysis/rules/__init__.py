@@ -6,6 +6,7 @@ from __future__ import annotations
 from tract_jupyter.analysis.rules import (
     deserialisation,
     destructive,
+    display,
     endless,
     environment,
     execution,
@@ -27,6 +28,7 @@ from tract_jupyter.analysis.rules.lookup import all_rules, is_boring, module_lev
 _SUBJECTS = (
     deserialisation,
     destructive,
+    display,
     endless,
     environment,
     execution,

@@ -6,6 +6,7 @@ the path leads.
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING, ClassVar
 
 from tract_jupyter.analysis.findings import Category
@@ -67,11 +68,23 @@ class ReadsFile(Rule):
             reason = f"{reference.symbol} {effect.value} {place.value}."
             sure = reference.confidence if text is not None else _UNSURE
             yield RULES[code].finding(view, reference.node, reason, level, sure, _category(place, effect))
+            if effect is Effect.WRITE and place is not Place.UNKNOWN and _only_empties(reference, view):
+                yield RULES["TJ203"].finding(view, reference.node, f"{reference.symbol} empties the file.")
 
     @staticmethod
     def _mentioned(reference: Reference, effect: Effect, view: View) -> Finding:
         rule = RULES["TJ202" if effect is Effect.WRITE else "TJ201"]
         return rule.finding(view, reference.node, f"{reference.symbol} {effect.value} files.", LOW, _UNSURE)
+
+
+def _only_empties(reference: Reference, view: View) -> bool:
+    """Whether a file is opened for writing and nothing is written: ``open(path, "w").close()``."""
+    call = view.call_of(reference.node)
+    parent = view.parent(call) if call is not None else None
+    if reference.symbol != "builtins.open" or not isinstance(parent, ast.Attribute) or parent.attr != "close":
+        return False
+    mode = view.value(view.argument(call, 1, "mode"))
+    return any("w" in text for text in (mode.texts if mode else ()))
 
 
 def _category(place: Place, effect: Effect) -> Category:

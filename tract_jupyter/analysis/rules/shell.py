@@ -110,7 +110,7 @@ class UsesMagic(Rule):
 
 def _level(escape: Escape, view: View) -> RiskLevel | None:
     name, rest = escape.name, escape.rest.strip()
-    if escape.kind == "help" or name.startswith("tract"):
+    if escape.kind in {"help", "autocall"} or name.startswith("tract"):
         return None
     if escape.kind == "cell_magic":
         if name in {"writefile", "file"}:

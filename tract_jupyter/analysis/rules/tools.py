@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tract_jupyter.analysis.findings import Finding
+    from tract_jupyter.analysis.ipython_syntax import Escape
     from tract_jupyter.analysis.view import View
 
 _FILE_WORDS = re.compile(
@@ -149,7 +150,10 @@ class DecidesItself(Rule):
     modules: ClassVar = table.DECIDES_MODULES
 
     def check(self, view: View) -> Iterator[Finding]:
-        """Look at private attributes that are assigned, and at calls that change a list of rules."""
+        """Look at private attributes that are assigned, at changed lists of rules, and at this package's magics."""
+        for escape in view.escapes:
+            if _decides(escape):
+                yield self.finding(view, escape.span, f"{escape.text.splitlines()[0][:80]} {self.effect}.")
         for node in view.of(ast.Attribute):
             if isinstance(node.ctx, ast.Store) and _is_private_of_other(node) and _DECIDES.search(node.attr):
                 yield self.finding(view, node, f"{node.attr} {self.effect}.", confidence=LIKELY)
@@ -159,6 +163,12 @@ class DecidesItself(Rule):
                 if name.rpartition(".")[2].isupper() and "()" not in name:
                     level = HIGH if _DECIDES.search(name) else MEDIUM
                     yield self.finding(view, call, f"Changes {name} for everybody.", level, LIKELY)
+
+
+def _decides(escape: Escape) -> bool:
+    if escape.name.startswith("tract"):
+        return "--activate" in escape.rest.split()
+    return escape.name == "config" and escape.rest.lstrip().startswith("TractJupyter")
 
 
 _EMPTIES = ("clear", "update", "pop", "popitem", "remove", "append", "extend", "add", "discard", "insert")
