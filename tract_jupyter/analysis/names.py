@@ -39,6 +39,15 @@ _ALIASES = {
     "subprocess32": "subprocess",
     "typing_extensions": "typing",
     "mock": "unittest.mock",
+    "mock.mock": "unittest.mock",
+    "unittest.loader": "unittest",
+    "unittest.main.TestProgram": "unittest.main",
+    "compression.bz2": "bz2",
+    "compression.gzip": "gzip",
+    "compression.lzma": "lzma",
+    "profiling.tracing": "cProfile",
+    "pathlib2": "pathlib",
+    "turtle.TK": "tkinter",
     "setuptools._distutils": "distutils",
     # where a package keeps what it is known for under a shorter name
     "pathlib._local": "pathlib",
@@ -140,6 +149,7 @@ _ALIASES = {
     "xmlrpclib": "xmlrpc.client",
     "SimpleXMLRPCServer": "xmlrpc.server",
     "copy_reg": "copyreg",
+    "Tkinter": "tkinter",
 }
 
 _REACHABLE = frozenset(

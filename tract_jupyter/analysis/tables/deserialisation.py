@@ -130,7 +130,7 @@ _MODELS = levels("""
     medium gensim.corpora: Dictionary.load
     medium gensim.corpora.dictionary.Dictionary: load
     medium gensim.utils: unpickle
-    medium gensim.downloader: load
+    low gensim.downloader: load
     medium surprise.dump: load
     medium stable_baselines3: PPO.load A2C.load DQN.load SAC.load TD3.load DDPG.load
     medium autogluon.tabular: TabularPredictor.load

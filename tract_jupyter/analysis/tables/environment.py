@@ -84,6 +84,7 @@ _PERSON = levels("""
     low pyperclip: copy
     medium clipboard: paste
     medium pandas: read_clipboard
+    medium pandas.io.clipboard: paste clipboard_get
     medium polars: read_clipboard
     medium tkinter.Tk(): clipboard_get selection_get
     medium win32clipboard: GetClipboardData OpenClipboard
@@ -96,6 +97,7 @@ _PERSON = levels("""
     high mouse: record hook
     medium sounddevice: rec playrec InputStream RawInputStream Stream
     medium pyaudio: PyAudio
+    medium ossaudiodev: open
     medium soundcard: default_microphone all_microphones get_microphone
     medium speech_recognition: Microphone
     low cv2: VideoCapture

@@ -8,7 +8,7 @@ _STANDARD = levels("""
     critical builtins: exec eval execfile
     high builtins: compile
     low builtins: breakpoint
-    high .: codeop.* idlelib.*
+    high .: codeop.* idlelib.* _pyrepl.*
     high types: FunctionType CodeType LambdaType
     medium types: CellType
     critical code: interact InteractiveInterpreter InteractiveConsole
@@ -45,17 +45,17 @@ _STANDARD = levels("""
     high tkinter.Tk(): eval evalfile call tk readprofile createcommand
     high tkinter: Tcl
     high _tkinter: create
-    high unittest: TestProgram
     low unittest: main
     high unittest.TestLoader(): discover loadTestsFromName loadTestsFromNames
     high unittest.defaultTestLoader: discover loadTestsFromName loadTestsFromNames
-    medium pydoc: render_doc doc writedoc writedocs apropos cli
+    high multiprocessing.managers: MakeProxyType
+    medium pydoc: Helper ModuleScanner render_doc doc writedoc writedocs apropos cli
     critical sys: remote_exec
     critical .: _xxsubinterpreters.* _interpreters.* _xxinterpchannels.* interpreters_backports.*
     high .: concurrent.interpreters.* test.support.interpreters.*
     critical _testcapi: run_in_subinterp run_in_subinterp_with_config eval_eval_code_ex
     critical _testinternalcapi: run_in_subinterp_with_config
-    high multiprocessing.spawn: _main spawn_main import_main_path
+    high multiprocessing.spawn: _main spawn_main prepare import_main_path
     critical ?: exec eval
     high ?: execfile run_path run_module interact compile_command FunctionType CodeType
 """)
@@ -204,5 +204,5 @@ CONFIGURES_BY_NAME = levels("""
 """)
 
 RUNS_MAGIC = levels("""
-    high IPython.shell: run_line_magic magic
+    high IPython.shell: run_line_magic magic find_magic find_line_magic find_cell_magic
 """)

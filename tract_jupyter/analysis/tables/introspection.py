@@ -87,7 +87,9 @@ _STANDARD = levels("""
 
 _NOTEBOOK = levels("""
     high IPython.shell: user_ns user_global_ns user_ns_hidden user_module ns_table kernel all_ns_refs
-    medium IPython.shell: db
+        parent payload_manager
+    medium IPython.shell: db get_local_scope new_main_mod prepare_user_module
+    low IPython.shell: Completer complete inspector object_inspect
     high IPython.shell.kernel: session shell do_shutdown
     high .: ipykernel.* jupyter_client.session.* jupyter_client.connect.* jupyter_client.client.*
         jupyter_server.* notebook.notebookapp.* notebook.auth.*

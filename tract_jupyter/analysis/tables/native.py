@@ -23,7 +23,7 @@ _STANDARD = levels("""
 """)
 
 _COMPILERS = levels("""
-    high .: cffi.* _cffi_backend.* cppyy.* llvmlite.binding.* torch.utils.cpp_extension.* pyximport.*
+    high .: cffi.* _cffi_backend.* cppyy.* llvmlite.binding.* torch.utils.cpp_extension.*
     high cython: inline
     high Cython: inline
     high Cython.Shadow: inline
@@ -82,5 +82,4 @@ CALLS_NATIVE = {**_STANDARD, **_COMPILERS, **_LIBRARIES}
 CALLS_NATIVE_MODULES = modules("""
     high: ctypes _ctypes cffi _cffi_backend _testcapi _testinternalcapi frida pymem ptrace cppyy
     medium: pyximport objc gdb lldb clr llvmlite.binding
-    none: ctypes.wintypes
 """)

@@ -14,6 +14,7 @@ _STANDARD = levels("""
     critical commands: getoutput getstatusoutput getstatus
     critical pty: spawn
     critical asyncio: create_subprocess_shell create_subprocess_exec
+    critical asyncio.subprocess: create_subprocess_shell create_subprocess_exec
     critical asyncio.get_event_loop(): subprocess_shell subprocess_exec
     critical *: create_subprocess_shell create_subprocess_exec subprocess_shell subprocess_exec
     critical pipes: Template
@@ -36,6 +37,7 @@ _STANDARD = levels("""
     high http.server: CGIHTTPRequestHandler
     medium _osx_support: customize_compiler customize_config_vars compiler_fixup
     high .: test.support.script_helper.*
+    high distutils.util: byte_compile
     medium venv: create main EnvBuilder
     high ?: system popen startfile posix_spawn posix_spawnp execl execle execlp execlpe execv execve execvp
         execvpe spawn spawnl spawnle spawnlp spawnlpe spawnv spawnve spawnvp spawnvpe Popen check_output
@@ -53,7 +55,8 @@ _RUNNERS = levels("""
     critical psutil: Popen
     critical executor: execute ExternalCommand
     critical anyio: run_process open_process
-    critical trio: run_process
+    medium anyio.to_process: run_sync
+    critical trio: run_process open_process
     critical trio.lowlevel: open_process
     critical twisted.internet.reactor: spawnProcess
     critical twisted.internet.utils: getProcessOutput getProcessValue getProcessOutputAndValue
@@ -129,6 +132,8 @@ _KERNELS = levels("""
     high ipykernel.kernelapp: launch_new_instance IPKernelApp
     high jupyter_core.command: main
     high notebook.app: main launch_new_instance
+    high streamlit.web.bootstrap: run
+    high streamlit.web.cli: main
     high jupyterlab.labapp: main launch_new_instance
 """)
 
@@ -153,20 +158,20 @@ _LANGUAGES = levels("""
 STARTS_PROGRAM = {**_STANDARD, **_RUNNERS, **_BROWSERS_AND_CONTAINERS, **_KERNELS, **_LANGUAGES}
 
 STARTS_PROGRAM_MODULES = modules("""
-    high: subprocess pty popen2 commands pipes _posixsubprocess pexpect ptyprocess winpty sarge delegator envoy
+    high: subprocess pty popen2 pipes _posixsubprocess pexpect ptyprocess winpty sarge delegator envoy
         plumbum fabric sh
-    medium: invoke selenium playwright pyppeteer docker jpype jnius js2py execjs papermill nbclient
+    medium: commands invoke selenium playwright pyppeteer docker jpype jnius js2py execjs papermill nbclient
         ipyparallel pywinauto win32com.client ansible_runner
 """)
 
 STEERS_PROCESS = levels("""
     high os: fork forkpty kill killpg _exit abort unshare setns
-    medium os: dup2 dup3 setuid setgid seteuid setegid setreuid setregid setresuid setresgid setgroups
+    medium os: dup2 setuid setgid seteuid setegid setreuid setregid setresuid setresgid setgroups
         initgroups setsid setpgid setpgrp tcsetpgrp nice setpriority sched_setscheduler sched_setparam
         sched_setaffinity closerange register_at_fork memfd_create openpty login_tty plock pidfd_open
     low os: umask
-    medium sys: exit settrace setprofile set_asyncgen_hooks
-        set_coroutine_origin_tracking_depth set_coroutine_wrapper
+    medium sys: exit settrace setprofile set_asyncgen_hooks set_coroutine_origin_tracking_depth
+        _settraceallthreads _setprofileallthreads
     medium .: sys.monitoring.*
     low sys: setrecursionlimit setswitchinterval set_int_max_str_digits _clear_type_cache _clear_internal_caches
     medium builtins: SystemExit exit quit
@@ -242,7 +247,6 @@ INSTALLS_PACKAGE = levels("""
     medium cmdstanpy: install_cmdstan
     medium pypandoc: download_pandoc
     medium rpy2.robjects.packages.importr(): install_packages
-    medium pyximport: install
     high site: main
 """)
 

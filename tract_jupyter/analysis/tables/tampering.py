@@ -9,7 +9,7 @@ _NOTEBOOK = levels("""
         builtin_trap display_trap magics_manager register_magics register_magic_function define_magic
         define_macro prefilter_manager init_magics displayhook display_pub sys_excepthook
     medium IPython.shell: events ast_transformers input_transformers_cleanup input_transformers_post
-        input_transformers configurables push drop_by_id del_var showtraceback
+        configurables excepthook set_trio_runner strdispatchers set_trait push drop_by_id del_var showtraceback
         history_manager
     medium IPython.shell.events: register unregister trigger callbacks
     medium IPython.shell.ast_transformers: append
@@ -69,6 +69,9 @@ CHANGES_IMPORTS = levels("""
     medium site: addsitedir addsitepackages addusersitepackages venv execsitecustomize execusercustomize
     high site: addpackage
     high builtins: __build_class__
+    medium py_compile: compile
+    low compileall: compile_dir compile_file compile_path
+    high pyximport: install pyximport
     medium pkgutil: extend_path
     low pkg_resources: require declare_namespace
     medium pkg_resources.working_set: add_entry add
