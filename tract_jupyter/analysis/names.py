@@ -103,6 +103,7 @@ _ALIASES = {
     "IPython.shell.instance()": "IPython.shell",
     "IPython.core.display": "IPython.display",
     "IPython.core.display_functions": "IPython.display",
+    "IPython.core.displaypub": "IPython.display",
     # data frames and arrays
     "modin.pandas": "pandas",
     "fireducks.pandas": "pandas",

@@ -74,6 +74,8 @@ _STORES = levels("""
     high paramiko: Agent
     high paramiko.agent: Agent
     medium gnupg: GPG
+    medium git.Repo(): config_reader
+    medium git: GitConfigParser
     medium streamlit: secrets
     low getpass: getpass unix_getpass fallback_getpass win_getpass
     high .: browser_cookie3.* browsercookie.* rookiepy.* pycookiecheat.*

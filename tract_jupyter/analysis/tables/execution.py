@@ -76,6 +76,8 @@ _SHELL = levels("""
     high IPython.core.debugger.Pdb(): run runeval runctx
     low IPython.core.debugger: set_trace Pdb
     high IPython.display: Javascript display_javascript
+    medium IPython.display: publish_display_data
+    low bokeh.models: CustomJS
     high google.colab.output: eval_js
     medium google.colab.output: register_callback
     high ipylab: JupyterFrontEnd
@@ -185,7 +187,9 @@ EVALUATES_EXPRESSION = levels("""
     high bottle: template SimpleTemplate
     high tornado.template: Template Loader DictLoader
     medium numexpr: evaluate re_evaluate NumExpr validate
+    high PIL.ImageMath: eval unsafe_eval
     low pandas: eval
+    low patsy: dmatrix dmatrices
     medium dask.dataframe: eval
     high .: asteval.* simpleeval.* evalidate.* pyeval.*
     high RestrictedPython: compile_restricted compile_restricted_exec compile_restricted_eval

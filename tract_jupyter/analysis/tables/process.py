@@ -49,6 +49,7 @@ _RUNNERS = levels("""
         easyprocess.* command_runner.* xonsh.*
     low sh: ErrorReturnCode
     low plumbum: cli colors CommandNotFound
+    low .: plumbum.cli.* plumbum.colors.*
     low pexpect: EOF TIMEOUT
     critical invoke: run Context Program Local
     critical invoke.Context(): run sudo
@@ -63,19 +64,16 @@ _RUNNERS = levels("""
     critical tornado.process: Subprocess
     critical IPython.utils.process: system getoutput getoutputerror process_handler
     critical IPython.utils._process_common: system getoutput getoutputerror process_handler
-    critical IPython.utils._process_posix: system ProcessHandler
-    critical IPython.utils._process_win32: system Win32ShellCommandController
+    critical .: IPython.utils._process_posix.* IPython.utils._process_win32.*
     critical google.colab._system_commands: _run_command
     critical numpy.distutils.exec_command: exec_command filepath_from_subprocess_output
     critical paver.easy: sh
-    critical snakemake.shell: shell
-    critical snakemake: shell
-    critical airflow.operators.bash: BashOperator
-    critical airflow.operators.bash_operator: BashOperator
-    critical airflow.providers.standard.operators.bash: BashOperator
-    critical airflow.providers.ssh.operators.ssh: SSHOperator
-    critical prefect_shell: ShellOperation shell_run_command
-    critical dagster_shell: execute_shell_command create_shell_command_op
+    critical snakemake: shell shell.shell
+    critical grass.script: run_command read_command start_command pipe_command
+    critical nipype.interfaces.base: CommandLine
+    critical .: airflow.operators.bash.* airflow.operators.bash_operator.* airflow.providers.ssh.operators.*
+        airflow.providers.standard.operators.bash.*
+    critical .: prefect_shell.* dagster_shell.*
     critical luigi.contrib.external_program: ExternalProgramTask ExternalPythonProgramTask
     critical ansible_runner: run run_async run_command run_command_async interface
     critical win32api: ShellExecute WinExec
@@ -90,8 +88,7 @@ _RUNNERS = levels("""
     critical daemon: DaemonContext
     high execnet: makegateway Group
     high ansible.executor.playbook_executor: PlaybookExecutor
-    high mlflow: run
-    high mlflow.projects: run
+    high mlflow: run projects.run
     high mcp: stdio_client StdioServerParameters
     high mcp.client.stdio: stdio_client StdioServerParameters
     high langchain_mcp_adapters.client: MultiServerMCPClient
@@ -100,7 +97,7 @@ _RUNNERS = levels("""
     high git.cmd: Git
     high git.Repo(): git
     high git.Repo: clone_from
-    medium git.Repo(): remote create_remote index submodules
+    medium git.Repo(): remote remotes create_remote index submodules config_writer
     medium git: Repo
     medium .: ffmpeg.*
     low ffmpeg: input output filter
@@ -111,9 +108,7 @@ _RUNNERS = levels("""
 _BROWSERS_AND_CONTAINERS = levels("""
     high .: selenium.* playwright.* patchright.* pyppeteer.* splinter.* helium.* undetected_chromedriver.*
         webdriver_manager.* nodriver.* seleniumbase.* browser_use.* DrissionPage.* seleniumwire.*
-    low selenium.webdriver.common.by: By
-    low selenium.webdriver.common.keys: Keys
-    low .: selenium.common.* selenium.webdriver.support.*
+    low .: selenium.common.* selenium.webdriver.common.* selenium.webdriver.support.*
     high .: docker.* python_on_whales.* podman.* testcontainers.* libvirt.* vagrant.*
     high docker.from_env(): containers images volumes networks swarm
     high docker.DockerClient(): containers images volumes networks swarm
@@ -131,10 +126,8 @@ _KERNELS = levels("""
         jupyter_client.blocking.* jupyter_client.asynchronous.* jupyter_client.provisioning.*
     high ipykernel.kernelapp: launch_new_instance IPKernelApp
     high jupyter_core.command: main
-    high notebook.app: main launch_new_instance
-    high streamlit.web.bootstrap: run
-    high streamlit.web.cli: main
-    high jupyterlab.labapp: main launch_new_instance
+    high .: notebook.app.* jupyterlab.labapp.* pyngrok.* nmap.* pwn.* pwnlib.* appium.*
+    high streamlit.web: bootstrap.run cli.main
 """)
 
 _LANGUAGES = levels("""
@@ -207,11 +200,9 @@ STEERS_PROCESS = levels("""
     high win32process: TerminateProcess CreateRemoteThread
     high .: win32service.* win32serviceutil.* dbus.* systemd.*
     medium .: prctl.* setproctitle.* pathos.* ppft.*
-    medium tornado.process: fork_processes
-    medium tornado.autoreload: start watch
+    medium tornado: process.fork_processes autoreload.start autoreload.watch
     medium torch.multiprocessing: spawn start_processes
-    medium torch.distributed.run: main run
-    medium torch.distributed.launch: main launch
+    medium .: torch.distributed.run.* torch.distributed.launch.* torch.distributed.launcher.*
     medium ray: init kill shutdown
     high dask.distributed: SSHCluster
     low dask.distributed: Client LocalCluster
@@ -232,18 +223,16 @@ INSTALLS_PACKAGE = levels("""
         poetry.* setuptools.command.* setuptools.build_meta.* distutils.command.* condacolab.*
     low pip: get_installed_distributions
     high setuptools: setup
-    high setuptools.sandbox: run_setup
+    high setuptools: sandbox.run_setup
     high distutils.core: setup run_setup
-    high numpy.distutils.core: setup
+    high numpy: distutils.core.setup
     high pkg_resources: run_script run_main
-    high pyodide_js: loadPackage
-    high js.pyodide: loadPackage
+    high .: pyodide_js.loadPackage js.pyodide.loadPackage
     high build: ProjectBuilder
     high pyproject_hooks: BuildBackendHookCaller
     medium uv: find_uv_bin
     medium virtualenv: cli_run session_via_cli
-    medium spacy.cli: download
-    medium spacy.cli.download: download
+    medium spacy.cli: download download.download
     medium cmdstanpy: install_cmdstan
     medium pypandoc: download_pandoc
     medium rpy2.robjects.packages.importr(): install_packages

@@ -55,6 +55,7 @@ _GUARD = levels("""
     high tract_jupyter.analysis: rules
     high tract_jupyter: unload_ipython_extension review storage hooks engine facade notebook toolkit
     medium tract_jupyter: load_ipython_extension
+    low .: tract_jupyter.hooks.PendingStatus.*
     low tract_jupyter.hooks: ActionDef OperationSpec Pending PendingStatus ValidationResult HookEvent
         Consultation auto_retry
     high *: save_handler run_approved through_gate
