@@ -94,6 +94,7 @@ _PERSON = levels("""
         wayland_clipboard_get
     high PIL.ImageGrab: grab grabclipboard
     high pyscreenshot: grab
+    medium Xlib.display: Display
     high .: mss.* pyxhook.* evdev.*
     high keyboard: record hook on_press on_release read_key read_event read_hotkey start_recording get_typed_strings
     high mouse: record hook

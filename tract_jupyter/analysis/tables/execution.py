@@ -141,7 +141,8 @@ _AGENTS = levels("""
     high .: langchain_experimental.pal_chain.* langchain_experimental.agents.* langchain.agents.agent_toolkits.*
         autogen.coding.* autogen_ext.code_executors.* pandasai.* crewai_tools.* agno.tools.*
         phi.tools.* llama_index.packs.* llama_index.tools.code_interpreter.* claude_agent_sdk.* claude_code_sdk.*
-        llama_index.experimental.* aider.* metagpt.* open_interpreter.* swarm_models.*
+        llama_index.experimental.* aider.* metagpt.* open_interpreter.* taskweaver.* camel.interpreters.*
+        google.adk.code_executors.* codeinterpreterapi.*
     high langchain.agents: create_csv_agent create_pandas_dataframe_agent create_python_agent
     medium langchain.agents: load_tools
     medium langchain_community.agent_toolkits.load_tools: load_tools
@@ -158,6 +159,11 @@ _AGENTS = levels("""
     high autogen: UserProxyAgent LocalCommandLineCodeExecutor
     high autogen_agentchat.agents: CodeExecutorAgent
     high interpreter: interpreter OpenInterpreter
+    high camel.toolkits: CodeExecutionToolkit TerminalToolkit
+    high agents: LocalShellTool ComputerTool CodeInterpreterTool
+    high strands_tools: shell python_repl use_computer
+    medium langchain_sandbox: PyodideSandbox
+    medium llm_sandbox: SandboxSession
     high dspy: PythonInterpreter ProgramOfThought CodeAct
     medium e2b_code_interpreter: Sandbox
     high semantic_kernel.core_plugins: SessionsPythonTool
@@ -187,6 +193,8 @@ EVALUATES_EXPRESSION = levels("""
     high bottle: template SimpleTemplate
     high tornado.template: Template Loader DictLoader
     medium numexpr: evaluate re_evaluate NumExpr validate
+    high sage.all: sage_eval load attach cython
+    high sage.misc.sage_eval: sage_eval
     high PIL.ImageMath: eval unsafe_eval
     low pandas: eval
     low patsy: dmatrix dmatrices

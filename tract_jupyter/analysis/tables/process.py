@@ -77,15 +77,16 @@ _RUNNERS = levels("""
     critical luigi.contrib.external_program: ExternalProgramTask ExternalPythonProgramTask
     critical ansible_runner: run run_async run_command run_command_async interface
     critical win32api: ShellExecute WinExec
-    critical win32process: CreateProcess
-    critical win32com.shell.shell: ShellExecuteEx
+    critical .: win32process.CreateProcess win32com.shell.shell.ShellExecuteEx
     critical System.Diagnostics: Process
     critical Foundation: NSTask NSAppleScript
-    critical applescript: run AppleScript
-    critical osascript: run osascript
-    critical ROOT.gSystem: Exec OpenPipe
-    critical rpyc.classic: connect_subproc
+    critical .: applescript.* osascript.*
+    critical .: ROOT.gSystem.Exec ROOT.gSystem.OpenPipe rpyc.classic.connect_subproc
     critical daemon: DaemonContext
+    critical .: PyQt5.QtCore.QProcess PyQt6.QtCore.QProcess PySide2.QtCore.QProcess PySide6.QtCore.QProcess
+    critical gi.repository: GLib.spawn_async GLib.spawn_sync GLib.spawn_command_line_async
+        GLib.spawn_command_line_sync Gio.Subprocess
+    critical wx: Execute Shell
     high execnet: makegateway Group
     high ansible.executor.playbook_executor: PlaybookExecutor
     high mlflow: run projects.run
@@ -93,6 +94,9 @@ _RUNNERS = levels("""
     high mcp.client.stdio: stdio_client StdioServerParameters
     high langchain_mcp_adapters.client: MultiServerMCPClient
     high smolagents: ToolCollection MCPClient
+    high pydantic_ai.mcp: MCPServerStdio
+    high mcp_use: MCPClient
+    high semantic_kernel.connectors.mcp: MCPStdioPlugin
     high git: Git
     high git.cmd: Git
     high git.Repo(): git
@@ -139,9 +143,11 @@ _LANGUAGES = levels("""
     high .: matlab.engine.* jpype.* jnius.* juliacall.* julia.* js2py.* execjs.* rubicon.*
     high py4j.java_gateway: JavaGateway launch_gateway
     medium *: _jvm
+    high lupa: LuaRuntime
+    high .: pythonmonkey.*
+    medium pyswip: Prolog
     medium .: dukpy.* quickjs.* py_mini_racer.* v8eval.* STPyV8.*
-    high win32com.client: Dispatch DispatchEx EnsureDispatch GetObject
-    high win32com.client.gencache: EnsureDispatch
+    high win32com.client: Dispatch DispatchEx GetObject gencache.EnsureDispatch
     high comtypes.client: CreateObject
     high wmi: WMI
     high .: pywinauto.* appscript.* ahk.*

@@ -59,7 +59,7 @@ _GUARD = levels("""
     low tract_jupyter.hooks: ActionDef OperationSpec Pending PendingStatus ValidationResult HookEvent
         Consultation auto_retry
     high *: save_handler run_approved through_gate
-    medium *: approve apply_decision revoke_trust
+    medium *: apply_decision revoke_trust
 """)
 
 REPLACES_MEMBER = {**_NOTEBOOK, **_PATCHES, **_GUARD}
