@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from tract_jupyter.analysis.budget import Clock
 from tract_jupyter.analysis.findings import Span
 from tract_jupyter.analysis.source import split_lines
+from tract_jupyter.analysis.tables.reader import words
 
 if TYPE_CHECKING:
     from collections.abc import Container
@@ -29,10 +30,12 @@ _AUTOCALL = re.compile(r"(?P<sign>[/,;])(?P<name>[A-Za-z_][\w.]*)(?P<rest>.*)", 
 _HELP = re.compile(r"\?{1,2}\s*%{0,2}[\w.*]+\s*$|%{0,2}[\w.*\[\]'\"]+\s*\?{1,2}\s*$")
 _OPTION = re.compile(r"\s*(?:-[a-zA-Z]\s*\d+|-[a-zA-Z]+|--[\w-]+(?:=\S+)?)(?=\s|$)")
 
-PYTHON_LINE_MAGICS = frozenset({"timeit", "time", "prun", "memit", "mprun", "lprun"})
+PYTHON_LINE_MAGICS = words("timeit time prun memit mprun lprun snakeviz heat scalene pyinstrument debug")
 """Line magics whose argument is Python that runs here."""
 
-PYTHON_CELL_MAGICS = frozenset({"timeit", "time", "prun", "capture", "memit", "debug"})
+PYTHON_CELL_MAGICS = words(
+    "timeit time prun capture memit debug mprun lprun snakeviz heat scalene pyinstrument ipytest"
+)
 """Cell magics whose body is Python that runs here."""
 
 

@@ -15,7 +15,10 @@ _OWN_MEMBERS = frozenset({"asyncio.subprocess", "socket.socket"})
 
 _WELL_KNOWN = """
     os sys subprocess shutil asyncio socket pickle ctypes pathlib importlib builtins gc inspect urllib posix
-    pty multiprocessing marshal runpy glob io codecs tempfile
+    pty multiprocessing marshal runpy glob io codecs tempfile requests httpx aiohttp urllib3 yaml joblib torch
+    threading logging base64 itertools sqlite3 tarfile zipfile dill cloudpickle shelve webbrowser smtplib ftplib
+    telnetlib http xmlrpc ssl signal resource atexit site pkgutil pydoc zipimport traceback types typing mmap cffi
+    paramiko boto3 json operator functools mock
 """
 
 ASSUMED = {

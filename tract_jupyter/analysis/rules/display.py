@@ -14,10 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tract_jupyter.analysis.findings import Finding, RiskLevel
+    from tract_jupyter.analysis.values import Value
     from tract_jupyter.analysis.view import View
 
 _SHOWN = words(
-    "HTML Markdown SVG Latex Image IFrame Video Audio Javascript display_html publish_display_data"
+    "HTML Markdown SVG Latex Image IFrame Video Audio Javascript display display_html publish_display_data"
 )
 _MODULES = ("IPython.display.", "IPython.core.display.", "IPython.core.display_functions.", "ipywidgets.")
 _REMOTE = re.compile(
@@ -63,14 +64,25 @@ class ShowsRemote(Rule):
             shown = [name for name in view.resolver.value(call.func).names if _is_shown(name)]
             if shown:
                 given = (*call.args[:2], *(keyword.value for keyword in call.keywords))
-                texts = [text for node in given for text in view.resolver.value(node).texts]
+                texts = [text for node in given for text in _texts(view.resolver.value(node))]
                 level = _worst(texts)
                 if level is not None:
                     yield self.finding(view, call, f"{shown[0]} {_effect(level)}.", level, LIKELY)
+        for function in view.of(ast.FunctionDef):
+            if function.name == "_repr_javascript_":
+                yield self.finding(view, view.source.line_span(function.lineno), "Runs in the browser.", HIGH)
         for escape in view.escapes:
             level = _worst([escape.text]) if escape.kind == "cell_magic" and escape.name in _CELLS else None
             if level is not None:
                 yield self.finding(view, escape.span, f"%%{escape.name} {_effect(level)}.", level, LIKELY)
+
+
+def _texts(value: Value) -> Iterator[str]:
+    """The texts of a value, and of a dict from MIME type to text."""
+    yield from value.texts
+    for key, inner in value.entries or ():
+        yield from (f"<script {text}" for text in inner.texts or ("",) if "javascript" in str(key))
+        yield from inner.texts
 
 
 def _is_shown(name: str) -> bool:
