@@ -216,7 +216,18 @@ def _attribute(resolver: Resolver, node: ast.Attribute) -> Value:
         return named("builtins.__dict__", "builtins")
     if node.attr in {"__globals__", "f_globals", "func_globals"}:
         return named("builtins.globals()")
-    return attribute(resolver.value(node.value), node.attr)
+    owner = resolver.value(node.value)
+    return attribute(owner, node.attr) if owner.names else _field(resolver, node.attr)
+
+
+def _field(resolver: Resolver, name: str) -> Value:
+    """The attribute of an object that is not known: what such an attribute is set to anywhere."""
+    found = [
+        resolver.value(expression) for expression in resolver.program.fields.get(name, ())[-MAX_BINDINGS:]
+    ]
+    methods = resolver.program.methods.get(name, ())
+    kept = [value._replace(consts=(), items=None, entries=None) for value in found if value.names]
+    return union([*kept, *([Value(functions=tuple(methods))] if methods else ())])
 
 
 def attribute(owner: Value, name: str) -> Value:

@@ -84,13 +84,24 @@ class Scope:
 
 
 class Program:
-    """Scopes, parents and call sites of one or several cells that share the module scope."""
+    """Scopes, parents and call sites of one or several cells that share the module scope.
+
+    Attributes:
+        module: The scope that the cells share.
+        parent_of: The node around each node.
+        scope_of: The scope that a name stands in, or that a function opens.
+        calls: Calls by the name that they call.
+        fields: What attributes of objects are set to, by the attribute's name, whatever the object.
+        methods: Functions in classes by name.
+    """
 
     def __init__(self) -> None:
         self.module = Scope("module")
         self.parent_of: dict[ast.AST, ast.AST] = {}
         self.scope_of: dict[ast.AST, Scope] = {}
         self.calls: dict[str, list[ast.Call]] = {}
+        self.fields: dict[str, list[ast.expr]] = {}
+        self.methods: dict[str, list[ast.FunctionDef | ast.AsyncFunctionDef]] = {}
         self._nodes: list[ast.AST] = []
 
     def add(self, tree: ast.Module, clock: Clock | None = None) -> list[ast.AST]:
@@ -125,7 +136,7 @@ class Program:
     def tentatively(self) -> Iterator[None]:
         """Forget afterwards whatever is added inside."""
         length, stars = len(self._nodes), dict(self.module.stars)
-        tables: list[dict[str, Any]] = [self.module.bindings, self.calls]
+        tables: list[dict[str, Any]] = [self.module.bindings, self.calls, self.fields, self.methods]
         known = [{name: len(members) for name, members in table.items()} for table in tables]
         try:
             yield
@@ -177,6 +188,10 @@ class Program:
             current, where = stack.pop()
             if isinstance(current, ast.Name):
                 scope.bind(current.id, Binding(kind, value, where))
+                if scope.kind == "class" and not where:
+                    self.fields.setdefault(current.id, []).append(value)
+            elif isinstance(current, ast.Attribute) and not where:
+                self.fields.setdefault(current.attr, []).append(value)
             elif isinstance(current, ast.Starred):
                 stack.append((current.value, where))
             elif isinstance(current, (ast.Tuple, ast.List)):
@@ -322,6 +337,10 @@ def _caught(
 def _call(program: Program, node: ast.Call, _scope: Scope) -> None:
     if isinstance(node.func, ast.Name):
         program.calls.setdefault(node.func.id, []).append(node)
+    last = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+    if last.endswith("Namespace"):  # of types or argparse: each keyword becomes an attribute
+        for keyword in node.keywords:
+            program.fields.setdefault(keyword.arg or "", []).append(keyword.value)
 
 
 def _comprehension(
@@ -351,6 +370,8 @@ def _function(program: Program, node: FunctionNode, scope: Scope) -> list[_Child
         inner.returns.append(node.body)
         return [*_children(arguments, scope), (node.body, inner)]
     scope.bind(node.name, Binding("function", node))
+    if scope.kind == "class":
+        program.methods.setdefault(node.name, []).append(node)
     outside = [*_children(node, scope, "args", "body"), *_children(arguments, scope)]
     return [*outside, *((statement, inner) for statement in node.body)]
 

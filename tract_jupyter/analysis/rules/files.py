@@ -99,6 +99,8 @@ def _judge(place: Place, effect: Effect) -> tuple[str, RiskLevel]:
         return "TJ204", MEDIUM if lists else HIGH
     if place is Place.PROTECTED:
         return "TJ205", LOW if lists else HIGH if effect is Effect.WRITE else MEDIUM
+    if place is Place.STEERING and effect is Effect.WRITE:
+        return "TJ205", HIGH
     if place is Place.REMOTE:
         return "TJ303", MEDIUM
     return ("TJ202" if effect is Effect.WRITE else "TJ201"), LOW

@@ -9,6 +9,12 @@ from __future__ import annotations
 from tract_jupyter.analysis.tables.reader import aliases
 
 ALIASES = aliases("""
+    subprocess.run: asyncio.subprocess.run
+    subprocess.call: asyncio.subprocess.call
+    subprocess.Popen: asyncio.subprocess.Popen
+    subprocess.check_call: asyncio.subprocess.check_call
+    subprocess.check_output: asyncio.subprocess.check_output
+    subprocess.getoutput: asyncio.subprocess.getoutput
     os: posix nt
     pickle: _pickle cPickle pickle5 six.moves.cPickle
     io: _io _pyio
