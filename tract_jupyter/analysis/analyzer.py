@@ -16,6 +16,7 @@ from tract_jupyter.analysis.resolver import Resolver
 from tract_jupyter.analysis.rules import RULES, Rule, all_rules
 from tract_jupyter.analysis.rules.choice import Choice
 from tract_jupyter.analysis.rules.unparsable import VERDICT
+from tract_jupyter.analysis.rules.written import written_code
 from tract_jupyter.analysis.scopes import Program
 from tract_jupyter.analysis.source import Source, parse
 from tract_jupyter.analysis.tables import magics
@@ -84,12 +85,11 @@ class CodeAnalyzer:
             return AnalysisResult(analysed=False)
         try:
             with without_collection():
-                return self._analyze(program, code)
+                return self._analyze(program, code, Clock())
         except Exception as error:  # noqa: BLE001 - a failure to understand is itself the verdict
             return AnalysisResult((_unknown(Source(code), error),))
 
-    def _analyze(self, program: Program, code: str) -> AnalysisResult:
-        clock = Clock()
+    def _analyze(self, program: Program, code: str, clock: Clock, *, inner: bool = False) -> AnalysisResult:
         source, tree, escapes, problem = _read(code, clock, program)
         nodes = program.add(tree, clock) if tree is not None else []
         view = View(source, nodes, program, Resolver(program, clock), escapes, self._workspace, self._tools)
@@ -104,7 +104,8 @@ class CodeAnalyzer:
         except TooLongError as error:
             problems.append(error)
         findings += [_unknown(source, each) for each in problems]
-        findings += self._written(escapes)
+        if not inner:
+            findings += filter(None, map(self.choice.apply, self._written(view, clock)))
         external = tuple(dict.fromkeys(view.external))
         return AnalysisResult(in_order(findings), references.imported(view), external)
 
@@ -112,14 +113,17 @@ class CodeAnalyzer:
         found = chain(references.findings(view, clock), *(rule.check(view) for rule in self._rules()))
         return (counted for finding in found if (counted := self.choice.apply(finding)) is not None)
 
-    def _written(self, escapes: tuple[Escape, ...]) -> Iterator[Finding]:
-        """What Python that a cell writes to a file would do; a level less, since something has to run it first."""
-        for escape in escapes:
+    def _written(self, view: View, clock: Clock) -> Iterator[Finding]:
+        """What Python that goes to a file would do; a level less, since something has to run it first."""
+        for escape in view.escapes:
             body = escape.body_of_file()
             if body is not None:
-                inner = self._analyze(Program(), body)
-                shift = escape.span.line
-                yield from (finding.in_file(shift) for finding in inner.findings)
+                inner = self._analyze(Program(), body, clock)
+                yield from (finding.in_file(escape.span.line) for finding in inner.findings)
+        for call, text in written_code(view):
+            worst = self._analyze(Program(), text, clock, inner=True).max_risk_level
+            if worst is not None and worst >= RiskLevel.HIGH:
+                yield RULES["TJ112"].finding(view, call, RULES["TJ112"].effect.capitalize() + ".")
 
     def _rules(self) -> Iterator[Rule]:
         return (rule for rule in all_rules() if rule.code not in self.choice.off)

@@ -41,6 +41,7 @@ IMPORTERS = frozenset(
 LOADERS = frozenset({"load_module", "exec_module", "find_module"})
 """Methods of import loaders, whatever they were found on."""
 
+MAX_SPREAD = 64
 _READS_MAPPING = frozenset({"get", "pop", "__getitem__", "setdefault"})
 _PASS_ON = frozenset(
     {f"builtins.{name}" for name in ("list", "tuple", "set", "sorted", "reversed", "iter", "next", "dict")}
@@ -86,12 +87,15 @@ def call_value(resolver: Evaluator, node: ast.Call) -> Value:
     """Evaluate a call."""
     function = node.func
     target = resolver.value(function)
-    arguments = [resolver.value(argument) for argument in node.args]
+    arguments = _arguments(resolver, node)
     if target is UNKNOWN and not isinstance(function, ast.Attribute):
         return union([_carried(argument) for argument in arguments])
     found = [resolver.returned(own) for own in target.functions]
     if isinstance(function, ast.Attribute):
         found.append(_method(resolver, function, arguments))
+        if function.attr == "format" and node.keywords:
+            named_arguments = {each.arg: resolver.value(each.value) for each in node.keywords if each.arg}
+            found.append(folding.formatted(resolver.value(function.value), arguments, named_arguments))
     for name in target.names:
         special = _SPECIAL.get(name)
         if special is not None:
@@ -131,6 +135,15 @@ def _reduced(arguments: list[Value]) -> Value:
     return found
 
 
+def _arguments(resolver: Evaluator, node: ast.Call) -> list[Value]:
+    given: list[Value] = []
+    for argument in node.args:
+        value = resolver.value(argument)
+        spread = isinstance(argument, ast.Starred) and value.items is not None
+        given.extend(value.items[:MAX_SPREAD] if spread and value.items is not None else [value])
+    return given
+
+
 def _guessed(value: Value, *, guessed: bool) -> Value:
     if not guessed or value.guessed:
         return value
@@ -148,7 +161,7 @@ def _method(resolver: Evaluator, function: ast.Attribute, arguments: list[Value]
         return named(*(canonical(text) for text in arguments[0].texts)) if arguments else UNKNOWN
     owner = resolver.value(function.value)
     if function.attr in _READS_MAPPING and arguments:
-        return lookup(owner, arguments[0])
+        return union((lookup(owner, arguments[0]), *arguments[1:2]))
     if function.attr == "__getattribute__" and arguments:
         return attribute_of(owner, arguments[0])
     if function.attr in {"values", "items", "copy"} and owner.entries is not None:

@@ -47,6 +47,8 @@ def binary(operator: ast.operator, left: Value, right: Value) -> Value:
     """Fold ``left op right``; text joined with something unknown keeps a hole there."""
     if isinstance(operator, ast.Add):
         return _add(left, right)
+    if isinstance(operator, ast.Mult) and (left.items is not None or right.items is not None):
+        return _repeated(left, right) if left.items is not None else _repeated(right, left)
     if isinstance(operator, ast.Mod) and left.texts:
         return (
             constant(*(_PERCENT.sub(HOLE, text) for text in left.texts))
@@ -55,6 +57,11 @@ def binary(operator: ast.operator, left: Value, right: Value) -> Value:
         )
     fold = _ARITHMETIC.get(type(operator))
     return lift(fold, left, right) if fold else Value()
+
+
+def _repeated(sequence: Value, times: Value) -> Value:
+    count = times.consts[0] if times.consts else 1
+    return Value(items=(sequence.items or ()) * min(max(count, 0), 16) if isinstance(count, int) else None)
 
 
 def _add(left: Value, right: Value) -> Value:
@@ -181,14 +188,18 @@ def method(owner: Value, name: str, arguments: list[Value]) -> Value:
     return lift(fold, owner) if fold else Value()
 
 
-def _formatted(text: str, arguments: list[Value]) -> str:
-    """``"{}/{1}".format(...)`` with what is known of the arguments, and holes."""
-    position = iter(range(len(arguments)))
+def formatted(owner: Value, arguments: list[Value], named: Mapping[str, Value] | None = None) -> Value:
+    """Fold ``"{}/{1}/{name}".format(...)``, with holes for what is not known."""
+    fields = {**{str(index): value for index, value in enumerate(arguments)}, **(named or {})}
+    return constant(*(_formatted(text, fields) for text in owner.texts))
+
+
+def _formatted(text: str, fields: Mapping[str, Value]) -> str:
+    position = iter(range(len(fields)))
 
     def filled(match: re.Match[str]) -> str:
-        field = match[0][1:-1]
-        index = next(position, None) if not field else int(field) if field.isdecimal() else None
-        known = arguments[index].consts if index is not None and index < len(arguments) else ()
+        field = match[0][1:-1].partition(":")[0] or str(next(position, ""))
+        known = fields[field].consts if field in fields else ()
         return str(_text(known[0])) if known else HOLE
 
     return _FIELD.sub(filled, text)
@@ -299,7 +310,7 @@ _METHODS: Mapping[str, Callable[[Const], Const | None]] = {
 }
 _METHODS_WITH_ARGUMENTS: Mapping[str, Callable[[Value, list[Value]], Value]] = {
     "join": lambda owner, arguments: _joined(owner, arguments[0]),
-    "format": lambda owner, arguments: constant(*(_formatted(text, arguments) for text in owner.texts)),
+    "format": formatted,
     "replace": _replaced,
     **dict.fromkeys(("split", "rsplit"), _split),
     **{name: _cut(name) for name in ("removeprefix", "removesuffix", "strip", "lstrip", "rstrip")},

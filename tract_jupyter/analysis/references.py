@@ -69,7 +69,8 @@ def _attribute(node: ast.Attribute, view: View) -> Iterator[Finding]:
     value = view.resolver.value(node)
     if value.names:
         yield from _named(node, value, view)
-    yield from _ask(node, f"*.{node.attr}", SURE, view)
+    if node.attr.startswith("__") or node.attr not in view.program.methods:
+        yield from _ask(node, f"*.{node.attr}", SURE, view)
 
 
 def _call(node: ast.Call, view: View) -> Iterator[Finding]:

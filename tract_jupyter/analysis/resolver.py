@@ -242,6 +242,12 @@ def _carried_module(name: str) -> Value:
     return Value(names=frozenset({canonical(bare)}), guessed=True) if bare in REACHABLE else UNKNOWN
 
 
+def _carried_item(resolver: Resolver, node: ast.Subscript) -> Value:
+    text = node.slice.value if isinstance(node.slice, ast.Constant) else None
+    used = isinstance(resolver.program.parent_of.get(node), ast.Attribute)
+    return _carried_module(text) if used and isinstance(text, str) else UNKNOWN
+
+
 def attribute(owner: Value, name: str) -> Value:
     """What the attribute of a value may be."""
     if not owner.names:
@@ -315,8 +321,7 @@ def _mapping(resolver: Resolver, node: ast.Dict) -> Value:
 def _subscript(resolver: Resolver, node: ast.Subscript) -> Value:
     owner = resolver.value(node.value)
     if owner is UNKNOWN:
-        text = node.slice.value if isinstance(node.slice, ast.Constant) else None
-        return _carried_module(text) if isinstance(text, str) else UNKNOWN
+        return _carried_item(resolver, node)
     if isinstance(node.slice, ast.Slice):
         return _sliced(resolver, owner, node.slice)
     index = resolver.value(node.slice)
@@ -325,8 +330,7 @@ def _subscript(resolver: Resolver, node: ast.Subscript) -> Value:
     if owner.items is not None and index.consts:
         return union(_at(owner.items, position) for position in index.consts if isinstance(position, int))
     found = lookup(owner, index)
-    if found is UNKNOWN and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
-        return _carried_module(node.slice.value)
+    found = _carried_item(resolver, node) if found is UNKNOWN else found
     if "builtins.globals()" in owner.names:
         return union((found, *(resolver.name(key, resolver.program.module) for key in index.texts)))
     return found

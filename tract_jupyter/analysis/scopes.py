@@ -93,6 +93,7 @@ class Program:
         calls: Calls by the name that they call.
         fields: What attributes of objects are set to, by the attribute's name, whatever the object.
         methods: Functions in classes by name.
+        classes: Classes by name.
     """
 
     def __init__(self) -> None:
@@ -102,6 +103,7 @@ class Program:
         self.calls: dict[str, list[ast.Call]] = {}
         self.fields: dict[str, list[ast.expr]] = {}
         self.methods: dict[str, list[ast.FunctionDef | ast.AsyncFunctionDef]] = {}
+        self.classes: dict[str, list[ast.ClassDef]] = {}
         self._nodes: list[ast.AST] = []
 
     def add(self, tree: ast.Module, clock: Clock | None = None) -> list[ast.AST]:
@@ -136,7 +138,13 @@ class Program:
     def tentatively(self) -> Iterator[None]:
         """Forget afterwards whatever is added inside."""
         length, stars = len(self._nodes), dict(self.module.stars)
-        tables: list[dict[str, Any]] = [self.module.bindings, self.calls, self.fields, self.methods]
+        tables: list[dict[str, Any]] = [
+            self.module.bindings,
+            self.calls,
+            self.fields,
+            self.methods,
+            self.classes,
+        ]
         known = [{name: len(members) for name, members in table.items()} for table in tables]
         try:
             yield
@@ -376,8 +384,9 @@ def _function(program: Program, node: FunctionNode, scope: Scope) -> list[_Child
     return [*outside, *((statement, inner) for statement in node.body)]
 
 
-def _class(_program: Program, node: ast.ClassDef, scope: Scope) -> list[_Child]:
+def _class(program: Program, node: ast.ClassDef, scope: Scope) -> list[_Child]:
     scope.bind(node.name)
+    program.classes.setdefault(node.name, []).append(node)
     inner = Scope("class", scope)
     return [*_children(node, scope, "body"), *((statement, inner) for statement in node.body)]
 

@@ -22,6 +22,7 @@ from tract_jupyter.analysis.rules import (
     tamper,
     tools,
     unparsable,
+    written,
 )
 from tract_jupyter.analysis.rules.base import RULES, Reference, Rule
 from tract_jupyter.analysis.rules.lookup import all_rules, is_boring, module_level, rules_for
@@ -45,6 +46,7 @@ _SUBJECTS = (
     tamper,
     tools,
     unparsable,
+    written,
 )
 
 __all__ = ["RULES", "Reference", "Rule", "all_rules", "is_boring", "module_level", "rules_for"]

@@ -65,7 +65,7 @@ class NeverEnds(Rule):
             if _always(loop.test) and not has_exit(loop, view):
                 yield self.finding(view, loop.test, "This loop never ends.")
         for each in view.of(ast.For):
-            if _is_endless(each.iter, view) and not has_exit(each, view):
+            if (_is_endless(each.iter, view) or _grows(each)) and not has_exit(each, view):
                 yield self.finding(view, each.iter, "This loop never ends.")
         for comprehension in view.of(ast.comprehension):
             parent = view.parent(comprehension)
@@ -78,6 +78,21 @@ class NeverEnds(Rule):
                 and _is_endless(call.args[0], view)
             ):
                 yield self.finding(view, call, "Collecting this never ends.", confidence=LIKELY)
+
+
+def _grows(loop: ast.For) -> bool:
+    """Whether each round appends to the list that the loop runs over."""
+    if not isinstance(loop.iter, ast.Name):
+        return False
+    calls = [statement.value for statement in loop.body if isinstance(statement, ast.Expr)]
+    return any(
+        isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Attribute)
+        and call.func.attr in {"append", "insert"}
+        and isinstance(call.func.value, ast.Name)
+        and call.func.value.id == loop.iter.id
+        for call in calls
+    )
 
 
 def _always(test: ast.expr) -> bool:

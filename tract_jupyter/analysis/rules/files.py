@@ -65,6 +65,8 @@ class ReadsFile(Rule):
             if place is Place.OUTSIDE and text is not None:
                 view.external.append(text)
             code, level = _judge(place, effect)
+            if effect is Effect.ENTER and place is Place.OUTSIDE and _opens_anything(view):
+                level = HIGH
             reason = f"{reference.symbol} {effect.value} {place.value}."
             sure = reference.confidence if text is not None else _UNSURE
             yield RULES[code].finding(view, reference.node, reason, level, sure, _category(place, effect))
@@ -85,6 +87,25 @@ def _only_empties(reference: Reference, view: View) -> bool:
         return False
     mode = view.value(view.argument(call, 1, "mode"))
     return any("w" in text for text in (mode.texts if mode else ()))
+
+
+def _opens_anything(view: View) -> bool:
+    """Whether some file is opened as well, whose name counts from the directory that was entered."""
+    opened = any("builtins.open" in view.resolver.value(call.func).names for call in view.of(ast.Call))
+    return opened or any(view.method_calls(_OPENERS))
+
+
+_OPENERS = (
+    "read_text",
+    "read_bytes",
+    "write_text",
+    "write_bytes",
+    "read_csv",
+    "glob",
+    "rglob",
+    "to_csv",
+    "unlink",
+)
 
 
 def _category(place: Place, effect: Effect) -> Category:

@@ -106,9 +106,15 @@ def _is_chain(node: ast.expr) -> bool:
     )
 
 
+def _subclasses_level(node: ast.Attribute, view: View) -> RiskLevel:
+    own = isinstance(node.value, ast.Name) and node.value.id in view.program.classes
+    return LOW if own else HIGH
+
+
 _JUDGES: dict[str, Callable[[ast.Attribute, View], RiskLevel | None]] = {
     "__class__": _class_level,
     "__code__": _code_level,
+    "__subclasses__": _subclasses_level,
     "__getattribute__": lambda _node, _view: LOW,
     "mro": _mro_level,
     **dict.fromkeys(_HIERARCHY, _hierarchy_level),

@@ -13,10 +13,10 @@ from tract_jupyter.analysis.tables import tampering
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tract_jupyter.analysis.findings import Finding
+    from tract_jupyter.analysis.findings import Finding, RiskLevel
     from tract_jupyter.analysis.view import View
 
-_STREAMS = frozenset({"sys.stdout", "sys.stderr", "sys.stdin", "sys.displayhook", "sys.excepthook"})
+_STREAMS = frozenset({"sys.stdout", "sys.stderr", "sys.stdin"})
 
 
 @register
@@ -25,7 +25,8 @@ class ReplacesMember(Rule):
 
     ## What it does
     Reports assignments to attributes of standard library modules (`json.loads = ...`, `setattr(os, ...)`),
-    the replacement of the output streams, and hooks of the IPython shell.
+    functions and classes of other packages replaced by own ones, the replacement of the output streams, and
+    hooks of the IPython shell.
 
     ## Why it matters
     Every later cell, and the code that reviews and records, then calls the replacement.
@@ -48,20 +49,57 @@ class ReplacesMember(Rule):
     symbols: ClassVar = tampering.REPLACES_MEMBER
 
     def check(self, view: View) -> Iterator[Finding]:
-        """Look at assignments to, and ``setattr`` on, modules of the standard library."""
-        changed: list[tuple[ast.expr, ast.expr, str]] = [
-            (node, node.value, node.attr) for node in view.of(ast.Attribute) if not _is_read(node)
-        ]
-        changed += [(node, node.args[0], "") for node in view.of(ast.Call) if _is_setattr(node, view)]
-        for node, owner, member in changed:
-            for name in view.resolver.value(owner).names:
-                if name in sys.stdlib_module_names:
-                    level = MEDIUM if f"{name}.{member}" in _STREAMS else HIGH
-                    yield self.finding(view, node, f"Replaces {name}.{member or '*'} for everybody.", level)
+        """Look at assignments to, and ``setattr`` on, members of modules and of their classes."""
+        for node in view.of(ast.Attribute):
+            if not isinstance(node.ctx, ast.Load):
+                yield from self._replaced(node, node.value, node.attr, _assigned(node, view), view)
+        for call in view.of(ast.Call):
+            if _is_setattr(call, view):
+                member = (
+                    next(iter(view.resolver.value(call.args[1]).texts), "*") if len(call.args) > 1 else "*"
+                )
+                yield from self._replaced(call, call.args[0], member, view.argument(call, 2), view)
+        for item in view.of(ast.Subscript):
+            if not isinstance(item.ctx, ast.Load):
+                yield from self._in_dict(item, item.value, view)
+        for call in view.method_calls(("update", "pop", "setdefault", "clear", "__setitem__")):
+            yield from self._in_dict(
+                call, call.func.value if isinstance(call.func, ast.Attribute) else call, view
+            )
+
+    def _replaced(
+        self, node: ast.expr, owner: ast.expr, member: str, new: ast.expr | None, view: View
+    ) -> Iterator[Finding]:
+        for name in sorted(view.resolver.value(owner).names):
+            level = _level(name, member, new, view)
+            if level is not None:
+                yield self.finding(view, node, f"Replaces {name}.{member} for everybody.", level)
+
+    def _in_dict(self, node: ast.expr, owner: ast.expr, view: View) -> Iterator[Finding]:
+        for name in sorted(view.resolver.value(owner).names):
+            if name.endswith(".__dict__") and "()" not in name:
+                yield self.finding(view, node, f"Changes members of {name.removesuffix('.__dict__')}.")
 
 
-def _is_read(node: ast.Attribute) -> bool:
-    return isinstance(node.ctx, ast.Load)
+def _level(name: str, member: str, new: ast.expr | None, view: View) -> RiskLevel | None:
+    if name in sys.stdlib_module_names:
+        return MEDIUM if f"{name}.{member}" in _STREAMS else HIGH
+    package = name.partition(".")[0]
+    if "()" in name or "?" in name or package == "tools":
+        return None
+    # Settings of packages are set every day, openai.api_key = ...; their functions are not replaced.
+    own = new is not None and (view.resolver.value(new).functions or _is_own_class(new, view))
+    return HIGH if own else None
+
+
+def _is_own_class(node: ast.expr, view: View) -> bool:
+    return isinstance(node, ast.Name) and node.id in view.program.classes
+
+
+def _assigned(node: ast.expr, view: View) -> ast.expr | None:
+    """What is assigned to this target, as a whole."""
+    parent = view.parent(node)
+    return parent.value if isinstance(parent, (ast.Assign, ast.AnnAssign, ast.AugAssign)) else None
 
 
 def _is_setattr(node: ast.Call, view: View) -> bool:

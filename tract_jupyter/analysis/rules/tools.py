@@ -76,7 +76,8 @@ class ChangesTools(Rule):
     """Changes the tools or what is behind them.
 
     ## What it does
-    Reports assignments to and deletions of `tools` and its members, in whatever way they are spelt.
+    Reports assignments to and deletions of `tools` and its members, in whatever way they are spelt, and what
+    gives all of them at once (`vars(tools)`).
 
     ## Why it matters
     Later code, and the person who reads it, takes the replacement for the tool; its call is neither asked
@@ -110,9 +111,22 @@ class ChangesTools(Rule):
             if isinstance(name.ctx, ast.Del) and name.id == "tools":
                 yield self.finding(view, name, "Deletes the tools.")
         for call in view.of(ast.Call):
+            if (
+                call.args
+                and _is_module(call.args[0], view)
+                and view.resolver.value(call.func).names & _LISTERS
+            ):
+                yield self.finding(view, call, "Gives every tool at once, without naming one.")
             if call.args and _is_tools(call.args[0], view):
                 changers = view.resolver.value(call.func).names & {"builtins.setattr", "builtins.delattr"}
                 yield from (self.finding(view, call, f"This call {self.effect}.") for _ in changers)
+
+
+_LISTERS = frozenset({"builtins.vars", "inspect.getmembers", "inspect.getmembers_static"})
+
+
+def _is_module(node: ast.expr, view: View) -> bool:
+    return "tools" in view.resolver.value(node).names
 
 
 def _is_tools(node: ast.expr, view: View) -> bool:

@@ -3,7 +3,7 @@
 High is what sends data to a place that the code chooses, runs commands there, or lets others in; medium are
 services that one mostly asks for data or answers; low are downloads of models and sample data, and look-ups
 that stay on this machine. Names that look like constants (``FTP_TLS``) need a place of their own beside the
-``*`` of their module, and ``socket`` is also what the resolver calls ``socket.socket``.
+``*`` of their module.
 """
 
 from __future__ import annotations
@@ -31,8 +31,6 @@ _STANDARD = levels("""
     low imaplib.IMAP4: error abort readonly
     low imaplib: Internaldate2tuple Int2AP ParseFlags Time2Internaldate
     low xmlrpc.client: DateTime Binary Boolean MultiCall Fault dumps
-    high .: socket
-    high socket(): connect connect_ex send sendall sendto sendmsg sendfile
     high socket.socket(): connect connect_ex send sendall sendto sendmsg sendfile
     high socket.create_connection(): send sendall
     high http.client.HTTPConnection(): connect request putrequest endheaders send
