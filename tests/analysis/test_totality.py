@@ -26,7 +26,7 @@ def test_what_cannot_be_read_is_not_to_be_run(code, rule):
     (finding,) = analyze(code).findings
     assert finding.code == rule
     assert finding.level == "high"
-    assert finding.category == "unparsable"
+    assert finding.category == "unknown"
     assert finding.reason.startswith("unknown: do not run")
     finding.text.encode()
 

@@ -10,6 +10,7 @@ from tract_jupyter.analysis.analyzer import CodeAnalyzer
 from tract_jupyter.analysis.capabilities import Capabilities, capabilities, widened
 from tract_jupyter.analysis.findings import (
     AnalysisResult,
+    Category,
     Finding,
     RiskLevel,
     SandboxMode,
@@ -21,6 +22,7 @@ from tract_jupyter.analysis.rules import all_rules
 __all__ = [
     "AnalysisResult",
     "Capabilities",
+    "Category",
     "CodeAnalyzer",
     "Finding",
     "RiskLevel",

@@ -43,6 +43,24 @@ class RiskLevel(StrEnum):
 _RANKS = {"low": 0, "medium": 1, "high": 2, "critical": 3}
 
 
+class Category(StrEnum):
+    """What code can do: the subject of a finding, and a capability of the code that has it."""
+
+    PROCESS = "process"
+    CODE_EXECUTION = "code_execution"
+    NATIVE = "native"
+    NETWORK = "network"
+    DESERIALISATION = "deserialisation"
+    FILESYSTEM_READ = "filesystem_read"
+    FILESYSTEM_WRITE = "filesystem_write"
+    FILESYSTEM_DELETE = "filesystem_delete"
+    ENVIRONMENT = "environment"
+    INTROSPECTION = "introspection"
+    RESOURCES = "resources"
+    TAMPERING = "tampering"
+    UNKNOWN = "unknown"
+
+
 class SandboxMode(StrEnum):
     """What findings lead to: nothing at all, a warning, or a refusal to run."""
 
@@ -77,7 +95,7 @@ class Finding:
 
     Attributes:
         code: The rule's code, such as ``TJ101``; its class docstring is the manual page.
-        category: The rule's subject, such as ``process``.
+        category: What the code would do, such as ``process``.
         level: How much it matters.
         span: Where.
         text: The offending source text, shortened when long.
@@ -87,7 +105,7 @@ class Finding:
     """
 
     code: str
-    category: str
+    category: Category
     level: RiskLevel
     span: Span
     text: str
@@ -116,6 +134,12 @@ class AnalysisResult:
     def max_risk_level(self) -> RiskLevel | None:
         """The highest level found, or None without findings."""
         return max((finding.level for finding in self.findings), default=None)
+
+    @property
+    def capabilities(self) -> tuple[Category, ...]:
+        """What the code can do according to the findings of any level, in the order of `Category`."""
+        found = {finding.category for finding in self.findings}
+        return tuple(category for category in Category if category in found)
 
     def summary(self) -> str:
         """One line for a panel's header; source text is left out on purpose."""

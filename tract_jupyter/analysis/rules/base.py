@@ -18,10 +18,10 @@ import inspect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from tract_jupyter.analysis.findings import Finding, RiskLevel, Span
+from tract_jupyter.analysis.findings import Category, Finding, RiskLevel, Span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from tract_jupyter.analysis.ipython_syntax import Escape
     from tract_jupyter.analysis.paths import Workspace
@@ -103,7 +103,7 @@ class Rule:
     Attributes:
         code: Unique, ``TJ`` and three digits.
         name: A short name for lists.
-        category: The subject, as findings carry it.
+        category: What is done, as findings carry it unless they know better.
         level: The usual level.
         effect: What the code would do, as a phrase after the symbol's name.
         remedy: What to do instead.
@@ -113,7 +113,7 @@ class Rule:
 
     code: ClassVar[str]
     name: ClassVar[str]
-    category: ClassVar[str]
+    category: ClassVar[Category]
     level: ClassVar[RiskLevel]
     effect: ClassVar[str]
     remedy: ClassVar[str]
@@ -142,12 +142,13 @@ class Rule:
         reason: str,
         level: RiskLevel | None = None,
         confidence: float = SURE,
+        category: Category | None = None,
     ) -> Finding:
         """Build a finding of this rule."""
         span = where if isinstance(where, Span) else view.source.span(where)
         return Finding(
             code=self.code,
-            category=self.category,
+            category=category or self.category,
             level=level or self.level,
             span=span,
             text=view.source.text(span),
@@ -173,9 +174,3 @@ def register(rule: type[Rule]) -> type[Rule]:
         )
     RULES[rule.code] = rule()
     return rule
-
-
-def levels(level: RiskLevel, names: str | Iterable[str], prefix: str = "") -> dict[str, RiskLevel]:
-    """A table of several names of one level: ``levels(HIGH, "fork forkpty", "os.")``."""
-    members = names.split() if isinstance(names, str) else names
-    return {f"{prefix}{name}": level for name in members}

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, ClassVar
 
-from tract_jupyter.analysis.rules.base import CRITICAL, HIGH, LOW, MEDIUM, Rule, View, levels, register
+from tract_jupyter.analysis.findings import Category
+from tract_jupyter.analysis.rules.base import HIGH, LOW, Rule, View, register
+from tract_jupyter.analysis.tables import deserialisation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,30 +46,12 @@ class LoadsObjects(Rule):
 
     code = "TJ108"
     name = "loads-objects"
-    category = "deserialisation"
+    category = Category.DESERIALISATION
     level = HIGH
     effect = "runs code that the data contains"
     remedy = "Use a format of plain data: JSON, CSV, Parquet, safetensors, yaml.safe_load."
-    symbols: ClassVar = {
-        **levels(
-            CRITICAL, "pickle.load pickle.loads pickle.Unpickler pickle._load pickle._loads pickle._Unpickler"
-        ),
-        **levels(
-            HIGH, "dill.load dill.loads dill.load_session dill.load_module cloudpickle.load cloudpickle.loads"
-        ),
-        **levels(HIGH, "marshal.load marshal.loads shelve.open shelve.Shelf joblib.load jsonpickle.decode"),
-        **levels(HIGH, "pandas.read_pickle pandas.io.pickle.read_pickle pandas.compat.pickle_compat.load"),
-        **levels(CRITICAL, "unsafe_load unsafe_load_all UnsafeLoader", "yaml."),
-        **levels(HIGH, "load load_all full_load full_load_all Loader FullLoader", "yaml."),
-        **levels(
-            HIGH, "torch.load numpy.load numpy.lib.npyio.load torch.jit.load torch.package.PackageImporter"
-        ),
-        **levels(HIGH, "keras.models.load_model tensorflow.keras.models.load_model skops.io.load"),
-        **levels(HIGH, "jsonpickle.loads sklearn.externals.joblib.load xmlrpc.client.loads"),
-        **levels(MEDIUM, "copyreg.pickle copyreg.dispatch_table"),
-        **levels(MEDIUM, "*.__reduce__ *.__reduce_ex__"),
-    }
-    modules: ClassVar = levels(LOW, "pickle marshal shelve dill cloudpickle")
+    symbols: ClassVar = deserialisation.LOADS_OBJECTS
+    modules: ClassVar = deserialisation.LOADS_OBJECTS_MODULES
 
     def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
         """Some readers are harmless with, or harmful only with, a certain argument."""

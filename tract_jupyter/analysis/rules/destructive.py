@@ -6,9 +6,11 @@ import ast
 import re
 from typing import TYPE_CHECKING, ClassVar
 
+from tract_jupyter.analysis.findings import Category
 from tract_jupyter.analysis.paths import Place
-from tract_jupyter.analysis.rules.base import CRITICAL, HIGH, LIKELY, MEDIUM, Rule, View, levels, register
+from tract_jupyter.analysis.rules.base import CRITICAL, HIGH, LIKELY, MEDIUM, Rule, View, register
 from tract_jupyter.analysis.rules.sinks import Effect, Sink, paths_of
+from tract_jupyter.analysis.tables import deletion
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,21 +45,11 @@ class Destroys(Rule):
 
     code = "TJ203"
     name = "destroys-files"
-    category = "destructive"
+    category = Category.FILESYSTEM_DELETE
     level = MEDIUM
     effect = "deletes, moves or changes files"
     remedy = "Move it to a folder of things to delete, and let a person delete them."
-    symbols: ClassVar = {
-        **levels(HIGH, "shutil.rmtree os.removedirs send2trash.send2trash"),
-        **levels(
-            MEDIUM,
-            "remove unlink rmdir rename renames replace truncate chmod chown lchown fchmod fchown",
-            "os.",
-        ),
-        **levels(MEDIUM, "shutil.move shutil.chown"),
-        **levels(MEDIUM, "unlink rmdir rename replace chmod lchmod", "pathlib.Path()."),
-        **levels(HIGH, "?.rmtree ?.unlink ?.remove"),
-    }
+    symbols: ClassVar = deletion.DESTROYS
 
     def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
         """Judge by how much goes and by where it is."""
@@ -104,7 +96,7 @@ class DestroysTable(Rule):
 
     code = "TJ206"
     name = "destroys-table"
-    category = "destructive"
+    category = Category.FILESYSTEM_DELETE
     level = MEDIUM
     effect = "removes data from a database"
     remedy = "Work on a copy of the database."

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, ClassVar
 
-from tract_jupyter.analysis.rules.base import HIGH, LOW, MEDIUM, Rule, View, levels, register
+from tract_jupyter.analysis.findings import Category
+from tract_jupyter.analysis.rules.base import HIGH, MEDIUM, Rule, View, register
+from tract_jupyter.analysis.tables import environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,15 +39,11 @@ class ReadsEnvironment(Rule):
 
     code = "TJ501"
     name = "reads-environment"
-    category = "environment"
+    category = Category.ENVIRONMENT
     level = MEDIUM
     effect = "reads environment variables, which may hold secrets"
     remedy = "Let the tool that needs the secret read it."
-    symbols: ClassVar = {
-        **levels(MEDIUM, "environ environb getenv getenvb", "os."),
-        **levels(MEDIUM, "dotenv.load_dotenv dotenv.dotenv_values decouple.config environ.Env"),
-        **levels(MEDIUM, "sys.stdin.read"),
-    }
+    symbols: ClassVar = environment.READS_ENVIRONMENT
 
     def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
         """Writing is TJ502's."""
@@ -74,11 +72,11 @@ class ChangesEnvironment(Rule):
 
     code = "TJ502"
     name = "changes-environment"
-    category = "environment"
+    category = Category.ENVIRONMENT
     level = MEDIUM
     effect = "changes environment variables for everything that starts later"
     remedy = "Pass settings as arguments."
-    symbols: ClassVar = levels(MEDIUM, "os.environ os.environb os.putenv os.unsetenv")
+    symbols: ClassVar = environment.CHANGES_ENVIRONMENT
 
     def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
         """Some variables decide which code runs."""
@@ -111,15 +109,11 @@ class ReadsSecret(Rule):
 
     code = "TJ503"
     name = "reads-secret"
-    category = "environment"
+    category = Category.ENVIRONMENT
     level = MEDIUM
     effect = "reads secrets"
     remedy = "Let the tool that needs the secret read it."
-    symbols: ClassVar = {
-        **levels(HIGH, "keyring.get_password keyring.get_credential netrc.netrc secretstorage.*"),
-        **levels(HIGH, "google.colab.userdata.get kaggle_secrets.UserSecretsClient"),
-        **levels(LOW, "getpass.getpass"),
-    }
+    symbols: ClassVar = environment.READS_SECRET
 
 
 def _is_write(node: ast.AST, view: View) -> bool:

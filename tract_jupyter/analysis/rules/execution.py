@@ -6,17 +6,16 @@ import ast
 import re
 from typing import TYPE_CHECKING, ClassVar
 
+from tract_jupyter.analysis.findings import Category
 from tract_jupyter.analysis.rules.base import (
     CRITICAL,
     HIGH,
     LIKELY,
-    LOW,
-    MEDIUM,
     Rule,
     View,
-    levels,
     register,
 )
+from tract_jupyter.analysis.tables import execution
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,30 +47,12 @@ class RunsText(Rule):
 
     code = "TJ102"
     name = "runs-text"
-    category = "code_execution"
+    category = Category.CODE_EXECUTION
     level = CRITICAL
     effect = "runs text as code"
     remedy = "Write the code itself; for data use ast.literal_eval or json.loads."
-    symbols: ClassVar = {
-        **levels(CRITICAL, "exec eval execfile", "builtins."),
-        **levels(HIGH, "builtins.compile codeop.* types.FunctionType types.CodeType types.LambdaType"),
-        **levels(CRITICAL, "interact InteractiveInterpreter InteractiveConsole", "code."),
-        **levels(CRITICAL, "run runeval runcall", "pdb."),
-        **levels(CRITICAL, "run runctx", "cProfile."),
-        **levels(CRITICAL, "run runctx", "profile."),
-        **levels(CRITICAL, "trace.Trace().run trace.Trace().runctx bdb.Bdb().run bdb.Bdb().runeval"),
-        **levels(HIGH, "timeit repeat Timer", "timeit."),
-        **levels(HIGH, "runpy.run_module runpy.run_path doctest.testmod doctest.run_docstring_examples"),
-        **levels(HIGH, "typing.get_type_hints inspect.get_annotations"),
-        **levels(CRITICAL, "exec eval", "?."),
-        **levels(
-            CRITICAL, "ex ev run_cell run_cell_async run_code safe_execfile safe_run_module", "IPython.shell."
-        ),
-        **levels(CRITICAL, "system getoutput getoutput_s system_raw system_piped", "IPython.shell."),
-        **levels(HIGH, "run_cell_magic extension_manager.load_extension", "IPython.shell."),
-        **levels(CRITICAL, "IPython.embed IPython.start_ipython IPython.start_kernel"),
-    }
-    modules: ClassVar = {**levels(HIGH, "code codeop"), **levels(LOW, "runpy")}
+    symbols: ClassVar = execution.RUNS_TEXT
+    modules: ClassVar = execution.RUNS_TEXT_MODULES
 
 
 _NAME_IN_QUERY = re.compile(r"@\s*\w+\s*\.|__\w+__")
@@ -99,16 +80,11 @@ class EvaluatesExpression(Rule):
 
     code = "TJ105"
     name = "evaluates-expression"
-    category = "code_execution"
+    category = Category.CODE_EXECUTION
     level = HIGH
     effect = "evaluates text that can reach any object"
     remedy = "Use plain column expressions, a boolean mask, or string.Template."
-    symbols: ClassVar = {
-        **levels(HIGH, "sympify parse_expr parsing.sympy_parser.parse_expr", "sympy."),
-        **levels(HIGH, "jinja2.Template jinja2.Environment().from_string mako.template.Template"),
-        **levels(MEDIUM, "numexpr.evaluate numexpr.re_evaluate"),
-        **levels(HIGH, "asteval.* simpleeval.* RestrictedPython.compile_restricted"),
-    }
+    symbols: ClassVar = execution.EVALUATES_EXPRESSION
 
     def check(self, view: View) -> Iterator[Finding]:
         """Look at the text of ``query`` and ``eval`` methods, whatever they are called on."""
@@ -143,14 +119,11 @@ class ConfiguresByName(Rule):
 
     code = "TJ110"
     name = "configures-by-name"
-    category = "code_execution"
+    category = Category.CODE_EXECUTION
     level = HIGH
     effect = "calls whatever its configuration names"
     remedy = "Create the objects in code."
-    symbols: ClassVar = {
-        **levels(MEDIUM, "dictConfig fileConfig listen DictConfigurator", "logging.config."),
-        **levels(MEDIUM, "hydra.utils.instantiate hydra.utils.call"),
-    }
+    symbols: ClassVar = execution.CONFIGURES_BY_NAME
 
     def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
         """A factory key in the code makes the difference."""

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+from tract_jupyter.analysis.findings import Category
 from tract_jupyter.analysis.paths import Place
-from tract_jupyter.analysis.rules.base import HIGH, LOW, MEDIUM, RULES, Rule, View, levels, register
+from tract_jupyter.analysis.rules.base import HIGH, LOW, MEDIUM, RULES, Rule, View, register
 from tract_jupyter.analysis.rules.sinks import SINKS, Effect, paths_of
+from tract_jupyter.analysis.tables import files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,15 +45,12 @@ class ReadsFile(Rule):
 
     code = "TJ201"
     name = "reads-file"
-    category = "file_access"
+    category = Category.FILESYSTEM_READ
     level = LOW
     effect = "reads files"
     remedy = "Check that this is meant; otherwise pass the data as an argument."
-    symbols: ClassVar = levels(LOW, SINKS)
-    modules: ClassVar = {
-        **levels(LOW, "os shutil tempfile pathlib"),
-        **dict.fromkeys(("os.path",), None),
-    }
+    symbols: ClassVar = dict.fromkeys(SINKS, LOW)
+    modules: ClassVar = files.OPENS_MODULES
 
     def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
         """Find the paths that are handed over and report each under the code it deserves."""
@@ -65,7 +64,13 @@ class ReadsFile(Rule):
             code, level = _judge(place, effect)
             reason = f"{reference.symbol} {effect.value} {place.value}."
             sure = reference.confidence if text is not None else _UNSURE
-            yield RULES[code].finding(view, reference.node, reason, level, sure)
+            yield RULES[code].finding(view, reference.node, reason, level, sure, _category(place, effect))
+
+
+def _category(place: Place, effect: Effect) -> Category:
+    if place is Place.REMOTE:
+        return Category.NETWORK
+    return Category.FILESYSTEM_WRITE if effect is Effect.WRITE else Category.FILESYSTEM_READ
 
 
 def _judge(place: Place, effect: Effect) -> tuple[str, RiskLevel]:
@@ -101,7 +106,7 @@ class WritesFile(Rule):
 
     code = "TJ202"
     name = "writes-file"
-    category = "file_access"
+    category = Category.FILESYSTEM_WRITE
     level = LOW
     effect = "writes files"
     remedy = 'Write to a new name, or open with mode "x".'
@@ -129,7 +134,7 @@ class LeavesWorkspace(Rule):
 
     code = "TJ204"
     name = "leaves-workspace"
-    category = "external_path"
+    category = Category.FILESYSTEM_READ
     level = HIGH
     effect = "opens a path outside the workspace"
     remedy = "Copy what is needed into the workspace."
@@ -156,7 +161,7 @@ class OpensProtectedFile(Rule):
 
     code = "TJ205"
     name = "opens-protected-file"
-    category = "file_access"
+    category = Category.FILESYSTEM_WRITE
     level = HIGH
     effect = "opens configuration"
     remedy = "Change configuration by hand."
@@ -183,7 +188,7 @@ class ReadsAddress(Rule):
 
     code = "TJ303"
     name = "reads-address"
-    category = "network"
+    category = Category.NETWORK
     level = MEDIUM
     effect = "fetches from the network"
     remedy = "Download the file once and read the copy."

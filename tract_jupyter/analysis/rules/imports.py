@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from tract_jupyter.analysis.rules.base import HIGH, LOW, MEDIUM, Rule, levels, register
+from tract_jupyter.analysis.findings import Category
+from tract_jupyter.analysis.rules.base import HIGH, MEDIUM, Rule, register
+from tract_jupyter.analysis.tables import introspection, tampering
 
 
 @register
@@ -28,26 +30,12 @@ class ImportsByName(Rule):
 
     code = "TJ401"
     name = "imports-by-name"
-    category = "reflection"
+    category = Category.INTROSPECTION
     level = HIGH
     effect = "imports a module by name"
     remedy = "Use an import statement."
-    symbols: ClassVar = {
-        **levels(HIGH, "builtins.__import__ importlib.import_module importlib.__import__ imp.*"),
-        **levels(HIGH, "importlib.machinery.* importlib.util.* importlib.abc.*"),
-        **levels(LOW, "importlib.util.find_spec importlib.reload"),
-        **levels(HIGH, "zipimport.* pkgutil.resolve_name pkgutil.get_loader pkgutil.find_loader"),
-        **levels(
-            HIGH, "pydoc.locate pydoc.safeimport pydoc.importfile IPython.utils.importstring.import_item"
-        ),
-        **levels(HIGH, "pkg_resources.load_entry_point builtins.__loader__ builtins.__spec__"),
-        **levels(HIGH, "*.load_module *.exec_module *.__loader__ *.__import__"),
-    }
-    modules: ClassVar = {
-        **levels(LOW, "importlib importlib.util"),
-        **levels(MEDIUM, "imp zipimport importlib.machinery"),
-        **dict.fromkeys(("importlib.metadata", "importlib.resources"), None),
-    }
+    symbols: ClassVar = introspection.IMPORTS_BY_NAME
+    modules: ClassVar = introspection.IMPORTS_BY_NAME_MODULES
 
 
 @register
@@ -71,11 +59,8 @@ class ChangesImports(Rule):
 
     code = "TJ406"
     name = "changes-imports"
-    category = "reflection"
+    category = Category.TAMPERING
     level = MEDIUM
     effect = "decides where imports come from"
     remedy = "Install the package, or start the kernel in its folder."
-    symbols: ClassVar = {
-        **levels(MEDIUM, "sys.path site.addsitedir sys.path_importer_cache"),
-        **levels(HIGH, "sys.meta_path sys.path_hooks builtins.__build_class__"),
-    }
+    symbols: ClassVar = tampering.CHANGES_IMPORTS

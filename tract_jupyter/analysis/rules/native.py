@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from tract_jupyter.analysis.rules.base import HIGH, MEDIUM, Rule, levels, register
+from tract_jupyter.analysis.findings import Category
+from tract_jupyter.analysis.rules.base import HIGH, Rule, register
+from tract_jupyter.analysis.tables import native
 
 
 @register
@@ -29,13 +31,9 @@ class CallsNativeCode(Rule):
 
     code = "TJ107"
     name = "calls-native-code"
-    category = "native"
+    category = Category.NATIVE
     level = HIGH
     effect = "calls native code or reaches raw memory"
     remedy = "Use a package that wraps the library."
-    symbols: ClassVar = {
-        **levels(HIGH, "ctypes.* _ctypes.* cffi.* numpy.ctypeslib.load_library weave.inline"),
-        **levels(HIGH, "torch.ops.load_library torch.utils.cpp_extension.* sys.setdlopenflags"),
-        **levels(MEDIUM, "mmap.mmap"),
-    }
-    modules: ClassVar = levels(HIGH, "ctypes _ctypes cffi")
+    symbols: ClassVar = native.CALLS_NATIVE
+    modules: ClassVar = native.CALLS_NATIVE_MODULES

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from tract_jupyter.analysis.rules.base import HIGH, LOW, MEDIUM, Rule, levels, register
+from tract_jupyter.analysis.findings import Category
+from tract_jupyter.analysis.rules.base import HIGH, Rule, register
+from tract_jupyter.analysis.tables import network
 
 
 @register
@@ -28,38 +30,12 @@ class TalksToNetwork(Rule):
 
     code = "TJ301"
     name = "talks-to-network"
-    category = "network"
+    category = Category.NETWORK
     level = HIGH
     effect = "talks to another machine"
     remedy = "Use a tool for this service."
-    symbols: ClassVar = {
-        **levels(
-            HIGH, "requests.* httpx.* aiohttp.* urllib3.* pycurl.* treq.* httplib2.* niquests.* curl_cffi.*"
-        ),
-        **levels(
-            HIGH, "urlopen urlretrieve Request build_opener URLopener FancyURLopener", "urllib.request."
-        ),
-        **levels(HIGH, "urllib.urlopen urllib.urlretrieve urllib2.* http.client.HTTPConnection"),
-        **levels(HIGH, "http.client.HTTPSConnection socket.* websocket.* websockets.* socks.* zmq.Context"),
-        **levels(HIGH, "smtplib.* ftplib.* telnetlib.* imaplib.* poplib.* nntplib.* xmlrpc.client.*"),
-        **levels(
-            HIGH, "paramiko.* asyncssh.* boto3.* botocore.* google.cloud.* azure.* dns.* ldap3.* kubernetes.*"
-        ),
-        **levels(HIGH, "open_connection open_unix_connection", "asyncio."),
-        **levels(HIGH, "*.create_connection *.sock_connect"),
-        **levels(HIGH, "psycopg.connect psycopg2.connect pymysql.connect redis.Redis pymongo.MongoClient"),
-        **levels(LOW, "socket.gethostname socket.getfqdn"),
-        **levels(MEDIUM, "webbrowser.* ssl.wrap_socket ssl.get_server_certificate huggingface_hub.*"),
-    }
-    modules: ClassVar = {
-        **levels(HIGH, "socket telnetlib _socket"),
-        **levels(
-            MEDIUM, "urllib.request http.client ftplib smtplib imaplib poplib xmlrpc.client urllib2 pycurl"
-        ),
-        **levels(MEDIUM, "requests httpx aiohttp urllib3 paramiko boto3 websockets websocket"),
-        **levels(LOW, "urllib webbrowser"),
-        **dict.fromkeys(("urllib.parse", "urllib.error", "http", "requests.exceptions"), None),
-    }
+    symbols: ClassVar = network.TALKS
+    modules: ClassVar = network.TALKS_MODULES
 
 
 @register
@@ -83,14 +59,9 @@ class ListensOnNetwork(Rule):
 
     code = "TJ302"
     name = "listens-on-network"
-    category = "network"
+    category = Category.NETWORK
     level = HIGH
     effect = "lets other machines connect"
     remedy = "Run servers outside the notebook."
-    symbols: ClassVar = {
-        **levels(HIGH, "http.server.* socketserver.* xmlrpc.server.* wsgiref.simple_server.* uvicorn.run"),
-        **levels(HIGH, "asyncio.start_server asyncio.start_unix_server multiprocessing.connection.*"),
-        **levels(HIGH, "multiprocessing.managers.BaseManager flask.Flask().run gradio.Interface().launch"),
-        **levels(HIGH, "*.create_server *.serve_forever"),
-    }
-    modules: ClassVar = levels(MEDIUM, "http.server socketserver xmlrpc.server")
+    symbols: ClassVar = network.LISTENS
+    modules: ClassVar = network.LISTENS_MODULES

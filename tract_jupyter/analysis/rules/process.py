@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from tract_jupyter.analysis.rules.base import CRITICAL, HIGH, LOW, MEDIUM, Rule, levels, register
+from tract_jupyter.analysis.findings import Category
+from tract_jupyter.analysis.rules.base import CRITICAL, HIGH, Rule, register
+from tract_jupyter.analysis.tables import process
 
 _EXEC = "execl execle execlp execlpe execv execve execvp execvpe"
 _SPAWN = "spawn spawnl spawnle spawnlp spawnlpe spawnv spawnve spawnvp spawnvpe"
@@ -34,34 +36,12 @@ class StartsProgram(Rule):
 
     code = "TJ101"
     name = "starts-program"
-    category = "process"
+    category = Category.PROCESS
     level = CRITICAL
     effect = "starts another program"
     remedy = "Use a tool made for this one purpose, or do it in Python."
-    symbols: ClassVar = {
-        **levels(CRITICAL, f"system popen startfile posix_spawn posix_spawnp chroot {_EXEC}", "os."),
-        **levels(HIGH, _SPAWN, "os."),
-        **levels(CRITICAL, "run call check_call check_output Popen getoutput getstatusoutput", "subprocess."),
-        **levels(CRITICAL, "subprocess.*"),
-        **levels(
-            CRITICAL, "pty.spawn pexpect.* popen2.* commands.* _posixsubprocess.* sh.* plumbum.* fabric.*"
-        ),
-        **levels(CRITICAL, "create_subprocess_shell create_subprocess_exec", "asyncio."),
-        **levels(CRITICAL, "create_subprocess_shell create_subprocess_exec", "asyncio.subprocess."),
-        **levels(CRITICAL, "subprocess_shell subprocess_exec", "asyncio.get_event_loop()."),
-        **levels(CRITICAL, "subprocess_shell subprocess_exec", "asyncio.get_running_loop()."),
-        **levels(
-            CRITICAL,
-            "*.create_subprocess_shell *.create_subprocess_exec *.subprocess_shell *.subprocess_exec",
-        ),
-        **levels(CRITICAL, "system getoutput getoutputerror process_handler", "IPython.utils.process."),
-        **levels(
-            CRITICAL, "anyio.run_process anyio.open_process trio.run_process trio.lowlevel.open_process"
-        ),
-        **levels(HIGH, f"system popen startfile posix_spawn {_EXEC} {_SPAWN}", "?."),
-        **levels(HIGH, "Popen check_output check_call getoutput fork_exec", "?."),
-    }
-    modules: ClassVar = levels(HIGH, "subprocess pty popen2 commands _posixsubprocess pexpect")
+    symbols: ClassVar = process.STARTS_PROGRAM
+    modules: ClassVar = process.STARTS_PROGRAM_MODULES
 
 
 @register
@@ -87,26 +67,12 @@ class SteersProcess(Rule):
 
     code = "TJ106"
     name = "steers-process"
-    category = "process"
+    category = Category.PROCESS
     level = HIGH
     effect = "steers a process"
     remedy = "Return a value or raise an exception instead."
-    symbols: ClassVar = {
-        **levels(HIGH, "fork forkpty kill killpg _exit abort", "os."),
-        **levels(MEDIUM, "dup2 setuid setgid setsid nice setpriority", "os."),
-        **levels(MEDIUM, "exit setrecursionlimit settrace setprofile", "sys."),
-        **levels(
-            MEDIUM, "builtins.SystemExit builtins.exit builtins.quit threading.settrace threading.setprofile"
-        ),
-        **levels(MEDIUM, "signal alarm setitimer pthread_kill raise_signal", "signal."),
-        **levels(MEDIUM, "resource.setrlimit atexit.unregister faulthandler.disable"),
-        **levels(
-            MEDIUM, "multiprocessing.Process multiprocessing.Pool concurrent.futures.ProcessPoolExecutor"
-        ),
-        **levels(HIGH, "psutil.Process().kill psutil.Process().terminate"),
-        **levels(LOW, "logging.disable builtins.input"),
-    }
-    modules: ClassVar = {**levels(LOW, "multiprocessing"), "multiprocessing.pool": None}
+    symbols: ClassVar = process.STEERS_PROCESS
+    modules: ClassVar = process.STEERS_PROCESS_MODULES
 
 
 @register
@@ -132,11 +98,9 @@ class InstallsPackage(Rule):
 
     code = "TJ109"
     name = "installs-package"
-    category = "process"
+    category = Category.PROCESS
     level = HIGH
     effect = "installs or removes packages"
     remedy = "Ask the person at the notebook to install it."
-    symbols: ClassVar = levels(
-        HIGH, "pip.* ensurepip.* micropip.* conda.* setuptools.setup easy_install.* site.main"
-    )
-    modules: ClassVar = levels(MEDIUM, "pip ensurepip micropip conda")
+    symbols: ClassVar = process.INSTALLS_PACKAGE
+    modules: ClassVar = process.INSTALLS_PACKAGE_MODULES

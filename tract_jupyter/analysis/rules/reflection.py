@@ -6,7 +6,9 @@ import ast
 import re
 from typing import TYPE_CHECKING, ClassVar
 
-from tract_jupyter.analysis.rules.base import GUESS, HIGH, LIKELY, LOW, MEDIUM, Rule, View, levels, register
+from tract_jupyter.analysis.findings import Category
+from tract_jupyter.analysis.rules.base import GUESS, HIGH, LIKELY, LOW, MEDIUM, Rule, View, register
+from tract_jupyter.analysis.tables import introspection
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -43,29 +45,11 @@ class ReadsInternals(Rule):
 
     code = "TJ402"
     name = "reads-internals"
-    category = "reflection"
+    category = Category.INTROSPECTION
     level = HIGH
     effect = "leads to the interpreter's internals"
     remedy = "Import what you need by name; use type() and isinstance()."
-    symbols: ClassVar = {
-        **levels(
-            HIGH,
-            "__subclasses__ __globals__ __builtins__ __self__ __closure__ cell_contents __traceback__",
-            "*.",
-        ),
-        **levels(
-            HIGH,
-            "f_back f_builtins f_globals f_locals gi_frame gi_code cr_frame ag_frame tb_frame tb_next",
-            "*.",
-        ),
-        **levels(
-            HIGH,
-            "__bases__ __mro__ __base__ __code__ func_globals func_code __getattribute__ __class__",
-            "*.",
-        ),
-        **levels(MEDIUM, "__func__ mro", "*."),
-        "builtins": HIGH,
-    }
+    symbols: ClassVar = introspection.READS_INTERNALS
 
     def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
         """Some of these attributes are everyday Python unless they are links of a chain."""
@@ -154,20 +138,11 @@ class InspectsProcess(Rule):
 
     code = "TJ403"
     name = "inspects-process"
-    category = "reflection"
+    category = Category.INTROSPECTION
     level = HIGH
     effect = "gives access to everything the process holds"
     remedy = "Pass the objects as arguments."
-    symbols: ClassVar = {
-        **levels(HIGH, "get_objects get_referrers get_referents", "gc."),
-        **levels(HIGH, "stack currentframe trace getouterframes getinnerframes getclosurevars", "inspect."),
-        **levels(HIGH, "_getframe _current_frames modules call_tracing", "sys."),
-        **levels(HIGH, "traceback.walk_stack traceback.walk_tb"),
-        **levels(MEDIUM, "sys.exc_info sys.last_traceback sys.addaudithook"),
-        **levels(MEDIUM, "sys.__stdout__ sys.__stderr__ sys.__stdin__"),
-        **levels(HIGH, "IPython.shell.user_ns IPython.shell.user_global_ns"),
-        **levels(MEDIUM, [f"{name}.__dict__" for name in _MODULES]),
-    }
+    symbols: ClassVar = introspection.INSPECTS_PROCESS
 
 
 _PRIVATE_FIELD = re.compile(r"\{[^{}]*\._[^{}]*\}|\{[^{}]*\[__\w+__\][^{}]*\}")
@@ -195,14 +170,11 @@ class ComputesAttribute(Rule):
 
     code = "TJ404"
     name = "computes-attribute"
-    category = "reflection"
+    category = Category.INTROSPECTION
     level = HIGH
     effect = "reaches an attribute that is chosen when the code runs"
     remedy = "Name the attribute, or choose from a dict of the functions meant."
-    symbols: ClassVar = {
-        **levels(HIGH, "builtins.getattr"),
-        **levels(MEDIUM, "operator.attrgetter operator.methodcaller"),
-    }
+    symbols: ClassVar = introspection.COMPUTES_ATTRIBUTE
 
     def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
         """A literal name is an ordinary attribute access; what it leads to has its own rule."""

@@ -4,49 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from tract_jupyter.analysis.ipython_syntax import PYTHON_CELL_MAGICS, PYTHON_LINE_MAGICS, Escape
+from tract_jupyter.analysis.findings import Category
+from tract_jupyter.analysis.ipython_syntax import PYTHON_CELL_MAGICS, Escape
 from tract_jupyter.analysis.paths import Place
-from tract_jupyter.analysis.rules.base import CRITICAL, HIGH, LOW, MEDIUM, Rule, View, levels, register
+from tract_jupyter.analysis.rules.base import CRITICAL, HIGH, LOW, MEDIUM, Rule, View, register
+from tract_jupyter.analysis.tables import execution, magics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tract_jupyter.analysis.findings import Finding, RiskLevel
     from tract_jupyter.analysis.rules.base import Reference
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_SHELL_LINE = frozenset({"system", "sx", "sc", "bash", "sh"})
-_SHELL_CELL = _words("""
-    bash sh script system sx ! cmd powershell pwsh zsh perl ruby python python2 python3 pypy
-""")
-_LINE: dict[str, RiskLevel] = {
-    **levels(
-        HIGH,
-        "run load_ext reload_ext alias pip conda mamba micromamba uv rm mv cp cat ls ll lx lk lf ldir less",
-    ),
-    **levels(HIGH, "more man mkdir rmdir cython javascript js autocall profile_run loadpy kernel"),
-    **levels(
-        MEDIUM, "load rerun recall macro edit ed store env set_env unalias rehashx gui save logstart notebook"
-    ),
-    **levels(MEDIUM, "cd pushd popd killbgscripts reset history hist"),
-}
-_CELL: dict[str, RiskLevel] = {
-    **levels(HIGH, "javascript js cython writefile file sql bigquery R"),
-    **levels(LOW, "html HTML svg SVG latex markdown mermaid"),
-}
-_HARMLESS_LINE = PYTHON_LINE_MAGICS | _words("""
-    matplotlib pylab config precision who whos who_ls pinfo pinfo2 pdoc pdef psource pfile psearch lsmagic
-    magic quickref pwd pprint xmode colors autoreload aimport debug pdb tb dhist dirs bookmark page
-    doctest_mode autosave connect_info qtconsole load_profile watermark automagic logstate logoff logon
-    logstop reset_selective subplots
-""")
-_HARMLESS_EXTENSIONS = frozenset(
-    {"autoreload", "tract_jupyter", "line_profiler", "memory_profiler", "cython"}
-)
 
 
 @register
@@ -71,7 +39,7 @@ class EscapesToShell(Rule):
 
     code = "TJ103"
     name = "escapes-to-shell"
-    category = "process"
+    category = Category.PROCESS
     level = CRITICAL
     effect = "runs a command of the system's shell"
     remedy = "Use a tool made for this one purpose, or do it in Python."
@@ -87,8 +55,8 @@ class EscapesToShell(Rule):
 def is_shell(escape: Escape) -> bool:
     """Whether the escape hands its text to a shell or another interpreter."""
     if escape.kind == "cell_magic":
-        return escape.name in _SHELL_CELL
-    return escape.kind == "shell" or (escape.kind == "line_magic" and escape.name in _SHELL_LINE)
+        return escape.name in magics.SHELL_CELL
+    return escape.kind == "shell" or (escape.kind == "line_magic" and escape.name in magics.SHELL_LINE)
 
 
 @register
@@ -113,11 +81,11 @@ class UsesMagic(Rule):
 
     code = "TJ104"
     name = "uses-magic"
-    category = "ipython"
+    category = Category.CODE_EXECUTION
     level = HIGH
     effect = "runs, installs, loads or writes"
     remedy = "Call the function itself, or leave this to the person at the notebook."
-    symbols: ClassVar = levels(HIGH, "IPython.shell.run_line_magic IPython.shell.magic")
+    symbols: ClassVar = execution.RUNS_MAGIC
 
     def check(self, view: View) -> Iterator[Finding]:
         """Look at what the line scanner recognised."""
@@ -131,9 +99,9 @@ class UsesMagic(Rule):
         """``run_line_magic`` is as harmless as the magic that it names."""
         value = view.value(view.argument(view.call_of(reference.node), 0, "magic_name"))
         names = [text.split()[0].lstrip("%") for text in (value.texts if value else ()) if text.split()]
-        if names and all(name in _HARMLESS_LINE for name in names):
+        if names and all(magics.LINE.get(name, HIGH) is None for name in names):
             return
-        level = CRITICAL if any(name in _SHELL_LINE for name in names) else HIGH
+        level = CRITICAL if any(name in magics.SHELL_LINE for name in names) else HIGH
         yield self.finding(
             view, reference.node, f"{reference.symbol} runs a magic.", level, reference.confidence
         )
@@ -147,16 +115,14 @@ def _level(escape: Escape, view: View) -> RiskLevel | None:
         if name in {"writefile", "file"}:
             target = (rest.split() or [""])[-1]
             return LOW if view.workspace.place(target) in {Place.INSIDE, Place.TEMPORARY} else HIGH
-        return None if name in PYTHON_CELL_MAGICS else _CELL.get(name, MEDIUM)
-    if name in _HARMLESS_LINE:
+        return None if name in PYTHON_CELL_MAGICS else magics.CELL.get(name, MEDIUM)
+    if name in {"load_ext", "reload_ext"} and rest in magics.HARMLESS_EXTENSIONS:
         return None
-    if name in {"load_ext", "reload_ext"} and rest in _HARMLESS_EXTENSIONS:
-        return None
-    return _LINE.get(name, LOW)
+    return magics.LINE.get(name, LOW)
 
 
 def _effect(escape: Escape, level: RiskLevel) -> str:
-    known = escape.name in (_CELL if escape.kind == "cell_magic" else _LINE)
+    known = escape.name in (magics.CELL if escape.kind == "cell_magic" else magics.LINE)
     if not known:
         return "is not known here; look up what it does"
     return UsesMagic.effect if level > LOW else "shows or writes content"

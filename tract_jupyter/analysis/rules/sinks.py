@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from tract_jupyter.analysis.tables import files
 from tract_jupyter.analysis.values import HOLE
 
 if TYPE_CHECKING:
@@ -44,78 +45,31 @@ class Sink:
     anything: bool = False
 
 
-def _table(names: str, prefix: str, sink: Sink) -> dict[str, tuple[Sink, ...]]:
-    return {f"{prefix}{name}": (sink,) for name in names.split()}
-
-
 _FILE = (
-    "file",
-    "filename",
-    "path",
-    "name",
-    "fname",
-    "filepath_or_buffer",
-    "path_or_buf",
-    "io",
-    "fp",
-    "database",
+    *("file", "filename", "path", "name", "fname", "filepath_or_buffer", "path_or_buf", "io", "fp", "f"),
+    *("fid", "database", "source", "where", "src", "uri", "filepath", "file_path", "path_or_file"),
 )
-_OPEN = Sink(keywords=_FILE, mode=1)
-_READ = Sink(keywords=_FILE)
-_WRITE = Sink(Effect.WRITE, keywords=_FILE)
-_LIST = Sink(Effect.LIST, keywords=("path", "pathname", "top", "root_dir"))
-_OWN_READ = Sink(position=-1)
-_OWN_WRITE = Sink(Effect.WRITE, position=-1)
-_OWN_LIST = Sink(Effect.LIST, position=-1)
-_COPY = (Sink(keywords=("src",)), Sink(Effect.WRITE, 1, ("dst",)))
+_PLACE = ("path", "pathname", "top", "root_dir", "dir")
+_TARGET = ("dst", "extract_dir", "path", "file", "f", "filename", "fp", "where", "target")
 
-SINKS: Mapping[str, tuple[Sink, ...]] = {
-    **_table("open file", "builtins.", _OPEN),
-    **_table("io.FileIO io.open_code codecs.open gzip.open bz2.open lzma.open zipfile.ZipFile", "", _OPEN),
-    **_table(
-        "tarfile.open gzip.GzipFile bz2.BZ2File lzma.LZMAFile aiofiles.open h5py.File numpy.memmap", "", _OPEN
-    ),
-    **_table("getline getlines updatecache", "linecache.", _READ),
-    **_table("fileinput.input tokenize.open sqlite3.connect configparser.ConfigParser().read", "", _READ),
-    **_table("fromfile loadtxt genfromtxt load DataSource().open", "numpy.", _READ),
-    **_table("DataSource DataSource().open", "numpy.lib.npyio.", Sink(keywords=("path",))),
-    **_table("save savetxt savez savez_compressed", "numpy.", _WRITE),
-    **_table(
-        "csv table json excel parquet feather hdf fwf xml html stata orc sas spss", "pandas.read_", _READ
-    ),
-    **_table(
-        "csv json excel parquet feather hdf html stata orc xml latex",
-        "*.to_",
-        Sink(Effect.WRITE, keywords=_FILE, anything=True),
-    ),
-    **_table("*.savefig *.tofile", "", Sink(Effect.WRITE, keywords=("fname", "fid"), anything=True)),
-    **_table("*.extractall *.extract", "", Sink(Effect.WRITE, keywords=("path",), anything=True)),
-    **_table(
-        "PIL.Image.open cv2.imread imageio.imread skimage.io.imread matplotlib.pyplot.imread", "", _READ
-    ),
-    **_table(
-        "polars.read_csv polars.read_parquet polars.scan_csv polars.scan_parquet duckdb.read_csv", "", _READ
-    ),
-    **_table("cv2.imwrite imageio.imwrite skimage.io.imsave matplotlib.pyplot.imsave", "", _WRITE),
-    **_table("open", "os.", Sink(keywords=("path",))),
-    **_table("listdir scandir walk fwalk stat lstat access readlink", "os.", _LIST),
-    **_table("makedirs mkdir mkfifo mknod utime", "os.", Sink(Effect.WRITE, keywords=("name", "path"))),
-    **_table("chdir", "os.", Sink(Effect.ENTER, keywords=("path",))),
-    **_table("exists isfile isdir getsize getmtime", "os.path.", _LIST),
-    **_table("glob iglob", "glob.", _LIST),
-    **dict.fromkeys(
-        [f"shutil.{name}" for name in ("copy", "copy2", "copyfile", "copytree", "copymode")], _COPY
-    ),
-    **dict.fromkeys(["os.link", "os.symlink"], _COPY),
-    **_table("make_archive", "shutil.", _WRITE),
-    **_table("unpack_archive", "shutil.", Sink(Effect.WRITE, 1, ("extract_dir",))),
-    **_table("read_text read_bytes", "pathlib.Path().", _OWN_READ),
-    **_table("open", "pathlib.Path().", Sink(position=-1, mode=0)),
-    **_table(
-        "write_text write_bytes mkdir touch symlink_to hardlink_to link_to", "pathlib.Path().", _OWN_WRITE
-    ),
-    **_table("iterdir glob rglob walk exists is_file is_dir stat", "pathlib.Path().", _OWN_LIST),
+_KINDS: Mapping[str, tuple[Sink, ...]] = {
+    "open": (Sink(keywords=_FILE, mode=1),),
+    "read": (Sink(keywords=_FILE),),
+    "write": (Sink(Effect.WRITE, keywords=_FILE),),
+    "list": (Sink(Effect.LIST, keywords=_PLACE),),
+    "enter": (Sink(Effect.ENTER, keywords=_PLACE),),
+    "copy": (Sink(keywords=("src",)), Sink(Effect.WRITE, 1, ("dst",))),
+    "read-second": (Sink(position=1, keywords=_TARGET),),
+    "write-second": (Sink(Effect.WRITE, 1, _TARGET),),
+    "own-open": (Sink(position=-1, mode=0),),
+    "own-read": (Sink(position=-1),),
+    "own-write": (Sink(Effect.WRITE, position=-1),),
+    "own-list": (Sink(Effect.LIST, position=-1),),
+    "any-read": (Sink(keywords=_FILE, anything=True),),
+    "any-write": (Sink(Effect.WRITE, keywords=_FILE, anything=True),),
 }
+
+SINKS: Mapping[str, tuple[Sink, ...]] = {name: _KINDS[kind] for name, kind in files.OPENS.items()}
 """Operations that open a path without destroying anything; those that do are in ``destructive``."""
 
 

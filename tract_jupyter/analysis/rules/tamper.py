@@ -6,7 +6,9 @@ import ast
 import sys
 from typing import TYPE_CHECKING, ClassVar
 
-from tract_jupyter.analysis.rules.base import HIGH, MEDIUM, Rule, View, levels, register
+from tract_jupyter.analysis.findings import Category
+from tract_jupyter.analysis.rules.base import HIGH, MEDIUM, Rule, View, register
+from tract_jupyter.analysis.tables import tampering
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,19 +40,11 @@ class ReplacesMember(Rule):
 
     code = "TJ405"
     name = "replaces-member"
-    category = "tamper"
+    category = Category.TAMPERING
     level = HIGH
     effect = "changes how the notebook itself works"
     remedy = "Write a function of your own and call that."
-    symbols: ClassVar = {
-        **levels(HIGH, "set_custom_exc set_hook", "IPython.shell."),
-        **levels(
-            MEDIUM,
-            "events.register ast_transformers.append input_transformers_cleanup.append",
-            "IPython.shell.",
-        ),
-        **levels(MEDIUM, "events.unregister input_transformers_post.append", "IPython.shell."),
-    }
+    symbols: ClassVar = tampering.REPLACES_MEMBER
 
     def check(self, view: View) -> Iterator[Finding]:
         """Look at assignments to, and ``setattr`` on, modules of the standard library."""

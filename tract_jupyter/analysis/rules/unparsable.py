@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tract_jupyter.analysis.findings import Category
 from tract_jupyter.analysis.rules.base import HIGH, Rule, register
 
 VERDICT = "unknown: do not run"
@@ -28,7 +29,7 @@ class Unparsable(Rule):
 
     code = "TJ901"
     name = "unparsable"
-    category = "unparsable"
+    category = Category.UNKNOWN
     level = HIGH
     effect = VERDICT
     remedy = "Correct the syntax first."
@@ -53,7 +54,7 @@ class NotText(Rule):
 
     code = "TJ902"
     name = "not-text"
-    category = "unparsable"
+    category = Category.UNKNOWN
     level = HIGH
     effect = VERDICT
     remedy = "Remove the character, or write it as an escape."
@@ -78,7 +79,7 @@ class TooComplex(Rule):
 
     code = "TJ903"
     name = "too-complex"
-    category = "unparsable"
+    category = Category.UNKNOWN
     level = HIGH
     effect = VERDICT
     remedy = "Split it into steps with names."
