@@ -17,6 +17,7 @@ from tract_jupyter.notebook.display import Grid, View
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
+    from tract_jupyter.hooks.advice import Advice
     from tract_jupyter.hooks.dynamic.spec import OperationSpec
     from tract_jupyter.hooks.pending import Pending
     from tract_jupyter.notebook.session import Session
@@ -73,20 +74,19 @@ def _activate(tract: Tract, parsed: ParsedCell) -> None:
     spec = parsed.spec
     before = tract.operations.registry.get_spec(spec.name)
     tract.operations.activate(spec, replace=True)
-    display(_activated(parsed, before))
+    display(_activated(parsed, before, tract.operations.advice))
 
 
-def _activated(parsed: ParsedCell, before: OperationSpec | None) -> View:
-    from tract_jupyter.analysis import CodeAnalyzer
-
+def _activated(parsed: ParsedCell, before: OperationSpec | None, advice: Advice) -> View:
     spec = parsed.spec
     rows = []
     for name, action in spec.actions.items():
         first = parsed.first_lines.get(name, 1)
-        for f in CodeAnalyzer().analyze(action.code).findings:
+        for f in advice.analyzer.analyze(action.code).findings:
             place = f"{first + f.span.line - 1}" if parsed.first_lines else f"{name}:{f.span.line}"
             rows.append((place, f.level.value, f.code, f.text, f"{f.reason} {f.remedy}"))
     lines = [f"Fire it with %tract_fire {spec.name}, or as tools.fire_{spec.name}(...)."]
+    lines += [advice.note] if advice.note else []
     if before is not None:
         lines += ["It replaces the version that was active:", *spec_diff(before, spec).splitlines()]
     grid = Grid(

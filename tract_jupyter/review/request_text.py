@@ -28,6 +28,11 @@ def request_text(ticket: Ticket) -> str:
     return printable("\n".join(line for line in lines if line))
 
 
+def block_text(block: CodeBlock) -> str:
+    """A block of code as a terminal shows it, with its findings."""
+    return printable("\n".join(line for line in _block_lines(block) if line))
+
+
 def numbered_lines(block: CodeBlock) -> Iterator[tuple[int, str]]:
     """Each line as it stands in a listing, `>` before the one that asked, with its number.
 
