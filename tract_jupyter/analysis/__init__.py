@@ -18,14 +18,18 @@ from tract_jupyter.analysis.findings import (
     Span,
 )
 from tract_jupyter.analysis.rules import all_rules
+from tract_jupyter.analysis.rules.choice import RuleChoiceError
+from tract_jupyter.analysis.session import AnalysisSession
 
 __all__ = [
     "AnalysisResult",
+    "AnalysisSession",
     "Capabilities",
     "Category",
     "CodeAnalyzer",
     "Finding",
     "RiskLevel",
+    "RuleChoiceError",
     "SandboxMode",
     "SandboxModeError",
     "Span",

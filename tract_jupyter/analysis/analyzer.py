@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
 from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis import references
-from tract_jupyter.analysis.findings import AnalysisResult, Finding, SandboxMode, Span, in_order
+from tract_jupyter.analysis.budget import TooLongError, check_length
+from tract_jupyter.analysis.findings import AnalysisResult, Finding, RiskLevel, SandboxMode, Span, in_order
 from tract_jupyter.analysis.ipython_syntax import Escape, transform
 from tract_jupyter.analysis.paths import Workspace
 from tract_jupyter.analysis.resolver import Resolver
-from tract_jupyter.analysis.rules import RULES, View, all_rules
+from tract_jupyter.analysis.rules import RULES, all_rules
+from tract_jupyter.analysis.rules.choice import Choice
 from tract_jupyter.analysis.rules.unparsable import VERDICT
 from tract_jupyter.analysis.scopes import Program
 from tract_jupyter.analysis.source import Source, parse
+from tract_jupyter.analysis.view import View
 
 if TYPE_CHECKING:
+    import ast
     import os
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 _PARSE_ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError, SystemError)
 
@@ -32,17 +35,27 @@ class CodeAnalyzer:
     Args:
         workspace_root: The folder that paths are judged against; without one, every absolute path is outside.
         mode: ``disabled`` turns the analysis off. The others differ only in `AnalysisResult.blocked_by`.
+        off: Codes of rules that are not asked. What cannot be analysed (TJ9xx) is always told.
+        levels: Other levels for the findings of some rules, by code.
+        tools: Names of tools that the code may call; what they do is better done through them.
 
     Raises:
         SandboxModeError: The mode does not exist.
+        RuleChoiceError: There is no such rule or level, or it is one that always counts.
     """
 
     def __init__(
         self,
         workspace_root: str | os.PathLike[str] | None = None,
         mode: SandboxMode | str = SandboxMode.WARN,
+        *,
+        off: Iterable[str] = (),
+        levels: Mapping[str, RiskLevel | str] | None = None,
+        tools: Iterable[str] = (),
     ) -> None:
         self.mode = SandboxMode(mode)
+        self.choice = Choice.of(off, levels or {})
+        self._tools = frozenset(tools)
         self._workspace = Workspace(workspace_root)
 
     def analyze(self, code: str, *, cells_before: Sequence[str] = ()) -> AnalysisResult:
@@ -55,35 +68,49 @@ class CodeAnalyzer:
         Returns:
             A verdict, for any text at all.
         """
+        program = Program()
+        for cell in cells_before:
+            learn(program, cell)
+        return self.analyze_in(program, code)
+
+    def analyze_in(self, program: Program, code: str) -> AnalysisResult:
+        """Analyse a cell that runs where the names of a program are known; its own are added to them."""
         if self.mode is SandboxMode.DISABLED:
             return AnalysisResult(analysed=False)
         try:
-            return self._analyze(code, cells_before)
+            return self._analyze(program, code)
         except Exception as error:  # noqa: BLE001 - a failure to understand is itself the verdict
-            return _unknown(Source(code), error)
+            return AnalysisResult((_unknown(Source(code), error),))
 
-    def _analyze(self, code: str, cells_before: Sequence[str]) -> AnalysisResult:
+    def _analyze(self, program: Program, code: str) -> AnalysisResult:
         source, tree, escapes, problem = _read(code)
-        program = Program()
-        for cell in cells_before:
-            _, earlier, _, _ = _read(cell)
-            if earlier is not None:
-                program.add(earlier)
         nodes = program.add(tree) if tree is not None else []
-        calls = [node for node in nodes if isinstance(node, ast.Call)]
-        view = View(source, nodes, calls, program, Resolver(program), escapes, self._workspace, [])
-        findings = list(references.findings(view))
+        resolver = Resolver(program)
+        view = View(source, nodes, program, resolver, escapes, self._workspace, tools=self._tools)
+        findings = [*self._asked(view), *([_unknown(source, problem)] if problem is not None else ())]
+        if resolver.incomplete:
+            findings.append(_unknown(source, TooLongError("too much in it depends on too much else")))
+        external = tuple(dict.fromkeys(view.external))
+        return AnalysisResult(in_order(findings), references.imported(view), external)
+
+    def _asked(self, view: View) -> Iterator[Finding]:
+        yield from filter(None, map(self.choice.apply, references.findings(view)))
         for rule in all_rules():
-            findings.extend(rule.check(view))
-        if problem is not None:
-            findings.extend(_unknown(source, problem).findings)
-        return AnalysisResult(
-            in_order(findings), references.imported(nodes), tuple(dict.fromkeys(view.external))
-        )
+            if rule.code not in self.choice.off:
+                yield from filter(None, map(self.choice.apply, rule.check(view)))
+
+
+def learn(program: Program, cell: str) -> None:
+    """Have a program know the names of a cell that ran; one that cannot be read teaches nothing."""
+    with contextlib.suppress(*_PARSE_ERRORS, TooLongError):
+        _, tree, _, _ = _read(cell)
+        if tree is not None:
+            program.add(tree)
 
 
 def _read(code: str) -> tuple[Source, ast.Module | None, tuple[Escape, ...], Exception | None]:
     """Parse as Python, and failing that as Python with IPython's additions."""
+    check_length(code)
     with contextlib.suppress(*_PARSE_ERRORS):
         return Source(code), parse(code), (), None
     changed = transform(code)
@@ -94,15 +121,14 @@ def _read(code: str) -> tuple[Source, ast.Module | None, tuple[Escape, ...], Exc
         return source, None, changed.escapes, error
 
 
-def _unknown(source: Source, problem: Exception) -> AnalysisResult:
+def _unknown(source: Source, problem: Exception) -> Finding:
     code, what = _problem(source, problem)
     line = getattr(problem, "lineno", None)
     line = line if isinstance(line, int) and 1 <= line <= len(source.lines) else 1
     span: Span = source.line_span(line)
     rule = RULES[code]
     text = source.text(span).encode("utf-8", "replace").decode("utf-8")
-    reason = f"{VERDICT} ({what})"
-    return AnalysisResult((Finding(code, rule.category, rule.level, span, text, reason, rule.remedy, 1.0),))
+    return Finding(code, rule.category, rule.level, span, text, f"{VERDICT} ({what})", rule.remedy, 1.0)
 
 
 def _problem(source: Source, problem: Exception) -> tuple[str, str]:
@@ -111,6 +137,8 @@ def _problem(source: Source, problem: Exception) -> tuple[str, str]:
             return "TJ902", "it contains a NUL character"
         if any("\ud800" <= character <= "\udfff" for character in line):
             return "TJ902", "it contains a lone surrogate"
+    if isinstance(problem, TooLongError):
+        return "TJ903", str(problem)
     if isinstance(problem, SyntaxError) and "too many" not in str(problem.msg):
         return "TJ901", str(problem.msg).encode("ascii", "backslashreplace").decode()
     return "TJ903", f"the analysis gave up: {type(problem).__name__}"

@@ -83,6 +83,8 @@ def call_value(resolver: Evaluator, node: ast.Call) -> Value:
     function = node.func
     target = resolver.value(function)
     arguments = [resolver.value(argument) for argument in node.args]
+    if target is UNKNOWN and not isinstance(function, ast.Attribute):
+        return union([_carried(argument) for argument in arguments])
     found = [resolver.returned(own) for own in target.functions]
     if isinstance(function, ast.Attribute):
         found.append(_method(resolver, function, arguments))
@@ -97,7 +99,7 @@ def call_value(resolver: Evaluator, node: ast.Call) -> Value:
 def _guessed(value: Value, *, guessed: bool) -> Value:
     if not guessed or value.guessed:
         return value
-    return Value(value.names, value.consts, value.items, value.entries, value.functions, guessed=True)
+    return value._replace(guessed=True)
 
 
 def _carried(argument: Value) -> Value:

@@ -3,59 +3,98 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from itertools import chain
+from typing import TYPE_CHECKING, cast
 
 from tract_jupyter.analysis.calls import GETATTR
 from tract_jupyter.analysis.names import canonical
-from tract_jupyter.analysis.rules import Reference, Rule, View, is_boring, module_level, rules_for
+from tract_jupyter.analysis.rules import Reference, Rule, is_boring, module_level, rules_for
 from tract_jupyter.analysis.rules.base import GUESS, LIKELY, SURE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from tract_jupyter.analysis.findings import Finding, RiskLevel
+    from tract_jupyter.analysis.values import Value
+    from tract_jupyter.analysis.view import View
 
-_MENTIONS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript)
 _NAMING = GETATTR | {"builtins.setattr", "builtins.delattr", "operator.attrgetter", "operator.methodcaller"}
+_READERS = frozenset({"__getattribute__", "__getattr__", "get"})
 
 
 def findings(view: View) -> Iterator[Finding]:
     """What the rules say about every mention of a name, innermost expressions first."""
-    # Inner nodes first, so that evaluating an outer one finds its parts known and never recurses deeply.
-    for node in reversed(view.nodes):
-        if isinstance(node, _MENTIONS):
-            yield from _mentions(node, view)
-        elif isinstance(node, ast.Import):
-            for alias in node.names:
-                yield from _import(alias, alias.name, view)
-        elif isinstance(node, ast.ImportFrom) and not node.level:
-            for alias in node.names:
-                yield from _import_from(alias, node.module or "", view)
-        elif isinstance(node, ast.MatchClass):
-            for name, pattern in zip(node.kwd_attrs, node.kwd_patterns, strict=True):
-                yield from _ask(pattern, f"*.{name}", SURE, view)
+    for node in _inner_first(view.nodes):
+        look = _LOOKS.get(type(node))
+        if look is not None:
+            yield from look(node, view)
 
 
-def imported(nodes: Sequence[ast.AST]) -> tuple[str, ...]:
+def _inner_first(nodes: Sequence[ast.AST]) -> Iterator[ast.AST]:
+    """One top-level statement after the other, in each what is inner first.
+
+    So evaluation finds what it asks for known, the parts of an expression and what earlier lines bind, and
+    never recurses deeply.
+    """
+    if not nodes:
+        return
+    module = cast("ast.Module", nodes[0])
+    starts = {*module.body[1:]}
+    begin = 1
+    for index, node in enumerate(nodes):
+        if node in starts:
+            yield from reversed(nodes[begin:index])
+            begin = index
+    yield from reversed(nodes[begin:])
+
+
+def imported(view: View) -> tuple[str, ...]:
     """Dotted names of what import statements name, sorted."""
-    found: set[str] = set()
-    for node in nodes:
-        if isinstance(node, ast.Import):
-            found.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            found.add("." * node.level + (node.module or ""))
+    found = {alias.name for node in view.of(ast.Import) for alias in node.names}
+    found.update("." * node.level + (node.module or "") for node in view.of(ast.ImportFrom))
     return tuple(sorted(found))
 
 
-def _mentions(node: ast.expr, view: View) -> Iterator[Finding]:
+def _name(node: ast.Name, view: View) -> Iterable[Finding]:
     value = view.resolver.value(node)
+    return _named(node, value, view) if value.names else ()
+
+
+def _attribute(node: ast.Attribute, view: View) -> Iterator[Finding]:
+    value = view.resolver.value(node)
+    if value.names:
+        yield from _named(node, value, view)
+    yield from _ask(node, f"*.{node.attr}", SURE, view)
+
+
+def _call(node: ast.Call, view: View) -> Iterator[Finding]:
+    value = view.resolver.value(node)
+    if value.names:
+        yield from _named(node, value, view)
+    for name in _spelt(node, view):
+        yield from _ask(node, f"*.{name}", SURE, view)
+
+
+def _subscript(node: ast.Subscript, view: View) -> Iterator[Finding]:
+    value = view.resolver.value(node)
+    if value.names:
+        yield from _named(node, value, view)
+    for text in view.resolver.value(node.slice).texts:
+        if text.startswith("__"):
+            yield from _ask(node, f"*.{text}", SURE, view)
+
+
+def _match_class(node: ast.MatchClass, view: View) -> Iterator[Finding]:
+    for name, pattern in zip(node.kwd_attrs, node.kwd_patterns, strict=True):
+        yield from _ask(pattern, f"*.{name}", SURE, view)
+
+
+def _named(node: ast.expr, value: Value, view: View) -> Iterator[Finding]:
     confidence = GUESS if value.guessed else _confidence(node, len(value.names))
     for name in sorted(value.names):
         for rule, level in rules_for(name):
             if not _goes_on(node, rule, view):
                 yield from rule.on_reference(Reference(node, name, level, confidence), view)
-    for name in _attribute_names(node, view):
-        yield from _ask(node, f"*.{name}", SURE, view)
 
 
 def _confidence(node: ast.expr, possibilities: int) -> float:
@@ -70,27 +109,21 @@ def _goes_on(node: ast.expr, rule: Rule, view: View) -> bool:
     return any(rule is other for name in view.resolver.value(parent).names for other, _ in rules_for(name))
 
 
-def _ask(node: ast.expr | ast.pattern, symbol: str, confidence: float, view: View) -> Iterator[Finding]:
-    for rule, level in rules_for(symbol):
-        yield from rule.on_reference(Reference(node, symbol, level, confidence), view)
-
-
-def _attribute_names(node: ast.expr, view: View) -> Sequence[str]:
-    """Attributes that the node reads, also those spelt as strings."""
-    if isinstance(node, ast.Attribute):
-        return (node.attr,)
-    if isinstance(node, ast.Subscript):
-        return tuple(text for text in view.resolver.value(node.slice).texts if text.startswith("__"))
-    if not isinstance(node, ast.Call):
+def _ask(node: ast.expr | ast.pattern, symbol: str, confidence: float, view: View) -> Iterable[Finding]:
+    hits = rules_for(symbol)
+    if not hits:
         return ()
+    return chain.from_iterable(
+        rule.on_reference(Reference(node, symbol, level, confidence), view) for rule, level in hits
+    )
+
+
+def _spelt(node: ast.Call, view: View) -> Sequence[str]:
+    """Internal attributes that a call reads by their names as strings."""
     names = view.resolver.value(node.func).names
     if not names.isdisjoint(_NAMING):
         given = node.args[:1] if any(name.startswith("operator.") for name in names) else node.args[1:2]
-    elif isinstance(node.func, ast.Attribute) and node.func.attr in {
-        "__getattribute__",
-        "__getattr__",
-        "get",
-    }:
+    elif isinstance(node.func, ast.Attribute) and node.func.attr in _READERS:
         given = node.args[:2]
     else:
         return ()
@@ -98,13 +131,20 @@ def _attribute_names(node: ast.expr, view: View) -> Sequence[str]:
     return tuple(part for text in texts if "__" in text for part in text.split("."))
 
 
-def _import(alias: ast.alias, module: str, view: View) -> Iterator[Finding]:
-    hit = module_level(canonical(module))
-    if hit is not None:
-        yield _imports(alias, module, *hit, view)
+def _import(node: ast.Import, view: View) -> Iterator[Finding]:
+    for alias in node.names:
+        hit = module_level(canonical(alias.name))
+        if hit is not None:
+            yield _imports(alias, alias.name, *hit, view)
 
 
-def _import_from(alias: ast.alias, module: str, view: View) -> Iterator[Finding]:
+def _import_from(node: ast.ImportFrom, view: View) -> Iterator[Finding]:
+    if not node.level:
+        for alias in node.names:
+            yield from _imported_member(alias, node.module or "", view)
+
+
+def _imported_member(alias: ast.alias, module: str, view: View) -> Iterator[Finding]:
     name = canonical(f"{module}.{alias.name}")
     if is_boring(name):
         return
@@ -120,3 +160,14 @@ def _import_from(alias: ast.alias, module: str, view: View) -> Iterator[Finding]
 def _imports(alias: ast.alias, module: str, rule: Rule, level: RiskLevel, view: View) -> Finding:
     reason = f"Imports {module}; what is used of it decides." if level == "low" else f"Imports {module}."
     return rule.finding(view, alias, reason, level)
+
+
+_LOOKS: dict[type[ast.AST], Callable[..., Iterable[Finding]]] = {
+    ast.Name: _name,
+    ast.Attribute: _attribute,
+    ast.Call: _call,
+    ast.Subscript: _subscript,
+    ast.Import: _import,
+    ast.ImportFrom: _import_from,
+    ast.MatchClass: _match_class,
+}

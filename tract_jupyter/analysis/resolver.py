@@ -25,7 +25,7 @@ MAX_DEPTH = 60
 """Nesting that one evaluation follows; deeper parts are still visited as expressions of their own."""
 
 MAX_EVALUATIONS = 20_000
-"""Expressions evaluated before even incomplete results are remembered, so that time stays bounded."""
+"""Evaluations, besides one a node, before even incomplete results are remembered, so that time is bounded."""
 
 MAX_ITEMS = 256
 MAX_BINDINGS = 64
@@ -41,12 +41,16 @@ class Resolver:
         self.program = program
         self._known: dict[ast.AST, Value] = {}
         self._known_names: dict[tuple[Scope, str], Value] = {}
-        self._active: set[ast.AST] = set()
+        self._active: set[object] = set()
         self._cuts = 0
         self._evaluations = 0
+        self._limit = MAX_EVALUATIONS + len(program.parent_of)
+        self.incomplete = False
 
     def value(self, node: ast.expr) -> Value:
         """What the expression may stand for; the empty value when nothing is known."""
+        if type(node) is ast.Name:
+            return self.name(node.id, self.program.scope_of.get(node, self.program.module))
         known = self._known.get(node)
         if known is not None:
             return known
@@ -69,21 +73,43 @@ class Resolver:
 
     def _is_whole(self, cuts: int) -> bool:
         """Whether a result may be remembered: no cycle was cut short in it, or there is no time to care."""
-        return self._cuts == cuts or not self._active or self._evaluations > MAX_EVALUATIONS
+        if self._cuts == cuts or not self._active:
+            return True
+        self.incomplete |= self._evaluations > self._limit
+        return self._evaluations > self._limit
 
     def name(self, name: str, scope: Scope) -> Value:
         """What a name means in a scope: its bindings, a star import, a builtin, or a well-known module."""
-        found = scope.find(name)
-        if found is None:
-            return self._unbound(name, scope)
-        owner, bindings = found
-        known = self._known_names.get((owner, name))
+        key = (scope, name)
+        known = self._known_names.get(key)
         if known is not None:
             return known
+        found = scope.find(name)
+        if found is None:
+            value = self._known_names[key] = self._unbound(name, scope)
+            return value
+        owner, bindings = found
+        value = self._of_bindings((owner, name), bindings)
+        if (owner, name) in self._known_names:
+            self._known_names[key] = value
+        return value
+
+    def _of_bindings(self, key: tuple[Scope, str], bindings: list[Binding]) -> Value:
+        known = self._known_names.get(key)
+        if known is not None:
+            return known
+        if key in self._active or len(self._active) >= MAX_DEPTH:
+            self._cuts += 1
+            return UNKNOWN
+        self._active.add(key)
+        self._evaluations += 1
         cuts = self._cuts
-        value = union(self._bound(binding) for binding in bindings[:MAX_BINDINGS])
+        try:
+            value = union([self._bound(binding) for binding in bindings[-MAX_BINDINGS:]])
+        finally:
+            self._active.discard(key)
         if self._is_whole(cuts):
-            self._known_names[owner, name] = value
+            self._known_names[key] = value
         return value
 
     @staticmethod
@@ -113,8 +139,8 @@ class Resolver:
         found = self.value(node)
         if binding.kind == "element":
             found = element(found)
-        for index in binding.path:
-            found = _member(found, index)
+        for step in binding.path:
+            found = _member(found, step) if isinstance(step, int) else attribute(found, step)
         return found
 
     def _argument(self, function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, name: str) -> Value:
@@ -166,24 +192,25 @@ def _member(value: Value, index: int) -> Value:
     return element(value)
 
 
-def _name(resolver: Resolver, node: ast.Name) -> Value:
-    scope = resolver.program.scope_of.get(node, resolver.program.module)
-    return resolver.name(node.id, scope)
-
-
 def _attribute(resolver: Resolver, node: ast.Attribute) -> Value:
     # These lead to the builtins or to a module's globals from whatever object they are read.
     if node.attr in {"__builtins__", "f_builtins"}:
         return named("builtins.__dict__", "builtins")
     if node.attr in {"__globals__", "f_globals", "func_globals"}:
         return named("builtins.globals()")
-    owner = resolver.value(node.value)
+    return attribute(resolver.value(node.value), node.attr)
+
+
+def attribute(owner: Value, name: str) -> Value:
+    """What the attribute of a value may be."""
     if not owner.names:
         return UNKNOWN
-    names = [canonical(f"{name}.{node.attr}") for name in owner.names]
-    consts = [folding.CONSTANTS[name] for name in names if name in folding.CONSTANTS]
-    if "pathlib.Path()" in owner.names and node.attr == "parent":
+    names = [canonical(f"{dotted}.{name}") for dotted in owner.names]
+    if "pathlib.Path()" in owner.names and name == "parent":
         return Value(names=owner.names, consts=folding.join_path([owner, constant("..")]).consts)
+    consts = [folding.CONSTANTS[dotted] for dotted in names if dotted in folding.CONSTANTS]
+    if not consts and not owner.guessed:
+        return named(*names)
     return Value(named(*names).names, constant(*consts).consts, guessed=owner.guessed)
 
 
@@ -276,7 +303,6 @@ def _sliced(resolver: Resolver, owner: Value, bounds: ast.Slice) -> Value:
 
 
 _EVALUATORS: dict[type[ast.expr], Callable[..., Value]] = {
-    ast.Name: _name,
     ast.Attribute: _attribute,
     ast.Constant: _constant,
     ast.BinOp: _binary,

@@ -8,8 +8,9 @@ resolver evaluates it only when somebody asks.
 from __future__ import annotations
 
 import ast
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -19,7 +20,11 @@ ScopeKind = Literal["module", "function", "class", "comprehension"]
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _Child = tuple[ast.AST, "Scope"]
 
-_SKIPPED_FIELDS = frozenset({"ctx", "op", "ops"})
+_LEAF_FIELDS = frozenset(
+    {"ctx", "op", "ops", "id", "attr", "arg", "kind", "name", "asname", "level", "module", "type_comment"}
+    | {"conversion", "simple", "is_async", "rest", "kwd_attrs"}
+)
+"""Fields that hold no syntax that anybody looks at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +34,13 @@ class Binding:
     Attributes:
         kind: How: by import, to an expression's value, to one element of it, as parameter, or unknown.
         node: The expression or function.
-        path: Which member, for unpacked targets: ``(1,)`` is the second.
+        path: Which member, for unpacked targets: ``(1,)`` is the second; a text is an attribute.
         name: The dotted name of an import, or the parameter's own name.
     """
 
     kind: BindingKind
     node: ast.expr | FunctionNode | None = None
-    path: tuple[int, ...] = ()
+    path: tuple[str | int, ...] = ()
     name: str = ""
 
 
@@ -84,20 +89,64 @@ class Program:
         self.parent_of: dict[ast.AST, ast.AST] = {}
         self.scope_of: dict[ast.AST, Scope] = {}
         self.calls: dict[str, list[ast.Call]] = {}
+        self._nodes: list[ast.AST] = []
 
     def add(self, tree: ast.Module) -> list[ast.AST]:
-        """Read a tree, iteratively, and return its nodes in the order of the source."""
-        order: list[ast.AST] = []
+        """Read a tree, iteratively, and return its nodes: each after the one around it."""
+        order = self._nodes
+        before = len(order)
         stack: list[_Child] = [(tree, self.module)]
         while stack:
             node, scope = stack.pop()
             order.append(node)
-            handler = _HANDLERS.get(type(node))
-            children = handler(self, node, scope) if handler else _children(node, scope)
+            kind = type(node)
+            note = _NOTES.get(kind)
+            if note is not None:
+                note(self, node, scope)
+            opens = _OPENS_SCOPE.get(kind)
+            if opens is None:
+                self._push_children(node, scope, stack, order)
+                continue
+            children = opens(self, node, scope)
             for child, _ in children:
                 self.parent_of[child] = node
             stack.extend(reversed(children))
-        return order
+        return order[before:]
+
+    @contextmanager
+    def tentatively(self) -> Iterator[None]:
+        """Forget afterwards whatever is added inside."""
+        lists: list[list[Any]] = [self._nodes, self.module.stars]
+        tables: list[dict[str, Any]] = [self.module.bindings, self.calls]
+        lengths = [len(each) for each in lists]
+        known = [{name: len(members) for name, members in table.items()} for table in tables]
+        try:
+            yield
+        finally:
+            for node in self._nodes[lengths[0] :]:
+                self.parent_of.pop(node, None)
+                self.scope_of.pop(node, None)
+            for each, length in zip(lists, lengths, strict=True):
+                del each[length:]
+            for table, before in zip(tables, known, strict=True):
+                _restore(table, before)
+
+    def _push_children(self, node: ast.AST, scope: Scope, stack: list[_Child], order: list[ast.AST]) -> None:
+        parent_of = self.parent_of
+        for name in _CHILD_FIELDS[type(node)]:
+            value = getattr(node, name, None)
+            for child in reversed(value) if type(value) is list else (value,):
+                if not isinstance(child, ast.AST):
+                    continue
+                parent_of[child] = node
+                # More than half of all nodes are names that are read, and constants: these end here.
+                if isinstance(child, ast.Name) and type(child.ctx) is ast.Load:
+                    self.scope_of[child] = scope
+                    order.append(child)
+                elif isinstance(child, ast.Constant):
+                    order.append(child)
+                else:
+                    stack.append((child, scope))
 
     def bind_target(
         self,
@@ -118,13 +167,38 @@ class Program:
             elif isinstance(current, (ast.Tuple, ast.List)):
                 stack.extend((member, (*where, index)) for index, member in enumerate(current.elts))
 
+    @staticmethod
+    def bind_pattern(
+        scope: Scope, pattern: ast.pattern, subject: ast.expr, path: tuple[str | int, ...]
+    ) -> None:
+        """Note what a name in a pattern captures."""
+        if isinstance(pattern, ast.MatchAs) and pattern.name is not None:
+            scope.bind(pattern.name, Binding("value", subject, path))
+
+
+def _restore(table: dict[str, Any], lengths: dict[str, int]) -> None:
+    for name in list(table):
+        if name in lengths:
+            del table[name][lengths[name] :]
+        else:
+            del table[name]
+
+
+class _ChildFields(dict[type[ast.AST], tuple[str, ...]]):
+    """For a kind of node the fields that may hold children, last first, as a stack wants them."""
+
+    def __missing__(self, kind: type[ast.AST]) -> tuple[str, ...]:
+        fields = self[kind] = tuple(name for name in reversed(kind._fields) if name not in _LEAF_FIELDS)
+        return fields
+
+
+_CHILD_FIELDS = _ChildFields()
+
 
 def _children(node: ast.AST, scope: Scope, *leave_out: str) -> list[_Child]:
     found: list[_Child] = []
-    for name in node._fields:
-        if name in _SKIPPED_FIELDS or name in leave_out:
-            continue
-        value = getattr(node, name, None)
+    for name in reversed(_CHILD_FIELDS[type(node)]):
+        value = None if name in leave_out else getattr(node, name, None)
         if isinstance(value, list):
             found.extend((item, scope) for item in value if isinstance(item, ast.AST))
         elif isinstance(value, ast.AST):
@@ -132,42 +206,107 @@ def _children(node: ast.AST, scope: Scope, *leave_out: str) -> list[_Child]:
     return found
 
 
-def _name(program: Program, node: ast.Name, scope: Scope) -> list[_Child]:
+def _name(program: Program, node: ast.Name, scope: Scope) -> None:
     program.scope_of[node] = scope
-    if isinstance(node.ctx, ast.Store) and node.id not in scope.redirected.get(node.id, scope).bindings:
-        scope.bind(node.id)  # bound by syntax that no handler below knows, such as a type alias
-    return []
+    if not isinstance(node.ctx, ast.Load) and node.id not in scope.redirected.get(node.id, scope).bindings:
+        scope.bind(node.id)  # bound by syntax that no note below knows, such as a type alias
 
 
-def _assign(program: Program, node: ast.Assign, scope: Scope) -> list[_Child]:
+def _assign(program: Program, node: ast.Assign, scope: Scope) -> None:
     for target in node.targets:
         program.bind_target(scope, target, node.value)
-    return _children(node, scope)
 
 
-def _annotated(program: Program, node: ast.AnnAssign | ast.AugAssign, scope: Scope) -> list[_Child]:
+def _annotated(program: Program, node: ast.AnnAssign | ast.AugAssign, scope: Scope) -> None:
     if node.value is not None:
         program.bind_target(scope, node.target, node.value)
-    return _children(node, scope)
 
 
-def _walrus(program: Program, node: ast.NamedExpr, scope: Scope) -> list[_Child]:
+def _walrus(program: Program, node: ast.NamedExpr, scope: Scope) -> None:
     owner = scope
     while owner.kind == "comprehension" and owner.parent is not None:
         owner = owner.parent
     program.bind_target(owner, node.target, node.value)
-    return _children(node, scope)
 
 
-def _for(program: Program, node: ast.For | ast.AsyncFor, scope: Scope) -> list[_Child]:
+def _for(program: Program, node: ast.For | ast.AsyncFor, scope: Scope) -> None:
     program.bind_target(scope, node.target, node.iter, "element")
-    return _children(node, scope)
 
 
-def _with_item(program: Program, node: ast.withitem, scope: Scope) -> list[_Child]:
+def _with_item(program: Program, node: ast.withitem, scope: Scope) -> None:
     if node.optional_vars is not None:
         program.bind_target(scope, node.optional_vars, node.context_expr)
-    return _children(node, scope)
+
+
+def _match(program: Program, node: ast.Match, scope: Scope) -> None:
+    """What a pattern captures may be the subject, or an attribute or a member of it."""
+    for case in node.cases:
+        stack: list[tuple[ast.pattern, tuple[str | int, ...]]] = [(case.pattern, ())]
+        while stack:
+            pattern, path = stack.pop()
+            program.bind_pattern(scope, pattern, node.subject, path)
+            stack.extend(_inner_patterns(pattern, path))
+
+
+def _inner_patterns(
+    pattern: ast.pattern, path: tuple[str | int, ...]
+) -> Iterator[tuple[ast.pattern, tuple[str | int, ...]]]:
+    if isinstance(pattern, ast.MatchAs) and pattern.pattern is not None:
+        yield pattern.pattern, path
+    elif isinstance(pattern, ast.MatchOr):
+        yield from ((inner, path) for inner in pattern.patterns)
+    elif isinstance(pattern, ast.MatchClass):
+        named = zip(pattern.kwd_attrs, pattern.kwd_patterns, strict=True)
+        yield from ((inner, (*path, name)) for name, inner in named)
+    elif isinstance(pattern, (ast.MatchSequence, ast.MatchMapping)):
+        yield from ((inner, (*path, index)) for index, inner in enumerate(pattern.patterns))
+
+
+def _import(_program: Program, node: ast.Import, scope: Scope) -> None:
+    for alias in node.names:
+        first = alias.name.split(".")[0]
+        scope.bind(alias.asname or first, Binding("import", name=alias.name if alias.asname else first))
+
+
+def _import_from(_program: Program, node: ast.ImportFrom, scope: Scope) -> None:
+    for alias in node.names:
+        if node.level:  # a module of the user's own, whatever its name
+            scope.bind(alias.asname or alias.name)
+        elif alias.name == "*":
+            scope.stars.append(node.module or "")
+        else:
+            scope.bind(alias.asname or alias.name, Binding("import", name=f"{node.module}.{alias.name}"))
+
+
+def _global(program: Program, node: ast.Global, scope: Scope) -> None:
+    scope.redirected.update(dict.fromkeys(node.names, program.module))
+
+
+def _nonlocal(_program: Program, node: ast.Nonlocal, scope: Scope) -> None:
+    for name in node.names:
+        owner = next(
+            (outer for outer in scope.visible() if outer is not scope and name in outer.bindings), None
+        )
+        if owner is not None:
+            scope.redirected[name] = owner
+
+
+def _return(_program: Program, node: ast.Return | ast.Yield, scope: Scope) -> None:
+    if node.value is not None:
+        scope.returns.append(node.value)
+
+
+def _caught(
+    _program: Program, node: ast.ExceptHandler | ast.MatchStar | ast.MatchMapping, scope: Scope
+) -> None:
+    name = node.rest if isinstance(node, ast.MatchMapping) else node.name
+    if name is not None:
+        scope.bind(name)
+
+
+def _call(program: Program, node: ast.Call, _scope: Scope) -> None:
+    if isinstance(node.func, ast.Name):
+        program.calls.setdefault(node.func.id, []).append(node)
 
 
 def _comprehension(
@@ -207,80 +346,24 @@ def _class(_program: Program, node: ast.ClassDef, scope: Scope) -> list[_Child]:
     return [*_children(node, scope, "body"), *((statement, inner) for statement in node.body)]
 
 
-def _import(_program: Program, node: ast.Import, scope: Scope) -> list[_Child]:
-    for alias in node.names:
-        first = alias.name.split(".")[0]
-        scope.bind(alias.asname or first, Binding("import", name=alias.name if alias.asname else first))
-    return _children(node, scope)
-
-
-def _import_from(_program: Program, node: ast.ImportFrom, scope: Scope) -> list[_Child]:
-    for alias in node.names:
-        if node.level:  # a module of the user's own, whatever its name
-            scope.bind(alias.asname or alias.name)
-        elif alias.name == "*":
-            scope.stars.append(node.module or "")
-        else:
-            scope.bind(alias.asname or alias.name, Binding("import", name=f"{node.module}.{alias.name}"))
-    return _children(node, scope)
-
-
-def _global(program: Program, node: ast.Global, scope: Scope) -> list[_Child]:
-    scope.redirected.update(dict.fromkeys(node.names, program.module))
-    return []
-
-
-def _nonlocal(_program: Program, node: ast.Nonlocal, scope: Scope) -> list[_Child]:
-    for name in node.names:
-        owner = next(
-            (outer for outer in scope.visible() if outer is not scope and name in outer.bindings), None
-        )
-        if owner is not None:
-            scope.redirected[name] = owner
-    return []
-
-
-def _return(_program: Program, node: ast.Return | ast.Yield, scope: Scope) -> list[_Child]:
-    if node.value is not None:
-        scope.returns.append(node.value)
-    return _children(node, scope)
-
-
-def _captures(
-    _program: Program, node: ast.ExceptHandler | ast.MatchAs | ast.MatchStar | ast.MatchMapping, scope: Scope
-) -> list[_Child]:
-    name = node.rest if isinstance(node, ast.MatchMapping) else node.name
-    if name is not None:
-        scope.bind(name)
-    return _children(node, scope)
-
-
-def _call(program: Program, node: ast.Call, scope: Scope) -> list[_Child]:
-    if isinstance(node.func, ast.Name):
-        program.calls.setdefault(node.func.id, []).append(node)
-    return _children(node, scope)
-
-
-def _leaf(_program: Program, _node: ast.AST, _scope: Scope) -> list[_Child]:
-    return []
-
-
-_HANDLERS: dict[type[ast.AST], Callable[..., list[_Child]]] = {
-    **dict.fromkeys((ast.Constant, ast.Pass, ast.alias), _leaf),
+_NOTES: dict[type[ast.AST], Callable[..., None]] = {
     ast.Name: _name,
     ast.Assign: _assign,
     **dict.fromkeys((ast.AnnAssign, ast.AugAssign), _annotated),
     ast.NamedExpr: _walrus,
     **dict.fromkeys((ast.For, ast.AsyncFor), _for),
     ast.withitem: _with_item,
-    **dict.fromkeys((ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp), _comprehension),
-    **dict.fromkeys((ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda), _function),
-    ast.ClassDef: _class,
+    ast.Match: _match,
     ast.Import: _import,
     ast.ImportFrom: _import_from,
     ast.Global: _global,
     ast.Nonlocal: _nonlocal,
     **dict.fromkeys((ast.Return, ast.Yield), _return),
-    **dict.fromkeys((ast.ExceptHandler, ast.MatchAs, ast.MatchStar, ast.MatchMapping), _captures),
+    **dict.fromkeys((ast.ExceptHandler, ast.MatchStar, ast.MatchMapping), _caught),
     ast.Call: _call,
+}
+_OPENS_SCOPE: dict[type[ast.AST], Callable[..., list[_Child]]] = {
+    **dict.fromkeys((ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp), _comprehension),
+    **dict.fromkeys((ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda), _function),
+    ast.ClassDef: _class,
 }

@@ -6,9 +6,9 @@ name bound to ``os`` in one branch and to a number in another one may still be `
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     import ast
@@ -25,10 +25,12 @@ ANY_MODULE = "?"
 MAX_ALTERNATIVES = 8
 MAX_CONST = 4096
 MAX_NAME = 200
+MAX_MEMBERS = 1024
+
+_T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(NamedTuple):
     """Everything an expression may stand for; the empty value is: unknown, or something of the user's own.
 
     Attributes:
@@ -60,15 +62,18 @@ class Value:
 UNKNOWN = Value()
 
 
+@lru_cache(maxsize=4096)
 def named(*names: str) -> Value:
-    """A value that is known by name."""
+    """A value that is known by name; nothing, without one."""
+    if not names:
+        return UNKNOWN
     return Value(names=frozenset(name for name in names if len(name) <= MAX_NAME))
 
 
 def constant(*consts: Const | None) -> Value:
     """A value of known constants; those that could not be folded (None) are left out."""
-    kept = dict.fromkeys(const for const in consts if const is not None and _is_small(const))
-    return Value(consts=tuple(kept)[:MAX_ALTERNATIVES])
+    kept = dict.fromkeys([const for const in consts if const is not None and _is_small(const)])
+    return Value(consts=tuple(kept)[:MAX_ALTERNATIVES]) if kept else UNKNOWN
 
 
 def _is_small(const: Const) -> bool:
@@ -80,19 +85,23 @@ def union(values: Iterable[Value]) -> Value:
     members = [value for value in values if value is not UNKNOWN]
     if len(members) <= 1:
         return members[0] if members else UNKNOWN
-    with_items = [value.items for value in members if value.items is not None]
-    with_entries = [value.entries for value in members if value.entries is not None]
     return Value(
         names=frozenset().union(*(value.names for value in members)),
         consts=tuple(dict.fromkeys(const for value in members for const in value.consts))[:MAX_ALTERNATIVES],
-        items=tuple(item for items in with_items for item in items) if with_items else None,
-        entries=tuple(entry for entries in with_entries for entry in entries) if with_entries else None,
+        items=_joined([value.items for value in members if value.items is not None]),
+        entries=_joined([value.entries for value in members if value.entries is not None]),
         functions=tuple(dict.fromkeys(function for value in members for function in value.functions)),
         guessed=any(value.guessed for value in members),
     )
 
 
+def _joined(parts: list[tuple[_T, ...]]) -> tuple[_T, ...] | None:
+    return tuple(member for part in parts for member in part)[:MAX_MEMBERS] if parts else None
+
+
 def lift(fold: Callable[..., Const | None], *values: Value) -> Value:
     """Apply a fold to every combination of constants; nothing when one of the values has none."""
+    if any(not value.consts for value in values):
+        return UNKNOWN
     combinations = product(*(value.consts for value in values))
     return constant(*(fold(*combination) for combination, _ in zip(combinations, range(16), strict=False)))

@@ -38,7 +38,7 @@ def test_codes_and_names_are_unique():
 
 
 def test_a_code_cannot_be_taken_twice():
-    with pytest.raises(ValueError, match="TJ101 is taken by StartsProgram"):
+    with pytest.raises(ValueError, match="TJ101 is that of the rule 'starts-program'"):
 
         @register
         class Other(Rule):

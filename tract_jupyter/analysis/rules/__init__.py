@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 # Importing a subject registers its rules.
@@ -21,7 +21,8 @@ from tract_jupyter.analysis.rules import (
     tamper,
     unparsable,
 )
-from tract_jupyter.analysis.rules.base import RULES, Reference, Rule, View
+from tract_jupyter.analysis.rules.base import RULES, Reference, Rule
+from tract_jupyter.analysis.rules.plugins import load_plugins
 
 if TYPE_CHECKING:
     from tract_jupyter.analysis.findings import RiskLevel
@@ -42,15 +43,17 @@ _SUBJECTS = (
     unparsable,
 )
 
-__all__ = ["RULES", "Reference", "Rule", "View", "all_rules", "is_boring", "module_level", "rules_for"]
+__all__ = ["RULES", "Reference", "Rule", "all_rules", "is_boring", "module_level", "rules_for"]
 
 _Hits = tuple[tuple[Rule, "RiskLevel"], ...]
 
 _BORING = ("Error", "Exception", "Timeout", "Warning")
 
 
+@cache
 def all_rules() -> tuple[Rule, ...]:
-    """Every rule, ordered by code."""
+    """Every rule, those of other packages too, ordered by code."""
+    load_plugins()
     return tuple(RULES[code] for code in sorted(RULES))
 
 
@@ -63,6 +66,7 @@ def _index() -> dict[str, _Hits]:
     return {symbol: tuple(hits) for symbol, hits in table.items()}
 
 
+@lru_cache(maxsize=16_384)
 def rules_for(symbol: str) -> _Hits:
     """The rules that ask for a dotted name, with their levels; a whole module's entry counts as well."""
     index = _index()

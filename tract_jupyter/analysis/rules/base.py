@@ -13,7 +13,6 @@ A rule's class docstring is its manual page.
 
 from __future__ import annotations
 
-import ast
 import inspect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
@@ -21,70 +20,17 @@ from typing import TYPE_CHECKING, ClassVar
 from tract_jupyter.analysis.findings import Category, Finding, RiskLevel, Span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    import ast
+    from collections.abc import Iterator, Mapping
 
-    from tract_jupyter.analysis.ipython_syntax import Escape
-    from tract_jupyter.analysis.paths import Workspace
-    from tract_jupyter.analysis.resolver import Resolver
-    from tract_jupyter.analysis.scopes import Program
-    from tract_jupyter.analysis.source import Positioned, Source
-    from tract_jupyter.analysis.values import Value
+    from tract_jupyter.analysis.source import Positioned
+    from tract_jupyter.analysis.view import View
 
 LOW, MEDIUM, HIGH, CRITICAL = RiskLevel
 
 SURE = 0.95
 LIKELY = 0.8
 GUESS = 0.6
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """The code under analysis, as rules see it. ``external`` collects paths out of the workspace."""
-
-    source: Source
-    nodes: Sequence[ast.AST]
-    calls: Sequence[ast.Call]
-    program: Program
-    resolver: Resolver
-    escapes: Sequence[Escape]
-    workspace: Workspace
-    external: list[str]
-
-    def parent(self, node: ast.AST) -> ast.AST | None:
-        """The node around this one."""
-        return self.program.parent_of.get(node)
-
-    def call_of(self, node: ast.AST) -> ast.Call | None:
-        """The call whose function this node is, or None when it is only mentioned."""
-        parent = self.parent(node)
-        return parent if isinstance(parent, ast.Call) and parent.func is node else None
-
-    def in_loop(self, node: ast.AST) -> bool:
-        """Whether a loop or comprehension repeats this node."""
-        current = self.parent(node)
-        while current is not None:
-            if isinstance(
-                current, (ast.For, ast.AsyncFor, ast.While, ast.ListComp, ast.GeneratorExp, ast.SetComp)
-            ):
-                return True
-            if isinstance(current, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
-                return False
-            current = self.parent(current)
-        return False
-
-    def argument(self, call: ast.Call | None, position: int, *keywords: str) -> ast.expr | None:
-        """The expression given for a parameter, by position or keyword."""
-        if call is None:
-            return None
-        for keyword in call.keywords:
-            if keyword.arg in keywords:
-                return keyword.value
-        plain = call.args[: position + 1]
-        return plain[position] if 0 <= position < len(plain) else None
-
-    def value(self, node: ast.expr | None) -> Value | None:
-        """What an expression may stand for."""
-        return None if node is None else self.resolver.value(node)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,9 +114,18 @@ def register(rule: type[Rule]) -> type[Rule]:
     Raises:
         ValueError: Another rule has this code.
     """
+    add_rule(rule())
+    return rule
+
+
+def add_rule(rule: Rule) -> None:
+    """Put a rule into the registry.
+
+    Raises:
+        ValueError: Another rule has this code.
+    """
     if rule.code in RULES:
         raise ValueError(
-            f"Rule code {rule.code} is taken by {type(RULES[rule.code]).__name__}. Choose a free one."
+            f"The code {rule.code} is that of the rule {RULES[rule.code].name!r}. Choose a free one."
         )
-    RULES[rule.code] = rule()
-    return rule
+    RULES[rule.code] = rule

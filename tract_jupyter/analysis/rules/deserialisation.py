@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING, ClassVar
 
 from tract_jupyter.analysis.findings import Category
-from tract_jupyter.analysis.rules.base import HIGH, LOW, Rule, View, register
+from tract_jupyter.analysis.rules.base import HIGH, LOW, Rule, register
 from tract_jupyter.analysis.tables import deserialisation
 
 if TYPE_CHECKING:
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.analysis.findings import Finding
     from tract_jupyter.analysis.rules.base import Reference
+    from tract_jupyter.analysis.view import View
 
 _HARMLESS_WITH = {
     "torch.load": ("weights_only", True),

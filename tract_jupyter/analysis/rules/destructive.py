@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from typing import TYPE_CHECKING, ClassVar
 
 from tract_jupyter.analysis.findings import Category
 from tract_jupyter.analysis.paths import Place
-from tract_jupyter.analysis.rules.base import CRITICAL, HIGH, LIKELY, MEDIUM, Rule, View, register
+from tract_jupyter.analysis.rules.base import CRITICAL, HIGH, LIKELY, MEDIUM, Rule, register
 from tract_jupyter.analysis.rules.sinks import Effect, Sink, paths_of
 from tract_jupyter.analysis.tables import deletion
 
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.analysis.findings import Finding, RiskLevel
     from tract_jupyter.analysis.rules.base import Reference
+    from tract_jupyter.analysis.view import View
 
 _FIRST = (Sink(Effect.DELETE, 0, ("path", "src", "filename")),)
 _BOTH = (*_FIRST, Sink(Effect.DELETE, 1, ("dst", "target")))
@@ -103,9 +103,7 @@ class DestroysTable(Rule):
 
     def check(self, view: View) -> Iterator[Finding]:
         """Look at the text of ``execute`` and its relatives, whatever they are called on."""
-        for node in view.calls:
-            if not isinstance(node.func, ast.Attribute):
-                continue
+        for node in view.method_calls(_EXECUTES):
             texts = view.resolver.value(node.args[0]).texts if node.args else ()
-            if node.func.attr in _EXECUTES and any(_STATEMENT.match(text) for text in texts):
+            if any(_STATEMENT.match(text) for text in texts):
                 yield self.finding(view, node, f"The statement {self.effect}.", confidence=LIKELY)

@@ -12,7 +12,6 @@ from tract_jupyter.analysis.rules.base import (
     HIGH,
     LIKELY,
     Rule,
-    View,
     register,
 )
 from tract_jupyter.analysis.tables import execution
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.analysis.findings import Finding
     from tract_jupyter.analysis.rules.base import Reference
+    from tract_jupyter.analysis.view import View
 
 
 @register
@@ -88,14 +88,10 @@ class EvaluatesExpression(Rule):
 
     def check(self, view: View) -> Iterator[Finding]:
         """Look at the text of ``query`` and ``eval`` methods, whatever they are called on."""
-        for node in view.calls:
-            if not isinstance(node.func, ast.Attribute):
-                continue
-            if node.func.attr in {"query", "eval"} and node.args:
-                texts = view.resolver.value(node.args[0]).texts
-                if any(_NAME_IN_QUERY.search(text) for text in texts):
-                    reason = f"The text given to .{node.func.attr} reaches into Python objects."
-                    yield self.finding(view, node, reason, confidence=LIKELY)
+        for node in view.method_calls(("query", "eval")):
+            texts = view.resolver.value(node.args[0]).texts if node.args else ()
+            if any(_NAME_IN_QUERY.search(text) for text in texts):
+                yield self.finding(view, node, "The text reaches into Python objects.", confidence=LIKELY)
 
 
 @register
@@ -127,7 +123,7 @@ class ConfiguresByName(Rule):
 
     def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
         """A factory key in the code makes the difference."""
-        factory = any(isinstance(node, ast.Constant) and node.value == "()" for node in view.nodes)
+        factory = any(node.value == "()" for node in view.of(ast.Constant))
         level = HIGH if factory else reference.level
         yield self.finding(
             view, reference.node, f"{reference.symbol} {self.effect}.", level, reference.confidence

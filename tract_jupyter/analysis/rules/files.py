@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from tract_jupyter.analysis.findings import Category
 from tract_jupyter.analysis.paths import Place
-from tract_jupyter.analysis.rules.base import HIGH, LOW, MEDIUM, RULES, Rule, View, register
+from tract_jupyter.analysis.rules.base import HIGH, LOW, MEDIUM, RULES, Rule, register
 from tract_jupyter.analysis.rules.sinks import SINKS, Effect, paths_of
 from tract_jupyter.analysis.tables import files
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.analysis.findings import Finding, RiskLevel
     from tract_jupyter.analysis.rules.base import Reference
+    from tract_jupyter.analysis.view import View
 
 _UNSURE = 0.5
 

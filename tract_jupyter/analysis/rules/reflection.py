@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, ClassVar
 
 from tract_jupyter.analysis.findings import Category
-from tract_jupyter.analysis.rules.base import GUESS, HIGH, LIKELY, LOW, MEDIUM, Rule, View, register
+from tract_jupyter.analysis.rules.base import GUESS, HIGH, LIKELY, LOW, MEDIUM, Rule, register
 from tract_jupyter.analysis.tables import introspection
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.analysis.findings import Finding, RiskLevel
     from tract_jupyter.analysis.rules.base import Reference
+    from tract_jupyter.analysis.view import View
 
 _DESCRIPTIVE = frozenset({"__name__", "__qualname__", "__module__", "__doc__"})
 _HIERARCHY = frozenset({"__mro__", "__bases__", "__base__"})
@@ -190,19 +191,13 @@ class ComputesAttribute(Rule):
 
     def check(self, view: View) -> Iterator[Finding]:
         """Find format strings such as ``"{0._os}"``."""
-        for node in view.calls:
-            if (
-                isinstance(node, ast.Call)
-                and isinstance(node.func, ast.Attribute)
-                and node.func.attr in _FORMATS
-            ):
-                texts = view.resolver.value(node.func.value).texts
-                if any(_PRIVATE_FIELD.search(text) for text in texts):
-                    reason = "The format string reads private attributes of its arguments."
-                    yield self.finding(view, node, reason, confidence=LIKELY)
-
-
-_FORMATS = frozenset({"format", "format_map"})
+        for node in view.method_calls(("format", "format_map", "vformat")):
+            owner = node.func.value if isinstance(node.func, ast.Attribute) else node.func
+            # str.format(text, ...) and string.Formatter().format(text, ...) have the text as first argument.
+            texts = [text for part in (owner, *node.args[:1]) for text in view.resolver.value(part).texts]
+            if any(_PRIVATE_FIELD.search(text) for text in texts):
+                reason = "The format string reads private attributes of its arguments."
+                yield self.finding(view, node, reason, confidence=LIKELY)
 
 
 def _computed_level(call: ast.Call, reference: Reference, view: View) -> RiskLevel | None:

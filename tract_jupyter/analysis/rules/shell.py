@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from tract_jupyter.analysis.findings import Category
 from tract_jupyter.analysis.ipython_syntax import PYTHON_CELL_MAGICS, Escape
 from tract_jupyter.analysis.paths import Place
-from tract_jupyter.analysis.rules.base import CRITICAL, HIGH, LOW, MEDIUM, Rule, View, register
+from tract_jupyter.analysis.rules.base import CRITICAL, HIGH, LOW, MEDIUM, Rule, register
 from tract_jupyter.analysis.tables import execution, magics
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.analysis.findings import Finding, RiskLevel
     from tract_jupyter.analysis.rules.base import Reference
+    from tract_jupyter.analysis.view import View
 
 
 @register

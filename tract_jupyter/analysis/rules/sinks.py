@@ -13,7 +13,8 @@ from tract_jupyter.analysis.values import HOLE
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from tract_jupyter.analysis.rules.base import Reference, View
+    from tract_jupyter.analysis.rules.base import Reference
+    from tract_jupyter.analysis.view import View
 
 
 class Effect(Enum):

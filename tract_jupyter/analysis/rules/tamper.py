@@ -7,13 +7,14 @@ import sys
 from typing import TYPE_CHECKING, ClassVar
 
 from tract_jupyter.analysis.findings import Category
-from tract_jupyter.analysis.rules.base import HIGH, MEDIUM, Rule, View, register
+from tract_jupyter.analysis.rules.base import HIGH, MEDIUM, Rule, register
 from tract_jupyter.analysis.tables import tampering
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tract_jupyter.analysis.findings import Finding
+    from tract_jupyter.analysis.view import View
 
 _STREAMS = frozenset({"sys.stdout", "sys.stderr", "sys.stdin", "sys.displayhook", "sys.excepthook"})
 
@@ -48,17 +49,19 @@ class ReplacesMember(Rule):
 
     def check(self, view: View) -> Iterator[Finding]:
         """Look at assignments to, and ``setattr`` on, modules of the standard library."""
-        for node in view.nodes:
-            if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
-                owner, member = node.value, node.attr
-            elif isinstance(node, ast.Call) and _is_setattr(node, view):
-                owner, member = node.args[0], ""
-            else:
-                continue
+        changed: list[tuple[ast.expr, ast.expr, str]] = [
+            (node, node.value, node.attr) for node in view.of(ast.Attribute) if not _is_read(node)
+        ]
+        changed += [(node, node.args[0], "") for node in view.of(ast.Call) if _is_setattr(node, view)]
+        for node, owner, member in changed:
             for name in view.resolver.value(owner).names:
                 if name in sys.stdlib_module_names:
                     level = MEDIUM if f"{name}.{member}" in _STREAMS else HIGH
                     yield self.finding(view, node, f"Replaces {name}.{member or '*'} for everybody.", level)
+
+
+def _is_read(node: ast.Attribute) -> bool:
+    return isinstance(node.ctx, ast.Load)
 
 
 def _is_setattr(node: ast.Call, view: View) -> bool:

@@ -1,9 +1,18 @@
-"""What cannot be analysed: not Python (TJ901), not even text (TJ902), too much for the analysis (TJ903)."""
+"""What cannot be analysed: not Python (TJ901), not text (TJ902), too much (TJ903), by a rule that fails (TJ904)."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tract_jupyter.analysis.findings import Category
-from tract_jupyter.analysis.rules.base import HIGH, Rule, register
+from tract_jupyter.analysis.rules.base import HIGH, MEDIUM, Rule, register
+from tract_jupyter.analysis.rules.plugins import load_plugins
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tract_jupyter.analysis.findings import Finding
+    from tract_jupyter.analysis.view import View
 
 VERDICT = "unknown: do not run"
 
@@ -83,3 +92,33 @@ class TooComplex(Rule):
     level = HIGH
     effect = VERDICT
     remedy = "Split it into steps with names."
+
+
+@register
+class RuleFailed(Rule):
+    """A rule of another package could not be asked.
+
+    ## What it does
+    Reports rules, installed through the entry points `tract_jupyter.rules`, that cannot be loaded or fail.
+
+    ## Why it matters
+    What that rule would have found is missing among the findings.
+
+    ## Example
+    A rule whose package was updated and expects another version of this one.
+
+    ## What to do instead
+    Update or remove the package that the rule comes from.
+    """
+
+    code = "TJ904"
+    name = "rule-failed"
+    category = Category.UNKNOWN
+    level = MEDIUM
+    effect = "a rule could not be asked"
+    remedy = "Update or remove the package that the rule comes from."
+
+    def check(self, view: View) -> Iterator[Finding]:
+        """Tell what could not be loaded."""
+        for problem in load_plugins():
+            yield self.finding(view, view.source.line_span(1), f"Not asked: {problem}.")

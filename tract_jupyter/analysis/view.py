@@ -1,0 +1,97 @@
+"""The code under analysis, as rules see it."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from tract_jupyter.analysis.ipython_syntax import Escape
+    from tract_jupyter.analysis.paths import Workspace
+    from tract_jupyter.analysis.resolver import Resolver
+    from tract_jupyter.analysis.scopes import Program
+    from tract_jupyter.analysis.source import Source
+    from tract_jupyter.analysis.values import Value
+
+_Node = TypeVar("_Node", bound=ast.AST)
+
+
+@dataclass(frozen=True)
+class View:
+    """What rules look at: the text, its nodes, what expressions stand for, IPython's escapes.
+
+    ``external`` collects paths out of the workspace; ``tools`` are the names of tools that code may call.
+    """
+
+    source: Source
+    nodes: Sequence[ast.AST]
+    program: Program
+    resolver: Resolver
+    escapes: Sequence[Escape]
+    workspace: Workspace
+    external: list[str] = field(default_factory=list)
+    tools: frozenset[str] = frozenset()
+
+    @cached_property
+    def _by_kind(self) -> Mapping[type[ast.AST], Sequence[ast.AST]]:
+        found: dict[type[ast.AST], list[ast.AST]] = {}
+        for node in self.nodes:
+            found.setdefault(type(node), []).append(node)
+        return found
+
+    @cached_property
+    def _by_method(self) -> Mapping[str, Sequence[ast.Call]]:
+        found: dict[str, list[ast.Call]] = {}
+        for call in self.of(ast.Call):
+            if isinstance(call.func, ast.Attribute):
+                found.setdefault(call.func.attr, []).append(call)
+        return found
+
+    def of(self, kind: type[_Node]) -> Sequence[_Node]:
+        """The nodes of one kind, in the order of the source."""
+        return cast("Sequence[_Node]", self._by_kind.get(kind, ()))
+
+    def method_calls(self, names: Collection[str]) -> Iterator[ast.Call]:
+        """The calls of methods of these names, whatever they are called on."""
+        for name in names:
+            yield from self._by_method.get(name, ())
+
+    def parent(self, node: ast.AST) -> ast.AST | None:
+        """The node around this one."""
+        return self.program.parent_of.get(node)
+
+    def call_of(self, node: ast.AST) -> ast.Call | None:
+        """The call whose function this node is, or None when it is only mentioned."""
+        parent = self.parent(node)
+        return parent if isinstance(parent, ast.Call) and parent.func is node else None
+
+    def in_loop(self, node: ast.AST) -> bool:
+        """Whether a loop or comprehension repeats this node."""
+        current = self.parent(node)
+        while current is not None:
+            if isinstance(
+                current, (ast.For, ast.AsyncFor, ast.While, ast.ListComp, ast.GeneratorExp, ast.SetComp)
+            ):
+                return True
+            if isinstance(current, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
+                return False
+            current = self.parent(current)
+        return False
+
+    def argument(self, call: ast.Call | None, position: int, *keywords: str) -> ast.expr | None:
+        """The expression given for a parameter, by position or keyword."""
+        if call is None:
+            return None
+        for keyword in call.keywords:
+            if keyword.arg in keywords:
+                return keyword.value
+        plain = call.args[: position + 1]
+        return plain[position] if 0 <= position < len(plain) else None
+
+    def value(self, node: ast.expr | None) -> Value | None:
+        """What an expression may stand for."""
+        return None if node is None else self.resolver.value(node)
