@@ -101,3 +101,20 @@ def test_the_record_of_a_saved_notebook_opens_without_a_kernel(open_lab, screens
     row.locator("summary").first.click()
     row.get_by_text("Instead:").first.wait_for()
     screenshot(lab, "findings-record", 1)
+
+
+def test_a_cell_is_checked_without_running_it(open_lab, screenshot, theme, request):
+    lab = open_lab(
+        LOAD, "import os as quiet", "%%tract_check --strict\nquiet.system('touch ran')\nopen('notes.txt')", "%tract rules",
+        "%tract rules TJ101", "%%tract_check\nsum(range(10))", "%config TractJupyter.rules_off = ['TJ201']\n%tract_check open('x')",
+        viewport=(1250, 1500),
+    )  # fmt: skip
+    lab.theme(theme)
+    for cell in range(7):
+        assert lab.run_cell(cell)
+    assert "would block it" in lab.output(2).inner_text()
+    assert lab.output(2).locator("details.tract-rule").count() == 2
+    assert lab.execute("import os; print(os.path.exists('ran'))") == "False\n"
+    assert "1 rule is switched off: TJ201." in lab.output(6).inner_text()
+    for cell in range(2, 7):
+        screenshot(lab, f"check-{cell}-{request.node.callspec.id}", cell)
