@@ -118,3 +118,21 @@ def test_a_cell_is_checked_without_running_it(open_lab, screenshot, theme, reque
     assert "1 rule is switched off: TJ201." in lab.output(6).inner_text()
     for cell in range(2, 7):
         screenshot(lab, f"check-{cell}-{request.node.callspec.id}", cell)
+
+
+def test_what_is_open_in_the_inbox_stays_open_when_another_row_is_decided(open_lab, screenshot):
+    other = CELL.replace("sweep", "other")
+    lab = open_lab(LOAD, CELL, other, "%tract inbox", viewport=(1000, 1700))
+    for cell in range(4):
+        lab.run_cell(cell)
+    rows = lab.output(3).locator(".tract-row")
+    for number in range(2):
+        rows.nth(number).locator("summary", has_text="Show what would run").click()
+    rule = rows.nth(0).locator("details.tract-rule").first
+    rule.locator("summary").first.click()
+    rows.nth(1).get_by_role("checkbox").check()
+    lab.button("Reject selected (1)", 3).click()
+    rows.nth(1).locator(".tract-note", has_text="reject by").wait_for()
+    assert rule.get_by_text("Instead:").first.is_visible()
+    assert rows.nth(0).locator("details.tract-rule[open]").count() == 1
+    screenshot(lab, "findings-inbox", 3)
