@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import TYPE_CHECKING
 
 from tract_jupyter.notebook.markup import escaped, heading
@@ -15,6 +16,7 @@ _CODE = re.compile(r"(`+)(.+?)\1", re.DOTALL)
 _HEADING = re.compile(r"#+ (.*)")
 
 
+@cache
 def page_html(rule: Rule) -> str:
     """Everything that the page says, everything escaped."""
     parts = []
