@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import re
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis import references
-from tract_jupyter.analysis.budget import TooLongError, check_length
+from tract_jupyter.analysis.budget import MAX_FINDINGS, Clock, TooLongError, check_length, without_collection
 from tract_jupyter.analysis.findings import AnalysisResult, Finding, RiskLevel, SandboxMode, Span, in_order
-from tract_jupyter.analysis.ipython_syntax import Escape, transform
+from tract_jupyter.analysis.ipython_syntax import Escape, automagic, has_escapes, transform
 from tract_jupyter.analysis.paths import Workspace
 from tract_jupyter.analysis.resolver import Resolver
-from tract_jupyter.analysis.rules import RULES, all_rules
+from tract_jupyter.analysis.rules import RULES, Rule, all_rules
 from tract_jupyter.analysis.rules.choice import Choice
 from tract_jupyter.analysis.rules.unparsable import VERDICT
 from tract_jupyter.analysis.scopes import Program
 from tract_jupyter.analysis.source import Source, parse
+from tract_jupyter.analysis.tables import magics
 from tract_jupyter.analysis.view import View
 
 if TYPE_CHECKING:
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 _PARSE_ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError, SystemError)
+_AUTOMAGIC = magics.SHELL_LINE | {name for name, level in magics.LINE.items() if level == "high"}
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class CodeAnalyzer:
@@ -78,42 +83,61 @@ class CodeAnalyzer:
         if self.mode is SandboxMode.DISABLED:
             return AnalysisResult(analysed=False)
         try:
-            return self._analyze(program, code)
+            with without_collection():
+                return self._analyze(program, code)
         except Exception as error:  # noqa: BLE001 - a failure to understand is itself the verdict
             return AnalysisResult((_unknown(Source(code), error),))
 
     def _analyze(self, program: Program, code: str) -> AnalysisResult:
-        source, tree, escapes, problem = _read(code)
-        nodes = program.add(tree) if tree is not None else []
-        resolver = Resolver(program)
-        view = View(source, nodes, program, resolver, escapes, self._workspace, tools=self._tools)
-        findings = [*self._asked(view), *([_unknown(source, problem)] if problem is not None else ())]
-        if resolver.incomplete:
-            findings.append(_unknown(source, TooLongError("too much in it depends on too much else")))
+        clock = Clock()
+        source, tree, escapes, problem = _read(code, clock, program)
+        nodes = program.add(tree, clock) if tree is not None else []
+        view = View(source, nodes, program, Resolver(program, clock), escapes, self._workspace, self._tools)
+        findings: list[Finding] = []
+        problems = [problem] if problem is not None else []
+        try:
+            for finding in clock.watched(self._asked(view, clock)):
+                findings.append(finding)
+                if len(findings) > MAX_FINDINGS:
+                    raise TooLongError(f"it has more than {MAX_FINDINGS:,} findings")
+            view.resolver.check_complete()
+        except TooLongError as error:
+            problems.append(error)
+        findings += [_unknown(source, each) for each in problems]
         external = tuple(dict.fromkeys(view.external))
         return AnalysisResult(in_order(findings), references.imported(view), external)
 
-    def _asked(self, view: View) -> Iterator[Finding]:
-        yield from filter(None, map(self.choice.apply, references.findings(view)))
-        for rule in all_rules():
-            if rule.code not in self.choice.off:
-                yield from filter(None, map(self.choice.apply, rule.check(view)))
+    def _asked(self, view: View, clock: Clock) -> Iterator[Finding]:
+        found = chain(references.findings(view, clock), *(rule.check(view) for rule in self._rules()))
+        return (counted for finding in found if (counted := self.choice.apply(finding)) is not None)
+
+    def _rules(self) -> Iterator[Rule]:
+        return (rule for rule in all_rules() if rule.code not in self.choice.off)
 
 
 def learn(program: Program, cell: str) -> None:
     """Have a program know the names of a cell that ran; one that cannot be read teaches nothing."""
     with contextlib.suppress(*_PARSE_ERRORS, TooLongError):
-        _, tree, _, _ = _read(cell)
+        clock = Clock()
+        _, tree, _, _ = _read(cell, clock, program)
         if tree is not None:
-            program.add(tree)
+            program.add(tree, clock)
 
 
-def _read(code: str) -> tuple[Source, ast.Module | None, tuple[Escape, ...], Exception | None]:
+def _read(
+    code: str, clock: Clock, program: Program
+) -> tuple[Source, ast.Module | None, tuple[Escape, ...], Exception | None]:
     """Parse as Python, and failing that as Python with IPython's additions."""
     check_length(code)
-    with contextlib.suppress(*_PARSE_ERRORS):
+    magic = automagic(code, _AUTOMAGIC - program.module.bindings.keys())
+    if magic is not None:
+        return Source(code), None, transform(magic).escapes, None
+    try:
         return Source(code), parse(code), (), None
-    changed = transform(code)
+    except _PARSE_ERRORS as error:
+        if not has_escapes(code):
+            return Source(code), None, (), error
+    changed = transform(code, clock)
     source = Source(code, changed.code, changed.shifts)
     try:
         return source, parse(changed.code), changed.escapes, None
@@ -132,13 +156,13 @@ def _unknown(source: Source, problem: Exception) -> Finding:
 
 
 def _problem(source: Source, problem: Exception) -> tuple[str, str]:
-    for line in source.lines:
-        if "\0" in line:
-            return "TJ902", "it contains a NUL character"
-        if any("\ud800" <= character <= "\udfff" for character in line):
-            return "TJ902", "it contains a lone surrogate"
     if isinstance(problem, TooLongError):
         return "TJ903", str(problem)
+    text = "\n".join(source.lines)
+    if "\0" in text:
+        return "TJ902", "it contains a NUL character"
+    if _SURROGATE.search(text):
+        return "TJ902", "it contains a lone surrogate"
     if isinstance(problem, SyntaxError) and "too many" not in str(problem.msg):
         return "TJ901", str(problem.msg).encode("ascii", "backslashreplace").decode()
     return "TJ903", f"the analysis gave up: {type(problem).__name__}"

@@ -54,6 +54,8 @@ _PATH_METHODS = frozenset(
     {"joinpath", "resolve", "expanduser", "absolute", "glob", "rglob", "iterdir", "with_name", "with_suffix"}
     | {"relative_to", "home", "cwd", "rename", "replace", "readlink"}
 )
+_ENVIRONMENTS = frozenset({"os.environ", "os.environb"})
+_HOMES = frozenset({"HOME", "USERPROFILE"})
 _MODULE_TABLES = frozenset(
     {"sys.modules", "sys.modules.values()", "sys.modules.items()", "sys.modules.copy()", "gc.get_objects()"}
 )
@@ -75,6 +77,8 @@ def lookup(owner: Value, key: Value) -> Value:
             found.append(named(*(canonical(f"{owner_name}.{text}") for text in key.texts)))
         elif name == "pathlib.Path()":
             found.append(Value(owner.names, owner.consts))
+        elif name in _ENVIRONMENTS and not _HOMES.isdisjoint(key.texts):
+            found.append(constant("~"))
     return union(found)
 
 
@@ -90,10 +94,41 @@ def call_value(resolver: Evaluator, node: ast.Call) -> Value:
         found.append(_method(resolver, function, arguments))
     for name in target.names:
         special = _SPECIAL.get(name)
-        found.append(special(arguments) if special else _known(name, arguments))
+        if special is not None:
+            found.append(special(arguments))
+        else:
+            found.append(_got(name, arguments) if "|" in name else _known(name, arguments))
     if not target.functions:
         found.extend(_carried(argument) for argument in arguments)
     return _guessed(union(found), guessed=target.guessed)
+
+
+def _got(name: str, arguments: list[Value]) -> Value:
+    """What ``attrgetter("a.b")(x)`` and its relatives yield: the getter's name ends in what it gets."""
+    getter, _, text = name.partition("|")
+    if not arguments:
+        return UNKNOWN
+    if getter == "operator.itemgetter()":
+        return lookup(arguments[0], constant(text))
+    return attribute_of(arguments[0], constant(text))
+
+
+def _getter(name: str) -> Callable[[list[Value]], Value]:
+    def made(arguments: list[Value]) -> Value:
+        texts = arguments[0].texts if arguments else ()
+        return named(f"{name}()", *(f"{name}()|{text}" for text in texts))
+
+    return made
+
+
+def _reduced(arguments: list[Value]) -> Value:
+    """``reduce(getattr, ["path", "join"], os)``."""
+    if len(arguments) < 3 or arguments[1].items is None or arguments[0].names.isdisjoint(GETATTR):  # noqa: PLR2004
+        return UNKNOWN
+    found = arguments[2]
+    for step in arguments[1].items:
+        found = attribute_of(found, step)
+    return found
 
 
 def _guessed(value: Value, *, guessed: bool) -> Value:
@@ -127,6 +162,8 @@ def attribute_of(owner: Value, name: Value) -> Value:
 
 
 def _known(name: str, arguments: list[Value]) -> Value:
+    if name in {"os.getenv", "os.getenvb"} and arguments and not _HOMES.isdisjoint(arguments[0].texts):
+        return constant("~")
     if name in _PASS_ON:
         return arguments[0] if arguments else UNKNOWN
     if name in IMPORTERS:
@@ -159,6 +196,9 @@ def _mapped(arguments: list[Value]) -> Value:
     """Fold ``map(chr, [47, 101])``."""
     if len(arguments) < 2 or arguments[1].items is None:  # noqa: PLR2004 - the function and one iterable
         return UNKNOWN
+    if not arguments[0].names.isdisjoint(GETATTR) and len(arguments) > 2 and arguments[2].items is not None:  # noqa: PLR2004
+        pairs = zip(arguments[1].items, arguments[2].items, strict=False)
+        return Value(items=tuple(attribute_of(owner, name) for owner, name in pairs))
     return Value(
         items=tuple(
             union(folding.call(name, [member]) for name in arguments[0].names)
@@ -176,6 +216,11 @@ def _reversed(arguments: list[Value]) -> Value:
 _SPECIAL: dict[str, Callable[[list[Value]], Value]] = {
     **dict.fromkeys(GETATTR, _getattr),
     "builtins.vars": _vars,
+    "functools.reduce": _reduced,
+    **{
+        name: _getter(name)
+        for name in ("operator.attrgetter", "operator.itemgetter", "operator.methodcaller")
+    },
     "builtins.map": _mapped,
     "builtins.reversed": _reversed,
 }

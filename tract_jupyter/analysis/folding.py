@@ -9,6 +9,8 @@ from __future__ import annotations
 import ast
 import base64
 import binascii
+import codecs
+import contextlib
 import os
 import re
 import string
@@ -139,22 +141,75 @@ def call(name: str, arguments: list[Value]) -> Value:
         return join_path(arguments)
     if name in _SAME and arguments:
         return Value(consts=arguments[0].consts)
+    if name in {"builtins.bytes", "builtins.bytearray"} and arguments and arguments[0].items is not None:
+        return _of_codes(arguments[0].items)
+    if name == "codecs.decode" and len(arguments) > 1:
+        return lift(_decoded, arguments[0], arguments[1])
     fold = _FUNCTIONS.get(name)
     return lift(fold, arguments[0]) if fold and arguments else Value()
+
+
+def _of_codes(items: tuple[Value, ...]) -> Value:
+    codes = [item.consts[0] if item.consts else None for item in items]
+    if not all(isinstance(code, int) and 0 <= code < 256 for code in codes):  # noqa: PLR2004 - bytes
+        return Value()
+    return constant(bytes(code for code in codes if isinstance(code, int)))
+
+
+def _decoded(data: Const, codec: Const) -> Const | None:
+    if not isinstance(codec, str) or isinstance(data, int) or codec.replace("-", "").lower() not in _CODECS:
+        return None
+    with contextlib.suppress(ValueError, LookupError, TypeError):
+        found = codecs.decode(data, codec)  # type: ignore[arg-type]  # some take text, others bytes
+        return found if isinstance(found, (str, bytes)) else None
+    return None
+
+
+_CODECS = frozenset(
+    {"rot13", "rot_13", "hex", "base64", "utf8", "ascii", "latin1", "hex_codec", "base64_codec"}
+)
 
 
 def method(owner: Value, name: str, arguments: list[Value]) -> Value:
     """Fold a method of text: ``'/'.join(parts)``, ``template.format(...)``, ``text.lower()``."""
     if not owner.texts:
         return Value()
-    if name == "join" and arguments:
-        return _joined(owner, arguments[0])
-    if name == "format":
-        return constant(*(_FIELD.sub(HOLE, text) for text in owner.texts))
-    if name == "replace" and len(arguments) > 1:
-        return lift(_replace, owner, arguments[0], arguments[1])
+    with_arguments = _METHODS_WITH_ARGUMENTS.get(name)
+    if with_arguments is not None and (arguments or name in {"format", "split"}):
+        return with_arguments(owner, arguments)
     fold = _METHODS.get(name)
     return lift(fold, owner) if fold else Value()
+
+
+def _formatted(text: str, arguments: list[Value]) -> str:
+    """``"{}/{1}".format(...)`` with what is known of the arguments, and holes."""
+    position = iter(range(len(arguments)))
+
+    def filled(match: re.Match[str]) -> str:
+        field = match[0][1:-1]
+        index = next(position, None) if not field else int(field) if field.isdecimal() else None
+        known = arguments[index].consts if index is not None and index < len(arguments) else ()
+        return str(_text(known[0])) if known else HOLE
+
+    return _FIELD.sub(filled, text)
+
+
+def _cut(name: str) -> Callable[[Value, list[Value]], Value]:
+    def cut(text: Const, part: Const) -> Const | None:
+        return getattr(text, name)(part) if isinstance(text, str) and isinstance(part, str) else None
+
+    return lambda owner, arguments: lift(cut, owner, arguments[0])
+
+
+def _replaced(owner: Value, arguments: list[Value]) -> Value:
+    return lift(_replace, owner, *arguments[:2]) if len(arguments) > 1 else Value()
+
+
+def _split(owner: Value, arguments: list[Value]) -> Value:
+    separator = arguments[0].texts[0] if arguments and arguments[0].texts else None
+    if separator == "" or (arguments and separator is None):
+        return Value()
+    return Value(items=tuple(constant(piece) for piece in owner.texts[0].split(separator)[:64]))
 
 
 def _joined(separator: Value, parts: Value) -> Value:
@@ -178,6 +233,13 @@ def _character(code: Const) -> Const | None:
 def _from_base64(data: Const) -> Const | None:
     try:
         return None if isinstance(data, int) else base64.b64decode(data)
+    except (binascii.Error, ValueError):
+        return None
+
+
+def _from_base32(data: Const) -> Const | None:
+    try:
+        return None if isinstance(data, int) else base64.b32decode(data)
     except (binascii.Error, ValueError):
         return None
 
@@ -208,12 +270,28 @@ _FUNCTIONS: Mapping[str, Callable[[Const], Const | None]] = {
     "bytes.fromhex": _from_hex,
     "builtins.bytes.fromhex": _from_hex,
     "binascii.unhexlify": _from_hex,
+    "binascii.a2b_base64": _from_base64,
+    "binascii.a2b_hex": _from_hex,
+    "base64.standard_b64decode": _from_base64,
+    "base64.decodebytes": _from_base64,
+    "base64.b16decode": _from_hex,
+    "base64.b32decode": _from_base32,
     "os.path.dirname": lambda path: os.path.dirname(path) if isinstance(path, str) else None,  # noqa: PTH120
 }
 _METHODS: Mapping[str, Callable[[Const], Const | None]] = {
     "lower": lambda text: None if isinstance(text, int) else text.lower(),
     "upper": lambda text: None if isinstance(text, int) else text.upper(),
+    "swapcase": lambda text: None if isinstance(text, int) else text.swapcase(),
+    "title": lambda text: None if isinstance(text, int) else text.title(),
+    "capitalize": lambda text: None if isinstance(text, int) else text.capitalize(),
     "strip": lambda text: None if isinstance(text, int) else text.strip(),
     "decode": _text,
     "encode": lambda text: text.encode("utf-8", "replace") if isinstance(text, str) else None,
+}
+_METHODS_WITH_ARGUMENTS: Mapping[str, Callable[[Value, list[Value]], Value]] = {
+    "join": lambda owner, arguments: _joined(owner, arguments[0]),
+    "format": lambda owner, arguments: constant(*(_formatted(text, arguments) for text in owner.texts)),
+    "replace": _replaced,
+    **dict.fromkeys(("split", "rsplit"), _split),
+    **{name: _cut(name) for name in ("removeprefix", "removesuffix", "strip", "lstrip", "rstrip")},
 }

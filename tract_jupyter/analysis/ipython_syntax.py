@@ -7,27 +7,44 @@ brackets, because a line that starts with ``%`` may just as well continue an exp
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
+from tract_jupyter.analysis.budget import Clock
 from tract_jupyter.analysis.findings import Span
 from tract_jupyter.analysis.source import split_lines
+from tract_jupyter.analysis.tables.reader import words
 
-EscapeKind = Literal["shell", "line_magic", "cell_magic", "help"]
+if TYPE_CHECKING:
+    from collections.abc import Container
+
+EscapeKind = Literal["shell", "line_magic", "cell_magic", "help", "autocall"]
 
 _CELL_MAGIC = re.compile(r"%%(?P<name>[\w!.]+)[ \t]*(?P<rest>.*)")
 _ASSIGNED = re.compile(r"=\s*(?P<escape>![^=].*|%[A-Za-z_].*)", re.DOTALL)
 _NO_TARGET = re.compile(r"[=!<>%'\"#()]")
 _MAGIC = re.compile(r"%(?P<name>[A-Za-z_][\w.]*)(?P<rest>.*)", re.DOTALL)
+_AUTOCALL = re.compile(r"(?P<sign>[/,;])(?P<name>[A-Za-z_][\w.]*)(?P<rest>.*)", re.DOTALL)
 _HELP = re.compile(r"\?{1,2}\s*%{0,2}[\w.*]+\s*$|%{0,2}[\w.*\[\]'\"]+\s*\?{1,2}\s*$")
 _OPTION = re.compile(r"\s*(?:-[a-zA-Z]\s*\d+|-[a-zA-Z]+|--[\w-]+(?:=\S+)?)(?=\s|$)")
 
-PYTHON_LINE_MAGICS = frozenset({"timeit", "time", "prun", "memit", "mprun", "lprun"})
+PYTHON_LINE_MAGICS = words("timeit time prun memit mprun lprun snakeviz heat scalene pyinstrument debug")
 """Line magics whose argument is Python that runs here."""
 
-PYTHON_CELL_MAGICS = frozenset({"timeit", "time", "prun", "capture", "memit", "debug"})
+PYTHON_CELL_MAGICS = words(
+    "timeit time prun capture memit debug mprun lprun snakeviz heat scalene pyinstrument ipytest"
+)
 """Cell magics whose body is Python that runs here."""
+
+
+_SIGNS = re.compile(r"[%!?]|\A\s*[ \t]|^\s*[/,;]", re.MULTILINE)
+
+
+def has_escapes(text: str) -> bool:
+    """Whether there is anything in the text that `transform` could change."""
+    return _SIGNS.search(text) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +67,16 @@ class Transformed:
     shifts: dict[int, int]
 
 
-def transform(text: str) -> Transformed:
-    """Replace IPython syntax by harmless Python; text without any comes back as it is."""
+def transform(text: str, clock: Clock | None = None) -> Transformed:
+    """Replace IPython syntax by harmless Python; text without any comes back as it is.
+
+    Raises:
+        TooLongError: There is no time left on the clock.
+    """
     lines = split_lines(text)
     shifts = _dedent(lines)
     scanner = _Scanner(lines, shifts)
-    scanner.run()
+    scanner.run(clock or Clock(math.inf))
     return Transformed("\n".join(scanner.lines), tuple(scanner.escapes), shifts)
 
 
@@ -71,6 +92,22 @@ def _dedent(lines: list[str]) -> dict[int, int]:
     return shifts
 
 
+_AUTOMAGIC = re.compile(r"\s*(?P<name>[A-Za-z_]\w*)(?P<rest>[ \t]+(?P<first>\S).*)\s*")
+
+
+def automagic(text: str, names: Container[str]) -> str | None:
+    """The line with its ``%`` when it is a magic without one, as IPython allows for cells of one line.
+
+    Args:
+        text: A cell.
+        names: Names of the magics that count; those that the code itself binds must be left out.
+    """
+    match = _AUTOMAGIC.fullmatch(text)
+    if match is None or match["name"] not in names or match["first"] in "=([.,:+*|&^":
+        return None
+    return f"%{text.strip()}"
+
+
 class _Scanner:
     """Walks over logical lines and replaces those that are IPython's."""
 
@@ -79,7 +116,7 @@ class _Scanner:
         self.shifts = shifts
         self.escapes: list[Escape] = []
 
-    def run(self) -> None:
+    def run(self, clock: Clock) -> None:
         index = next((i for i, line in enumerate(self.lines) if line.strip()), len(self.lines))
         if index < len(self.lines) and self.lines[index].startswith("%%"):
             index = self._cell_magic(index)
@@ -92,6 +129,8 @@ class _Scanner:
                     index = last
             state.read(self.lines[index])
             index += 1
+            if not index % 256:
+                clock.check()
 
     def _cell_magic(self, index: int) -> int:
         match = _CELL_MAGIC.match(self.lines[index])
@@ -118,6 +157,9 @@ class _Scanner:
             return True
         if body.startswith("%"):
             return self._line_magic(index, indent, body)
+        called = _AUTOCALL.match(body)
+        if called is not None:
+            return self._autocall(index, indent, called)
         assigned = _ASSIGNED.search(body)
         if assigned is not None and assigned.start() and not _NO_TARGET.search(body[: assigned.start()]):
             return self._assigned(index, indent, assigned)
@@ -126,6 +168,14 @@ class _Scanner:
             self.lines[index] = f"{indent}pass"
             return True
         return False
+
+    def _autocall(self, index: int, indent: str, match: re.Match[str]) -> bool:
+        """``/f x`` is ``f(x)``, ``,f a b`` is ``f("a", "b")``, ``;f a b`` is ``f("a b")``."""
+        rest = match["rest"].strip()
+        given = {"/": rest, ",": ", ".join(map(repr, rest.split())), ";": repr(rest)}[match["sign"]]
+        self._note("autocall", match["sign"], match["name"], index)
+        self.lines[index] = f"{indent}{match['name']}({given})"
+        return True
 
     def _line_magic(self, index: int, indent: str, body: str) -> bool:
         match = _MAGIC.match(body)
@@ -181,6 +231,13 @@ class _Scanner:
         self.escapes.append(Escape(kind, name, rest, span, "\n".join(self.lines[index : end + 1]).strip()))
 
 
+_MARK = re.compile(r"#|\"\"\"|'''|[\"'()\[\]{}]")
+_REST_OF_STRING = {
+    quote: re.compile(rf"(?:[^\\{quote[0]}]|\\.{more})*+{quote}", re.DOTALL)
+    for quote, more in (("'", ""), ('"', ""), ("'''", "|'(?!'')"), ('"""', '|"(?!"")'))
+}
+
+
 class _State:
     """Whether the next line starts a statement: outside strings and brackets, and not continued."""
 
@@ -195,29 +252,24 @@ class _State:
 
     def read(self, line: str) -> None:
         """Take the effect of one line of Python on what follows."""
-        index = 0
-        while index < len(line):
-            if self.quote:
-                index = self._in_string(line, index)
-                continue
-            character = line[index]
-            if character == "#":
-                break
-            if character in "'\"":
-                self.quote = character * 3 if line.startswith(character * 3, index) else character
-                index += len(self.quote)
-                continue
-            self.depth = max(0, self.depth + (character in "([{") - (character in ")]}"))
-            index += 1
+        index = self._after_string(line, 0)
+        while (mark := _MARK.search(line, index)) is not None and mark[0] != "#":
+            index = mark.end()
+            if mark[0][0] in "'\"":
+                self.quote = mark[0]
+                index = self._after_string(line, index)
+            else:
+                self.depth = max(0, self.depth + (1 if mark[0] in "([{" else -1))
         self.continued = line.endswith("\\") and not self.quote and "#" not in line
         if len(self.quote) == 1 and not line.endswith("\\"):
             self.quote = ""  # an unfinished string: an error that the parser reports
 
-    def _in_string(self, line: str, index: int) -> int:
-        if line[index] == "\\":
-            return index + 2
-        if line.startswith(self.quote, index):
-            index += len(self.quote)
-            self.quote = ""
+    def _after_string(self, line: str, index: int) -> int:
+        """Where the open string ends; the end of the line when it goes on."""
+        if not self.quote:
             return index
-        return index + 1
+        rest = _REST_OF_STRING[self.quote].match(line, index)
+        if rest is None:
+            return len(line)
+        self.quote = ""
+        return rest.end()

@@ -4,57 +4,21 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-_ALIASES = {
-    "posix": "os",
-    "nt": "os",
-    "_pickle": "pickle",
-    "cPickle": "pickle",
-    "_io": "io",
-    "_socket": "socket",
-    "_thread": "threading",
-    "_gdbm": "dbm",
-    "__builtins__": "builtins",
-    "__builtin__": "builtins",
-    "posixpath": "os.path",
-    "ntpath": "os.path",
-    "pathlib._local": "pathlib",
-    "io.open": "builtins.open",
-    "os.popen2": "os.popen",
-    "pathlib.PosixPath": "pathlib.Path",
-    "pathlib.WindowsPath": "pathlib.Path",
-    "pathlib.PurePath": "pathlib.Path",
-    "pathlib.PurePosixPath": "pathlib.Path",
-    "IPython.core.getipython.get_ipython": "IPython.get_ipython",
-    "IPython.get_ipython()": "IPython.shell",
-    "IPython.core.interactiveshell.InteractiveShell.instance()": "IPython.shell",
-    "IPython.core.interactiveshell.InteractiveShell": "IPython.shell",
-    "pandas.io.parsers.read_csv": "pandas.read_csv",
-}
+from tract_jupyter.analysis.tables.aliases import ALIASES
+from tract_jupyter.analysis.tables.reader import words
 
-_REACHABLE = frozenset(
-    {
-        "os",
-        "posix",
-        "nt",
-        "sys",
-        "subprocess",
-        "builtins",
-        "shutil",
-        "ctypes",
-        "socket",
-        "importlib",
-        "pty",
-        "gc",
-    }
-)
+_REACHABLE = words("os posix nt sys subprocess builtins shutil ctypes socket importlib pty gc")
 """Modules that many others import and so carry as an attribute: ``tempfile._os``, ``typing.sys``."""
 
-_OWN_MEMBERS = frozenset({"asyncio.subprocess"})
+_OWN_MEMBERS = frozenset({"asyncio.subprocess", "socket.socket"})
 """Names that look like a carried module and are not."""
 
 _WELL_KNOWN = """
     os sys subprocess shutil asyncio socket pickle ctypes pathlib importlib builtins gc inspect urllib posix
-    pty multiprocessing marshal runpy glob io codecs tempfile
+    pty multiprocessing marshal runpy glob io codecs tempfile requests httpx aiohttp urllib3 yaml joblib torch
+    threading logging base64 itertools sqlite3 tarfile zipfile dill cloudpickle shelve webbrowser smtplib ftplib
+    telnetlib http xmlrpc ssl signal resource atexit site pkgutil pydoc zipimport traceback types typing mmap cffi
+    paramiko boto3 json operator functools mock
 """
 
 ASSUMED = {
@@ -63,6 +27,8 @@ ASSUMED = {
     "pd": "pandas",
     "Path": "pathlib.Path",
     "get_ipython": "IPython.get_ipython",
+    "tools": "tools",
+    "spark": "pyspark.sql.SparkSession()",
 }
 """What a name that nobody bound most likely is: an earlier cell that we were not shown imported it."""
 
@@ -87,7 +53,7 @@ def canonical(dotted: str) -> str:
             parts = [carried, *parts[index + 1 :]]
             break
     for length in range(len(parts), 0, -1):
-        alias = _ALIASES.get(".".join(parts[:length]))
+        alias = ALIASES.get(".".join(parts[:length]))
         if alias is not None:
             return ".".join([alias, *parts[length:]])
     return ".".join(parts)

@@ -126,7 +126,7 @@ class Outside:
             return
         texts = self._flows.texts(node)
         yield from (Entry(shown(text)) for text in texts if text and not text.startswith(HOLE))
-        if not texts or not self._flows.is_certain(node):
+        if not sink.anything and (not texts or not self._flows.is_certain(node)):
             yield Entry("?", node)
 
     def _effects(self, name: str, sink: Sink, call: ast.Call) -> tuple[str, ...]:

@@ -11,13 +11,22 @@ import tempfile
 from enum import Enum
 from pathlib import Path
 
+from tract_jupyter.analysis.tables.reader import words
 from tract_jupyter.analysis.values import HOLE
 
 _URL = re.compile(r"(?i)^(?!file:)[a-z][a-z0-9+.-]+://")
 _DRIVE = re.compile(r"^[A-Za-z]:[\\/]|^\\\\")
-_ORDINARY_HIDDEN = frozenset(
-    {".cache", ".ipynb_checkpoints", ".venv", ".tox", ".pytest_cache", ".mypy_cache"}
-)
+_ORDINARY_HIDDEN = words("""
+    .cache .ipynb_checkpoints .venv .tox .pytest_cache .mypy_cache .ruff_cache .hypothesis .gitignore .gitkeep
+    .gitattributes .dockerignore .coverage .DS_Store .streamlit .dvc .dvcignore .editorconfig .keep
+""")
+_STEERING_NAMES = words("""
+    CLAUDE.md AGENTS.md GEMINI.md copilot-instructions.md ipython_config.py ipython_kernel_config.py
+    jupyter_config.py jupyter_server_config.py jupyter_server_config.json jupyter_notebook_config.py
+    jupyter_notebook_config.json jupyter_lab_config.py sitecustomize.py usercustomize.py kernel.json
+    tract.lock.json permissions.json
+""")
+_DEVICES = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
 
 
 class Place(Enum):
@@ -27,6 +36,7 @@ class Place(Enum):
     PROTECTED = "a hidden or configuration file of the workspace"
     TEMPORARY = "the temporary directory"
     OUTSIDE = "outside the workspace"
+    STEERING = "a file that steers agents, kernels or imports"
     REMOTE = "an address on another machine"
     UNKNOWN = "a path that is not known before it runs"
 
@@ -44,10 +54,15 @@ class Workspace:
 
     def place(self, text: str) -> Place:
         """Classify a path as the code spells it; ``values.HOLE`` stands for unknown pieces."""
-        known = self._known.get(text)
+        known = Place.INSIDE if text in _DEVICES else self._known.get(text)
         if known is None:
             known = self._known[text] = self._classify(text)
         return known
+
+    def has_module(self, name: str) -> bool:
+        """Whether the workspace itself has a module or package of this name."""
+        base = Path(self.root or ".")
+        return name.isidentifier() and ((base / f"{name}.py").is_file() or (base / name).is_dir())
 
     def _classify(self, text: str) -> Place:
         if _URL.match(text):
@@ -73,8 +88,10 @@ def _within(path: str, root: str) -> bool:
 
 
 def _protected(relative: str) -> Place:
-    hidden = any(
-        part.startswith(".") and part not in _ORDINARY_HIDDEN and part not in {".", ".."}
-        for part in Path(relative).parts
-    )
-    return Place.PROTECTED if hidden else Place.INSIDE
+    parts = Path(relative).parts
+    if any(
+        part.startswith(".") and part not in _ORDINARY_HIDDEN and part not in {".", ".."} for part in parts
+    ):
+        return Place.PROTECTED
+    name = parts[-1] if parts else ""
+    return Place.STEERING if name in _STEERING_NAMES or name.endswith(".pth") else Place.INSIDE

@@ -14,6 +14,7 @@ from tract_jupyter.analysis.rules.base import GUESS, LIKELY, SURE
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from tract_jupyter.analysis.budget import Clock
     from tract_jupyter.analysis.findings import Finding, RiskLevel
     from tract_jupyter.analysis.values import Value
     from tract_jupyter.analysis.view import View
@@ -22,9 +23,13 @@ _NAMING = GETATTR | {"builtins.setattr", "builtins.delattr", "operator.attrgette
 _READERS = frozenset({"__getattribute__", "__getattr__", "get"})
 
 
-def findings(view: View) -> Iterator[Finding]:
-    """What the rules say about every mention of a name, innermost expressions first."""
-    for node in _inner_first(view.nodes):
+def findings(view: View, clock: Clock) -> Iterator[Finding]:
+    """What the rules say about every mention of a name, innermost expressions first.
+
+    Raises:
+        TooLongError: There is no time left on the clock.
+    """
+    for node in clock.watched(_inner_first(view.nodes)):
         look = _LOOKS.get(type(node))
         if look is not None:
             yield from look(node, view)
@@ -146,9 +151,9 @@ def _import_from(node: ast.ImportFrom, view: View) -> Iterator[Finding]:
 
 def _imported_member(alias: ast.alias, module: str, view: View) -> Iterator[Finding]:
     name = canonical(f"{module}.{alias.name}")
-    if is_boring(name):
-        return
     hits = rules_for(name)
+    if not hits and is_boring(name):
+        return
     for rule, level in hits:
         yield from rule.on_reference(Reference(alias, name, level, SURE), view)
     if not hits:

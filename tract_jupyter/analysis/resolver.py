@@ -12,6 +12,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis import folding
+from tract_jupyter.analysis.budget import TooLongError
 from tract_jupyter.analysis.calls import call_value, lookup
 from tract_jupyter.analysis.names import ASSUMED, canonical
 from tract_jupyter.analysis.values import HOLE, UNKNOWN, Value, constant, lift, named, union
@@ -19,6 +20,7 @@ from tract_jupyter.analysis.values import HOLE, UNKNOWN, Value, constant, lift, 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tract_jupyter.analysis.budget import Clock
     from tract_jupyter.analysis.scopes import Binding, Program, Scope
 
 MAX_DEPTH = 60
@@ -28,6 +30,7 @@ MAX_EVALUATIONS = 20_000
 """Evaluations, besides one a node, before even incomplete results are remembered, so that time is bounded."""
 
 MAX_ITEMS = 256
+MAX_STARS = 32
 MAX_BINDINGS = 64
 MAX_CALL_SITES = 24
 
@@ -37,15 +40,16 @@ _BUILTINS = frozenset(dir(builtins))
 class Resolver:
     """Evaluates the expressions of one program."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, clock: Clock | None = None) -> None:
         self.program = program
+        self._clock = clock
         self._known: dict[ast.AST, Value] = {}
         self._known_names: dict[tuple[Scope, str], Value] = {}
         self._active: set[object] = set()
         self._cuts = 0
         self._evaluations = 0
         self._limit = MAX_EVALUATIONS + len(program.parent_of)
-        self.incomplete = False
+        self._incomplete = False
 
     def value(self, node: ast.expr) -> Value:
         """What the expression may stand for; the empty value when nothing is known."""
@@ -61,7 +65,7 @@ class Resolver:
             self._cuts += 1
             return UNKNOWN
         self._active.add(node)
-        self._evaluations += 1
+        self._count()
         cuts = self._cuts
         try:
             found = evaluate(self, node)
@@ -75,8 +79,22 @@ class Resolver:
         """Whether a result may be remembered: no cycle was cut short in it, or there is no time to care."""
         if self._cuts == cuts or not self._active:
             return True
-        self.incomplete |= self._evaluations > self._limit
+        self._incomplete |= self._evaluations > self._limit
         return self._evaluations > self._limit
+
+    def check_complete(self) -> None:
+        """Tell when some results hold less than they could.
+
+        Raises:
+            TooLongError: That is so.
+        """
+        if self._incomplete:
+            raise TooLongError("too much in it depends on too much else")
+
+    def _count(self) -> None:
+        self._evaluations += 1
+        if self._clock is not None and not self._evaluations % 512:
+            self._clock.check()
 
     def name(self, name: str, scope: Scope) -> Value:
         """What a name means in a scope: its bindings, a star import, a builtin, or a well-known module."""
@@ -102,7 +120,7 @@ class Resolver:
             self._cuts += 1
             return UNKNOWN
         self._active.add(key)
-        self._evaluations += 1
+        self._count()
         cuts = self._cuts
         try:
             value = union([self._bound(binding) for binding in bindings[-MAX_BINDINGS:]])
@@ -112,10 +130,10 @@ class Resolver:
             self._known_names[key] = value
         return value
 
-    @staticmethod
-    def _unbound(name: str, scope: Scope) -> Value:
+    def _unbound(self, name: str, scope: Scope) -> Value:
         stars = [module for outer in scope.visible() for module in outer.stars]
-        starred = [canonical(f"{module}.{name}") for module in stars]
+        self._incomplete |= len(stars) > MAX_STARS
+        starred = [canonical(f"{module}.{name}") for module in stars[:MAX_STARS]]
         if name in _BUILTINS:
             # ``from os import *`` may replace a builtin such as open.
             return named(f"builtins.{name}", *starred)
@@ -198,7 +216,18 @@ def _attribute(resolver: Resolver, node: ast.Attribute) -> Value:
         return named("builtins.__dict__", "builtins")
     if node.attr in {"__globals__", "f_globals", "func_globals"}:
         return named("builtins.globals()")
-    return attribute(resolver.value(node.value), node.attr)
+    owner = resolver.value(node.value)
+    return attribute(owner, node.attr) if owner.names else _field(resolver, node.attr)
+
+
+def _field(resolver: Resolver, name: str) -> Value:
+    """The attribute of an object that is not known: what such an attribute is set to anywhere."""
+    found = [
+        resolver.value(expression) for expression in resolver.program.fields.get(name, ())[-MAX_BINDINGS:]
+    ]
+    methods = resolver.program.methods.get(name, ())
+    kept = [value._replace(consts=(), items=None, entries=None) for value in found if value.names]
+    return union([*kept, *([Value(functions=tuple(methods))] if methods else ())])
 
 
 def attribute(owner: Value, name: str) -> Value:

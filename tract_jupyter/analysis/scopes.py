@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from tract_jupyter.analysis.budget import Clock
+
 BindingKind = Literal["import", "value", "element", "function", "param", "opaque"]
 ScopeKind = Literal["module", "function", "class", "comprehension"]
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -54,7 +56,7 @@ class Scope:
     kind: ScopeKind
     parent: Scope | None = None
     bindings: dict[str, list[Binding]] = field(default_factory=dict)
-    stars: list[str] = field(default_factory=list)
+    stars: dict[str, None] = field(default_factory=dict)
     returns: list[ast.expr] = field(default_factory=list)
     redirected: dict[str, Scope] = field(default_factory=dict)
 
@@ -82,23 +84,40 @@ class Scope:
 
 
 class Program:
-    """Scopes, parents and call sites of one or several cells that share the module scope."""
+    """Scopes, parents and call sites of one or several cells that share the module scope.
+
+    Attributes:
+        module: The scope that the cells share.
+        parent_of: The node around each node.
+        scope_of: The scope that a name stands in, or that a function opens.
+        calls: Calls by the name that they call.
+        fields: What attributes of objects are set to, by the attribute's name, whatever the object.
+        methods: Functions in classes by name.
+    """
 
     def __init__(self) -> None:
         self.module = Scope("module")
         self.parent_of: dict[ast.AST, ast.AST] = {}
         self.scope_of: dict[ast.AST, Scope] = {}
         self.calls: dict[str, list[ast.Call]] = {}
+        self.fields: dict[str, list[ast.expr]] = {}
+        self.methods: dict[str, list[ast.FunctionDef | ast.AsyncFunctionDef]] = {}
         self._nodes: list[ast.AST] = []
 
-    def add(self, tree: ast.Module) -> list[ast.AST]:
-        """Read a tree, iteratively, and return its nodes: each after the one around it."""
+    def add(self, tree: ast.Module, clock: Clock | None = None) -> list[ast.AST]:
+        """Read a tree, iteratively, and return its nodes: each after the one around it.
+
+        Raises:
+            TooLongError: There is no time left on the clock.
+        """
         order = self._nodes
         before = len(order)
         stack: list[_Child] = [(tree, self.module)]
         while stack:
             node, scope = stack.pop()
             order.append(node)
+            if clock is not None and not len(order) % 1024:
+                clock.check()
             kind = type(node)
             note = _NOTES.get(kind)
             if note is not None:
@@ -116,18 +135,17 @@ class Program:
     @contextmanager
     def tentatively(self) -> Iterator[None]:
         """Forget afterwards whatever is added inside."""
-        lists: list[list[Any]] = [self._nodes, self.module.stars]
-        tables: list[dict[str, Any]] = [self.module.bindings, self.calls]
-        lengths = [len(each) for each in lists]
+        length, stars = len(self._nodes), dict(self.module.stars)
+        tables: list[dict[str, Any]] = [self.module.bindings, self.calls, self.fields, self.methods]
         known = [{name: len(members) for name, members in table.items()} for table in tables]
         try:
             yield
         finally:
-            for node in self._nodes[lengths[0] :]:
+            for node in self._nodes[length:]:
                 self.parent_of.pop(node, None)
                 self.scope_of.pop(node, None)
-            for each, length in zip(lists, lengths, strict=True):
-                del each[length:]
+            del self._nodes[length:]
+            self.module.stars = stars
             for table, before in zip(tables, known, strict=True):
                 _restore(table, before)
 
@@ -148,6 +166,14 @@ class Program:
                 else:
                     stack.append((child, scope))
 
+    def sole_value(self, name: ast.Name) -> ast.expr | None:
+        """The expression that a name stands for when it is bound just once, by an assignment."""
+        found = self.scope_of.get(name, self.module).find(name.id)
+        bindings = found[1] if found is not None else []
+        if len(bindings) != 1 or bindings[0].kind != "value" or bindings[0].path:
+            return None
+        return bindings[0].node if isinstance(bindings[0].node, ast.expr) else None
+
     def bind_target(
         self,
         scope: Scope,
@@ -162,6 +188,10 @@ class Program:
             current, where = stack.pop()
             if isinstance(current, ast.Name):
                 scope.bind(current.id, Binding(kind, value, where))
+                if scope.kind == "class" and not where:
+                    self.fields.setdefault(current.id, []).append(value)
+            elif isinstance(current, ast.Attribute) and not where:
+                self.fields.setdefault(current.attr, []).append(value)
             elif isinstance(current, ast.Starred):
                 stack.append((current.value, where))
             elif isinstance(current, (ast.Tuple, ast.List)):
@@ -273,7 +303,7 @@ def _import_from(_program: Program, node: ast.ImportFrom, scope: Scope) -> None:
         if node.level:  # a module of the user's own, whatever its name
             scope.bind(alias.asname or alias.name)
         elif alias.name == "*":
-            scope.stars.append(node.module or "")
+            scope.stars[node.module or ""] = None
         else:
             scope.bind(alias.asname or alias.name, Binding("import", name=f"{node.module}.{alias.name}"))
 
@@ -307,6 +337,10 @@ def _caught(
 def _call(program: Program, node: ast.Call, _scope: Scope) -> None:
     if isinstance(node.func, ast.Name):
         program.calls.setdefault(node.func.id, []).append(node)
+    last = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+    if last.endswith("Namespace"):  # of types or argparse: each keyword becomes an attribute
+        for keyword in node.keywords:
+            program.fields.setdefault(keyword.arg or "", []).append(keyword.value)
 
 
 def _comprehension(
@@ -336,6 +370,8 @@ def _function(program: Program, node: FunctionNode, scope: Scope) -> list[_Child
         inner.returns.append(node.body)
         return [*_children(arguments, scope), (node.body, inner)]
     scope.bind(node.name, Binding("function", node))
+    if scope.kind == "class":
+        program.methods.setdefault(node.name, []).append(node)
     outside = [*_children(node, scope, "args", "body"), *_children(arguments, scope)]
     return [*outside, *((statement, inner) for statement in node.body)]
 

@@ -33,8 +33,8 @@ class View:
     resolver: Resolver
     escapes: Sequence[Escape]
     workspace: Workspace
-    external: list[str] = field(default_factory=list)
     tools: frozenset[str] = frozenset()
+    external: list[str] = field(default_factory=list)
 
     @cached_property
     def _by_kind(self) -> Mapping[type[ast.AST], Sequence[ast.AST]]:

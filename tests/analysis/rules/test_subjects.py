@@ -56,8 +56,8 @@ POSITIVE = {
     ],
     "TJ405": ["import json\njson.loads = f", "import sys\nsys.stdout = x", "import os\nsetattr(os, 'getcwd', f)"],
     "TJ406": ["import sys\nsys.path.insert(0, 'x')", "import sys\nsys.meta_path.append(x)"],
-    "TJ501": ["import os\nos.environ['A']", "import os\nprint(os.environ)", "from os import getenv"],
-    "TJ502": ["import os\nos.environ['A'] = 'b'", "import os\nos.environ.update(a='b')", "import os\nos.putenv('a', 'b')"],
+    "TJ501": ["import os\nos.environ['API_KEY']", "import os\nprint(os.environ)", "from os import getenv"],
+    "TJ502": ["import os\nos.environ['API_KEY'] = 'b'", "import os\nos.environ.update(a='b')", "import os\nos.putenv('a', 'b')"],
     "TJ503": ["import keyring\nkeyring.get_password('a', 'b')"],
 }  # fmt: skip
 

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING, ClassVar
 
 from tract_jupyter.analysis.findings import Category
-from tract_jupyter.analysis.rules.base import HIGH, LOW, Rule, register
+from tract_jupyter.analysis.rules.base import HIGH, LOW, MEDIUM, Rule, register
 from tract_jupyter.analysis.tables import deserialisation
 
 if TYPE_CHECKING:
@@ -54,13 +54,20 @@ class LoadsObjects(Rule):
     symbols: ClassVar = deserialisation.LOADS_OBJECTS
     modules: ClassVar = deserialisation.LOADS_OBJECTS_MODULES
 
+    def check(self, view: View) -> Iterator[Finding]:
+        """Look for objects that say what is called when they are read."""
+        for function in view.of(ast.FunctionDef):
+            if function.name in {"__reduce__", "__reduce_ex__"}:
+                reason = f"{function.name} names a function that runs when the object is read from a pickle."
+                yield self.finding(view, view.source.line_span(function.lineno), reason, MEDIUM)
+
     def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
         """Some readers are harmless with, or harmful only with, a certain argument."""
         call = view.call_of(reference.node)
         given = {keyword.arg: keyword.value for keyword in call.keywords} if call else {}
         level = reference.level
         harmful = _HARMFUL_WITH.get(reference.symbol)
-        if harmful is not None and call is not None and not _is_true(given.get(harmful)):
+        if harmful is not None and call is not None and not _is_true(given.get(harmful) or _third(call)):
             return
         harmless = _HARMLESS_WITH.get(reference.symbol)
         if harmless is not None and call is not None:
@@ -72,6 +79,10 @@ class LoadsObjects(Rule):
         yield self.finding(
             view, reference.node, f"{reference.symbol} {self.effect}.", level, reference.confidence
         )
+
+
+def _third(call: ast.Call) -> ast.expr | None:
+    return call.args[2] if len(call.args) > 2 else None  # noqa: PLR2004 - where numpy has allow_pickle
 
 
 def _is_true(node: ast.expr | None) -> bool:

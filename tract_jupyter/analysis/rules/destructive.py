@@ -18,9 +18,13 @@ if TYPE_CHECKING:
     from tract_jupyter.analysis.rules.base import Reference
     from tract_jupyter.analysis.view import View
 
-_FIRST = (Sink(Effect.DELETE, 0, ("path", "src", "filename")),)
-_BOTH = (*_FIRST, Sink(Effect.DELETE, 1, ("dst", "target")))
+_FIRST = (Sink(Effect.DELETE, 0, ("path", "src", "filename", "paths", "directory", "fd", "path1", "lpath")),)
+_BOTH = (*_FIRST, Sink(Effect.DELETE, 1, ("dst", "target", "new", "path2", "rpath")))
 _OWN = (Sink(Effect.DELETE, -1),)
+_OWN_BOTH = (*_OWN, Sink(Effect.DELETE, 0, ("target", "target_dir")))
+_MOVES = frozenset(
+    {"rename", "renames", "replace", "move", "move_into", "mv", "move_file", "movedir", "Rename"}
+)
 
 
 @register
@@ -53,10 +57,7 @@ class Destroys(Rule):
 
     def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
         """Judge by how much goes and by where it is."""
-        own = reference.symbol.startswith("pathlib.")
-        moves = reference.symbol.rpartition(".")[2] in {"rename", "renames", "replace", "move"}
-        sinks = _OWN if own else _BOTH if moves else _FIRST
-        texts = [text for text, _ in paths_of(reference, view, sinks) if text is not None]
+        texts = [text for text, _ in paths_of(reference, view, _sinks(reference.symbol)) if text is not None]
         outside = [text for text in texts if view.workspace.place(text) is Place.OUTSIDE]
         view.external.extend(outside)
         level = self._level(reference, view, outside=bool(outside))
@@ -67,6 +68,14 @@ class Destroys(Rule):
         if reference.level is HIGH:
             return CRITICAL if outside else HIGH
         return HIGH if outside or view.in_loop(reference.node) else reference.level
+
+
+def _sinks(symbol: str) -> tuple[Sink, ...]:
+    """Where a call of the symbol has the paths of what goes."""
+    owner, _, last = symbol.rpartition(".")
+    if owner == "*" or owner.endswith("Path()"):
+        return _OWN_BOTH if last in _MOVES else _OWN
+    return _BOTH if last in _MOVES else _FIRST
 
 
 _STATEMENT = re.compile(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING, ClassVar
 
 from tract_jupyter.analysis.findings import Category
-from tract_jupyter.analysis.rules.base import HIGH, MEDIUM, Rule, register
+from tract_jupyter.analysis.rules.base import HIGH, LOW, MEDIUM, Rule, register
 from tract_jupyter.analysis.tables import environment
 
 if TYPE_CHECKING:
@@ -16,6 +17,17 @@ if TYPE_CHECKING:
     from tract_jupyter.analysis.rules.base import Reference
     from tract_jupyter.analysis.view import View
 
+_SECRET = re.compile(
+    r"(?i)key|token|secret|pass|pwd$|cred|auth|private|cookie|session|dsn|database|_url$|_uri$|conn|cert|login|sign|salt"
+    r"|aws|azure|gcp|google|openai|anthropic|github|slack|stripe|\ue000"
+)
+_STEERS_CODE = re.compile(
+    r"(?:LD_|DYLD_|PYTHON|GIT_|BASH_ENV$|ENV$|PERL5|RUBYOPT|NODE_OPTIONS|JAVA_TOOL|PATH$|IFS$)"
+)
+_SETTING = re.compile(
+    r"(?:CUDA_|TF_|OMP_|MKL_|KMP_|OPENBLAS_|NUMEXPR_|TOKENIZERS_|PYTORCH_|TORCH_|XLA_|JAX_|KERAS_|MPL|TRANSFORMERS_"
+    r"|HF_HUB_(?!.*TOKEN)|HF_HOME|WANDB_(?!.*KEY)|RAY_|NCCL_|PYTHONHASHSEED|TZ$|LANG|LC_|COLUMNS$|LINES$|OPENCV_|SDL_)"
+)
 _CHANGES = frozenset({"update", "setdefault", "pop", "popitem", "clear", "__setitem__", "__delitem__"})
 
 
@@ -47,9 +59,14 @@ class ReadsEnvironment(Rule):
     symbols: ClassVar = environment.READS_ENVIRONMENT
 
     def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
-        """Writing is TJ502's."""
-        if not _is_write(reference.node, view):
-            yield from super().on_reference(reference, view)
+        """Writing is TJ502's; a variable whose name does not sound like a secret is none."""
+        if _is_write(reference.node, view):
+            return
+        keys = _keys(reference.node, view)
+        level = LOW if keys and not any(map(_SECRET.search, keys)) else reference.level
+        yield self.finding(
+            view, reference.node, f"{reference.symbol} {self.effect}.", level, reference.confidence
+        )
 
 
 @register
@@ -83,7 +100,10 @@ class ChangesEnvironment(Rule):
         """Some variables decide which code runs."""
         if reference.symbol in {"os.environ", "os.environb"} and not _is_write(reference.node, view):
             return
-        level = HIGH if _steers_code(reference.node, view) else reference.level
+        keys = _keys(reference.node, view)
+        level = HIGH if any(map(_STEERS_CODE.match, keys)) else reference.level
+        if keys and all(map(_SETTING.match, keys)):
+            level = LOW
         yield self.finding(
             view, reference.node, f"{reference.symbol} {self.effect}.", level, reference.confidence
         )
@@ -126,14 +146,10 @@ def _is_write(node: ast.AST, view: View) -> bool:
     return isinstance(node, (ast.Attribute, ast.Name)) and not isinstance(node.ctx, ast.Load)
 
 
-def _steers_code(node: ast.AST, view: View) -> bool:
+def _keys(node: ast.AST, view: View) -> tuple[str, ...]:
+    """The names of the variables that are read or written, where they are known."""
     parent = view.parent(node)
     key = parent.slice if isinstance(parent, ast.Subscript) else view.argument(view.call_of(node), 0, "key")
     if key is None and parent is not None:
         key = view.argument(view.call_of(parent), 0)
-    if key is None:
-        return False
-    names = view.resolver.value(key).texts
-    return any(
-        name.startswith(("LD_", "DYLD_", "PYTHON", "GIT_")) or name in {"PATH", "IFS"} for name in names
-    )
+    return view.resolver.value(key).texts if key is not None else ()

@@ -11,10 +11,12 @@ from tract_jupyter.analysis.rules.base import (
     CRITICAL,
     HIGH,
     LIKELY,
+    LOW,
     Rule,
     register,
 )
 from tract_jupyter.analysis.tables import execution
+from tract_jupyter.analysis.tables.reader import words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +54,79 @@ class RunsText(Rule):
     effect = "runs text as code"
     remedy = "Write the code itself; for data use ast.literal_eval or json.loads."
     symbols: ClassVar = execution.RUNS_TEXT
+
+    def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
+        """A function to be timed is no text, and to ask for a type makes none."""
+        call = view.call_of(reference.node)
+        level = reference.level
+        if (
+            reference.symbol.startswith(("timeit.", "cProfile.", "profile."))
+            and call is not None
+            and call.args
+        ):
+            given = view.resolver.value(call.args[0])
+            level = LOW if isinstance(call.args[0], ast.Lambda) or given.functions else level
+        if reference.symbol.startswith("types.") and _is_asked(reference.node, view):
+            return
+        yield self.finding(
+            view, reference.node, f"{reference.symbol} {self.effect}.", level, reference.confidence
+        )
+
     modules: ClassVar = execution.RUNS_TEXT_MODULES
+
+
+def _is_asked(node: ast.AST, view: View) -> bool:
+    """Whether this is a type in ``isinstance`` or a comparison."""
+    parent = view.parent(node)
+    if isinstance(parent, ast.Tuple):
+        parent = view.parent(parent)
+    if isinstance(parent, ast.Compare):
+        return True
+    names = view.resolver.value(parent.func).names if isinstance(parent, ast.Call) else frozenset()
+    return not names.isdisjoint({"builtins.isinstance", "builtins.issubclass"})
+
+
+_ALLOWS = words("""
+    trust_remote_code allow_dangerous_deserialization allow_code_execution allow_dangerous_code
+    allow_dangerous_requests enable_unsafe_deserialization unsafe_deserialization allow_unsafe_code
+    allow_unsafe_werkzeug use_unsafe_loader eval_str
+""")
+_FORBIDS = words("safe_mode weights_only")
+
+
+@register
+class AllowsCode(Rule):
+    """Switches on what is off because it runs code.
+
+    ## What it does
+    Reports arguments such as `trust_remote_code=True`, `allow_dangerous_deserialization=True` and
+    `safe_mode=False`, whatever is called with them.
+
+    ## Why it matters
+    Their authors made them off by default, because what is loaded may then run code of its own.
+
+    ## Example
+    ```python
+    AutoModel.from_pretrained("somebody/model", trust_remote_code=True)
+    ```
+
+    ## What to do instead
+    Leave the default, or read the code that would run and pin its version.
+    """
+
+    code = "TJ111"
+    name = "allows-code"
+    category = Category.CODE_EXECUTION
+    level = HIGH
+    effect = "lets what is loaded run code"
+    remedy = "Leave the default, or read the code that would run and pin its version."
+
+    def check(self, view: View) -> Iterator[Finding]:
+        """Look at keyword arguments."""
+        for keyword in view.of(ast.keyword):
+            given = keyword.value.value if isinstance(keyword.value, ast.Constant) else None
+            if (keyword.arg in _ALLOWS and given is True) or (keyword.arg in _FORBIDS and given is False):
+                yield self.finding(view, keyword, f"{keyword.arg}={given} {self.effect}.")
 
 
 _NAME_IN_QUERY = re.compile(r"@\s*\w+\s*\.|__\w+__")

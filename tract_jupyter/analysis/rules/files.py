@@ -6,6 +6,7 @@ the path leads.
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING, ClassVar
 
 from tract_jupyter.analysis.findings import Category
@@ -56,8 +57,9 @@ class ReadsFile(Rule):
     def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
         """Find the paths that are handed over and report each under the code it deserves."""
         found = list(paths_of(reference, view))
-        if not found:
-            yield self.finding(view, reference.node, f"{reference.symbol} opens files.", LOW, _UNSURE)
+        sinks = SINKS[reference.symbol]
+        if not found and not all(sink.anything for sink in sinks):
+            yield self._mentioned(reference, sinks[-1].effect, view)
         for text, effect in found:
             place = Place.UNKNOWN if text is None else view.workspace.place(text)
             if place is Place.OUTSIDE and text is not None:
@@ -66,6 +68,23 @@ class ReadsFile(Rule):
             reason = f"{reference.symbol} {effect.value} {place.value}."
             sure = reference.confidence if text is not None else _UNSURE
             yield RULES[code].finding(view, reference.node, reason, level, sure, _category(place, effect))
+            if effect is Effect.WRITE and place is not Place.UNKNOWN and _only_empties(reference, view):
+                yield RULES["TJ203"].finding(view, reference.node, f"{reference.symbol} empties the file.")
+
+    @staticmethod
+    def _mentioned(reference: Reference, effect: Effect, view: View) -> Finding:
+        rule = RULES["TJ202" if effect is Effect.WRITE else "TJ201"]
+        return rule.finding(view, reference.node, f"{reference.symbol} {effect.value} files.", LOW, _UNSURE)
+
+
+def _only_empties(reference: Reference, view: View) -> bool:
+    """Whether a file is opened for writing and nothing is written: ``open(path, "w").close()``."""
+    call = view.call_of(reference.node)
+    parent = view.parent(call) if call is not None else None
+    if reference.symbol != "builtins.open" or not isinstance(parent, ast.Attribute) or parent.attr != "close":
+        return False
+    mode = view.value(view.argument(call, 1, "mode"))
+    return any("w" in text for text in (mode.texts if mode else ()))
 
 
 def _category(place: Place, effect: Effect) -> Category:
@@ -80,6 +99,8 @@ def _judge(place: Place, effect: Effect) -> tuple[str, RiskLevel]:
         return "TJ204", MEDIUM if lists else HIGH
     if place is Place.PROTECTED:
         return "TJ205", LOW if lists else HIGH if effect is Effect.WRITE else MEDIUM
+    if place is Place.STEERING and effect is Effect.WRITE:
+        return "TJ205", HIGH
     if place is Place.REMOTE:
         return "TJ303", MEDIUM
     return ("TJ202" if effect is Effect.WRITE else "TJ201"), LOW

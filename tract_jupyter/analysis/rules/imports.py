@@ -1,12 +1,22 @@
-"""Imports by name (TJ401) and changes of what import finds (TJ406)."""
+"""Imports by name (TJ401), of what is not known (TJ407), and changes of what import finds (TJ406)."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+import ast
+import difflib
+import sys
+from typing import TYPE_CHECKING, ClassVar
 
 from tract_jupyter.analysis.findings import Category
-from tract_jupyter.analysis.rules.base import HIGH, MEDIUM, Rule, register
-from tract_jupyter.analysis.tables import introspection, tampering
+from tract_jupyter.analysis.rules.base import HIGH, LIKELY, LOW, MEDIUM, Rule, register
+from tract_jupyter.analysis.rules.lookup import known_packages
+from tract_jupyter.analysis.tables import introspection, known_modules, tampering
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tract_jupyter.analysis.findings import Finding
+    from tract_jupyter.analysis.view import View
 
 
 @register
@@ -64,3 +74,65 @@ class ChangesImports(Rule):
     effect = "decides where imports come from"
     remedy = "Install the package, or start the kernel in its folder."
     symbols: ClassVar = tampering.CHANGES_IMPORTS
+
+
+@register
+class ImportsUnknown(Rule):
+    """Imports a package that is not known here.
+
+    ## What it does
+    Reports imports of packages that are neither in the standard library nor among those well known in
+    notebooks. It says nothing about what the package does.
+
+    ## Why it matters
+    Importing runs the package's code; a name that is nearly that of a known one may be somebody's trap.
+
+    ## Example
+    ```python
+    import reqeusts
+    ```
+
+    ## What to do instead
+    Nothing, if the package is meant. Otherwise look it up before anything is installed.
+    """
+
+    code = "TJ407"
+    name = "imports-unknown"
+    category = Category.UNKNOWN
+    level = LOW
+    effect = "is not known here"
+    remedy = "Look up what the package is, and that its name is spelt right."
+
+    def check(self, view: View) -> Iterator[Finding]:
+        """Look at import statements."""
+        for statement in view.of(ast.Import):
+            for alias in statement.names:
+                yield from self._judged(alias, alias.name, view)
+        for member in view.of(ast.ImportFrom):
+            if not member.level:
+                yield from self._judged(member, member.module or "", view)
+
+    def _judged(self, node: ast.alias | ast.ImportFrom, module: str, view: View) -> Iterator[Finding]:
+        package = module.partition(".")[0]
+        if package in _KNOWN or package in known_packages() or view.workspace.has_module(package):
+            return
+        near = _nearly(package)
+        if near:
+            reason = f"{package} is not known here; its name is nearly that of {near}."
+            yield self.finding(view, node, reason, MEDIUM, LIKELY)
+        else:
+            yield self.finding(view, node, f"{package} {self.effect}.")
+
+
+def _nearly(package: str) -> str | None:
+    """A known package that a slip of the finger would turn into this one."""
+    close = difflib.get_close_matches(package, known_modules.KNOWN_HARMLESS, 1, cutoff=_CLOSE)
+    near = [name for name in close if len(package) >= _LONG and abs(len(name) - len(package)) <= 1]
+    return near[0] if near else None
+
+
+_CLOSE = 0.87
+_LONG = 6
+_KNOWN = (
+    sys.stdlib_module_names | known_modules.KNOWN_HARMLESS | known_modules.REMOVED_STDLIB | {"tract_jupyter"}
+)

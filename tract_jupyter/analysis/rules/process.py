@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from tract_jupyter.analysis.findings import Category
-from tract_jupyter.analysis.rules.base import CRITICAL, HIGH, Rule, register
+from tract_jupyter.analysis.magnitude import magnitude
+from tract_jupyter.analysis.rules.base import CRITICAL, HIGH, MEDIUM, Rule, register
 from tract_jupyter.analysis.tables import process
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tract_jupyter.analysis.findings import Finding
+    from tract_jupyter.analysis.rules.base import Reference
+    from tract_jupyter.analysis.view import View
 
 _EXEC = "execl execle execlp execlpe execv execve execvp execvpe"
 _SPAWN = "spawn spawnl spawnle spawnlp spawnlpe spawnv spawnve spawnvp spawnvpe"
+
+_DEEP = 5.5  # log10 of frames
 
 
 @register
@@ -72,6 +82,16 @@ class SteersProcess(Rule):
     effect = "steers a process"
     remedy = "Return a value or raise an exception instead."
     symbols: ClassVar = process.STEERS_PROCESS
+
+    def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
+        """How deep a recursion may go matters from a million on, where the C stack overflows."""
+        call, level = view.call_of(reference.node), reference.level
+        if reference.symbol == "sys.setrecursionlimit" and call is not None and call.args:
+            level = MEDIUM if (magnitude(call.args[0], view) or 0) >= _DEEP else level
+        yield self.finding(
+            view, reference.node, f"{reference.symbol} {self.effect}.", level, reference.confidence
+        )
+
     modules: ClassVar = process.STEERS_PROCESS_MODULES
 
 

@@ -145,6 +145,13 @@ class InspectsProcess(Rule):
     remedy = "Pass the objects as arguments."
     symbols: ClassVar = introspection.INSPECTS_PROCESS
 
+    def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
+        """To ask whether a module is loaded, ``"google.colab" in sys.modules``, gives nothing away."""
+        parent = view.parent(reference.node)
+        asks = isinstance(parent, ast.Compare) and isinstance(parent.ops[0], (ast.In, ast.NotIn))
+        if reference.symbol != "sys.modules" or not asks:
+            yield from super().on_reference(reference, view)
+
 
 _PRIVATE_FIELD = re.compile(r"\{[^{}]*\._[^{}]*\}|\{[^{}]*\[__\w+__\][^{}]*\}")
 

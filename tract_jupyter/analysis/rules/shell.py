@@ -102,7 +102,8 @@ class UsesMagic(Rule):
         names = [text.split()[0].lstrip("%") for text in (value.texts if value else ()) if text.split()]
         if names and all(magics.LINE.get(name, HIGH) is None for name in names):
             return
-        level = CRITICAL if any(name in magics.SHELL_LINE for name in names) else HIGH
+        known = [magics.LINE.get(name) or LOW for name in names]
+        level = CRITICAL if any(name in magics.SHELL_LINE for name in names) else max(known, default=HIGH)
         yield self.finding(
             view, reference.node, f"{reference.symbol} runs a magic.", level, reference.confidence
         )
@@ -110,13 +111,15 @@ class UsesMagic(Rule):
 
 def _level(escape: Escape, view: View) -> RiskLevel | None:
     name, rest = escape.name, escape.rest.strip()
-    if escape.kind == "help" or name.startswith("tract"):
+    if escape.kind in {"help", "autocall"} or name.startswith("tract"):
         return None
     if escape.kind == "cell_magic":
         if name in {"writefile", "file"}:
             target = (rest.split() or [""])[-1]
             return LOW if view.workspace.place(target) in {Place.INSIDE, Place.TEMPORARY} else HIGH
         return None if name in PYTHON_CELL_MAGICS else magics.CELL.get(name, MEDIUM)
+    if name == "config" and "(" in rest:
+        return HIGH
     if name in {"load_ext", "reload_ext"} and rest in magics.HARMLESS_EXTENSIONS:
         return None
     return magics.LINE.get(name, LOW)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from tract_jupyter.analysis.rules.base import Reference
+    from tract_jupyter.analysis.values import Value
     from tract_jupyter.analysis.view import View
 
 
@@ -27,6 +29,10 @@ class Effect(Enum):
     DELETE = "deletes or moves"
 
 
+NOWHERE = 99
+"""A position that no call has: the path can only be given by keyword."""
+
+
 @dataclass(frozen=True, slots=True)
 class Sink:
     """Where a call has its path (-1: the object that the method is called on) and what happens to it.
@@ -37,6 +43,7 @@ class Sink:
         keywords: The path's names as keyword.
         mode: The position of an ``open``-like mode; None without one.
         anything: The sink is a method of an object of any kind, so only a known path counts.
+        address: The path stands in a database's address, such as ``sqlite:///data.db``.
     """
 
     effect: Effect = Effect.READ
@@ -44,14 +51,16 @@ class Sink:
     keywords: tuple[str, ...] = ()
     mode: int | None = None
     anything: bool = False
+    address: bool = False
 
 
-_FILE = (
-    *("file", "filename", "path", "name", "fname", "filepath_or_buffer", "path_or_buf", "io", "fp", "f"),
-    *("fid", "database", "source", "where", "src", "uri", "filepath", "file_path", "path_or_file"),
-)
-_PLACE = ("path", "pathname", "top", "root_dir", "dir")
-_TARGET = ("dst", "extract_dir", "path", "file", "f", "filename", "fp", "where", "target")
+_FILE = tuple(sorted(files.PATH_KEYWORDS))
+_TARGET = tuple(sorted(files.TARGET_KEYWORDS))
+_NAMED = tuple(sorted(files.NAMED_KEYWORDS))
+_PLACE = ("path", "pathname", "top", "root_dir", "dir", "filename", "s", "directory")
+_SOURCE = ("src", "source", "srcfn", "src_dir", "path1", "lpath", "input_path", "in_file", "f1", "a", "left")
+_LOCAL_DATABASE = re.compile(r"(?i)^(?:sqlite|duckdb)(?:\+\w+)?://(?:/|$)")
+_DATABASE = ("url", "uri", "connection", "con", "name_or_url", "database", "connection_uri", "db_url")
 
 _KINDS: Mapping[str, tuple[Sink, ...]] = {
     "open": (Sink(keywords=_FILE, mode=1),),
@@ -59,15 +68,30 @@ _KINDS: Mapping[str, tuple[Sink, ...]] = {
     "write": (Sink(Effect.WRITE, keywords=_FILE),),
     "list": (Sink(Effect.LIST, keywords=_PLACE),),
     "enter": (Sink(Effect.ENTER, keywords=_PLACE),),
-    "copy": (Sink(keywords=("src",)), Sink(Effect.WRITE, 1, ("dst",))),
+    "copy": (Sink(keywords=_SOURCE), Sink(Effect.WRITE, 1, _TARGET)),
+    "compare": (Sink(keywords=_SOURCE), Sink(position=1, keywords=_TARGET)),
+    "unpack": (Sink(keywords=_FILE), Sink(Effect.WRITE, 1, _TARGET)),
+    "archive": (
+        Sink(Effect.WRITE, keywords=("base_name",)),
+        Sink(position=2, keywords=("root_dir",)),
+        Sink(position=3, keywords=("base_dir",)),
+    ),
     "read-second": (Sink(position=1, keywords=_TARGET),),
     "write-second": (Sink(Effect.WRITE, 1, _TARGET),),
+    "write-third": (Sink(Effect.WRITE, 2, _TARGET),),
     "own-open": (Sink(position=-1, mode=0),),
     "own-read": (Sink(position=-1),),
     "own-write": (Sink(Effect.WRITE, position=-1),),
     "own-list": (Sink(Effect.LIST, position=-1),),
+    "own-copy": (Sink(position=-1), Sink(Effect.WRITE, 0, ("target", "target_dir"))),
+    "own-link": (Sink(Effect.WRITE, position=-1), Sink(position=0, keywords=("target",))),
     "any-read": (Sink(keywords=_FILE, anything=True),),
     "any-write": (Sink(Effect.WRITE, keywords=_FILE, anything=True),),
+    "any-write-second": (Sink(Effect.WRITE, 1, _TARGET, anything=True),),
+    "named-read": (Sink(position=NOWHERE, keywords=_NAMED, anything=True),),
+    "named-write": (Sink(Effect.WRITE, NOWHERE, _NAMED, anything=True),),
+    "database": (Sink(keywords=_DATABASE, address=True),),
+    "database-second": (Sink(position=1, keywords=_DATABASE, anything=True, address=True),),
 }
 
 SINKS: Mapping[str, tuple[Sink, ...]] = {name: _KINDS[kind] for name, kind in files.OPENS.items()}
@@ -93,13 +117,30 @@ def paths_of(
 def _texts(sink: Sink, reference: Reference, call: ast.Call, view: View) -> list[str] | None:
     if sink.position < 0:
         owner = reference.node.value if isinstance(reference.node, ast.Attribute) else None
-        found = view.value(owner)
+        given = [] if owner is None else [owner]
     else:
-        given = view.argument(call, sink.position, *sink.keywords)
-        if given is None:
+        given = _given(sink, call, view)
+        if not given:
             return ["."] if sink.effect is Effect.LIST else None if sink.anything or not call.args else []
-        found = view.value(given)
-    return [text for text in (found.texts if found else ()) if text and not text.startswith(HOLE)]
+    texts: tuple[str, ...] = tuple(text for node in given for text in _all_texts(view.resolver.value(node)))
+    if sink.address:
+        texts = tuple(_LOCAL_DATABASE.sub("", text) for text in texts)
+    return [text for text in texts if text and not text.startswith(HOLE)]
+
+
+def _given(sink: Sink, call: ast.Call, view: View) -> list[ast.expr]:
+    """What is given for the path: by position, else by whichever of its names."""
+    plain = view.argument(call, sink.position)
+    if plain is not None:
+        return [plain]
+    starred: list[ast.expr] = [node for node in call.args if isinstance(node, ast.Starred)]
+    return starred or [keyword.value for keyword in call.keywords if keyword.arg in sink.keywords]
+
+
+def _all_texts(value: Value) -> tuple[str, ...]:
+    """The value's texts and, where it is a list or a dict of paths, those of its members."""
+    members = [*(value.items or ()), *(member for _, member in value.entries or ())]
+    return (*value.texts, *(text for member in members for text in member.texts))
 
 
 def _effect(sink: Sink, call: ast.Call, view: View) -> Effect:

@@ -53,6 +53,11 @@ def symbols(text: str) -> Mapping[str, str]:
     return found
 
 
+def aliases(text: str) -> Mapping[str, str]:
+    """A table from each further name of a line to its first one."""
+    return {alias: name for name, others in _lines(text) for alias in others}
+
+
 def _dotted(owner: str, name: str) -> str:
     return name if owner == "." else f"{owner}.{name}" if name else owner
 

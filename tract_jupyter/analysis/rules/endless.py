@@ -1,0 +1,198 @@
+"""What does not come to an end: loops and iterators (TJ702), waiting and recursion (TJ703)."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from tract_jupyter.analysis.findings import Category
+from tract_jupyter.analysis.magnitude import magnitude
+from tract_jupyter.analysis.rules.base import LIKELY, LOW, MEDIUM, Rule, register
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from tract_jupyter.analysis.findings import Finding
+    from tract_jupyter.analysis.view import View
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+_LOOPS = (ast.While, ast.For, ast.AsyncFor)
+_LEAVES = (ast.Return, ast.Raise, ast.Yield, ast.YieldFrom)
+_ENDS = frozenset({"sys.exit", "builtins.exit", "builtins.quit", "os._exit", "os.abort", "builtins.next"})
+_ENDLESS = frozenset({"itertools.count()", "itertools.cycle()"})
+_CONSUMES = frozenset(
+    {
+        f"builtins.{name}"
+        for name in ("list", "tuple", "set", "sum", "max", "min", "sorted", "dict", "frozenset")
+    }
+    | {"collections.deque", "collections.Counter"}
+)
+_NEVER_EQUAL = frozenset(
+    f"builtins.{name}" for name in ("int", "float", "str", "list", "dict", "object", "bool")
+)
+
+
+@register
+class NeverEnds(Rule):
+    """Loops without an end.
+
+    ## What it does
+    Reports `while True` with no way out, loops over endless iterators, and functions that collect one.
+
+    ## Why it matters
+    The kernel is busy until a person interrupts it, and whatever the loop does is done without a limit.
+
+    ## Example
+    ```python
+    while True:
+        pass
+    ```
+
+    ## What to do instead
+    Count the rounds, `for _ in range(100)`, or leave with `break`.
+    """
+
+    code = "TJ702"
+    name = "never-ends"
+    category = Category.RESOURCES
+    level = MEDIUM
+    effect = "never ends"
+    remedy = "Count the rounds, or leave with break."
+
+    def check(self, view: View) -> Iterator[Finding]:
+        """Look at loops and at what consumes iterators."""
+        for loop in view.of(ast.While):
+            if _always(loop.test) and not has_exit(loop, view):
+                yield self.finding(view, loop.test, "This loop never ends.")
+        for each in view.of(ast.For):
+            if _is_endless(each.iter, view) and not has_exit(each, view):
+                yield self.finding(view, each.iter, "This loop never ends.")
+        for comprehension in view.of(ast.comprehension):
+            parent = view.parent(comprehension)
+            if _is_endless(comprehension.iter, view) and not isinstance(parent, ast.GeneratorExp):
+                yield self.finding(view, comprehension.iter, "Collecting this never ends.")
+        for call in view.of(ast.Call):
+            if (
+                call.args
+                and view.resolver.value(call.func).names & _CONSUMES
+                and _is_endless(call.args[0], view)
+            ):
+                yield self.finding(view, call, "Collecting this never ends.", confidence=LIKELY)
+
+
+def _always(test: ast.expr) -> bool:
+    return isinstance(test, ast.Constant) and bool(test.value)
+
+
+def _is_endless(node: ast.expr, view: View) -> bool:
+    if not isinstance(node, ast.Call):
+        return isinstance(node, ast.Name) and not view.resolver.value(node).names.isdisjoint(_ENDLESS)
+    names = view.resolver.value(node.func).names
+    if "builtins.iter" in names:
+        two = len(node.args) == 2  # noqa: PLR2004 - a function and a sentinel
+        return two and not view.resolver.value(node.args[0]).names.isdisjoint(_NEVER_EQUAL)
+    if "itertools.repeat" in names:
+        return len(node.args) == 1 and not node.keywords
+    if names & {"builtins.map", "builtins.enumerate", "builtins.filter"}:
+        return any(_is_endless(argument, view) for argument in node.args)
+    return not {f"{name}()" for name in names}.isdisjoint(_ENDLESS)
+
+
+def has_exit(loop: ast.While | ast.For, view: View) -> bool:
+    """Whether the body has a way out of this loop: ``break``, ``return``, an exception, ``yield``."""
+    stack: list[tuple[ast.AST, bool]] = [(statement, False) for statement in loop.body]
+    while stack:
+        node, nested = stack.pop()
+        if isinstance(node, _LEAVES) or (isinstance(node, ast.Break) and not nested) or _ends_all(node, view):
+            return True
+        if not isinstance(node, _FUNCTIONS):
+            inner = nested or isinstance(node, _LOOPS)
+            stack.extend((child, inner) for child in ast.iter_child_nodes(node))
+    return False
+
+
+def _ends_all(node: ast.AST, view: View) -> bool:
+    return isinstance(node, ast.Call) and not view.resolver.value(node.func).names.isdisjoint(_ENDS)
+
+
+_LONG_SLEEP = 3.5  # log10 of seconds: about an hour
+
+
+@register
+class WaitsForever(Rule):
+    """Waits or calls itself without an end.
+
+    ## What it does
+    Reports a lock acquired twice in a row, sleeping for an hour or more, and functions whose first act is to
+    call themselves.
+
+    ## Why it matters
+    The kernel stands still until a person interrupts it; a lock does not even notice that.
+
+    ## Example
+    ```python
+    lock = threading.Lock()
+    lock.acquire()
+    lock.acquire()
+    ```
+
+    ## What to do instead
+    Use `with lock:`, a `timeout=`, and a condition under which the recursion ends.
+    """
+
+    code = "TJ703"
+    name = "waits-forever"
+    category = Category.RESOURCES
+    level = MEDIUM
+    effect = "waits forever"
+    remedy = "Use `with lock:`, a timeout, and a condition under which recursion ends."
+
+    def check(self, view: View) -> Iterator[Finding]:
+        """Look at locks, at sleeping, and at functions that call themselves."""
+        yield from self._locks(view)
+        for call in view.of(ast.Call):
+            sleeps = call.args and view.resolver.value(call.func).names & {"time.sleep", "asyncio.sleep"}
+            if sleeps and (magnitude(call.args[0], view) or 0) >= _LONG_SLEEP:
+                yield self.finding(view, call, "Sleeps for an hour or more.")
+        for function in view.of(ast.FunctionDef):
+            first = _first_own_call(function, view)
+            if first is not None:
+                yield self.finding(view, first, f"{function.name} calls itself before anything else.", LOW)
+
+    def _locks(self, view: View) -> Iterator[Finding]:
+        held: set[str] = set()
+        for node in view.of(ast.Expr):
+            call = node.value
+            if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)):
+                continue
+            lock = (
+                ast.unparse(call.func.value) if isinstance(call.func.value, (ast.Name, ast.Attribute)) else ""
+            )
+            is_lock = "threading.Lock()" in view.resolver.value(call.func.value).names
+            if call.func.attr == "release":
+                held.discard(lock)
+            elif call.func.attr == "acquire" and is_lock and not call.args and not call.keywords:
+                if lock in held:
+                    yield self.finding(view, call, f"{lock} is acquired already, and waits for itself.")
+                held.add(lock)
+
+
+def _first_own_call(function: ast.FunctionDef, view: View) -> ast.Call | None:
+    """The call of the function by itself that nothing comes before which could end it."""
+    for statement in function.body:
+        if not isinstance(statement, (ast.Expr, ast.Return, ast.Assign)):
+            return None
+        if any(
+            isinstance(node, (ast.IfExp, ast.BoolOp, ast.Lambda, ast.Yield)) for node in ast.walk(statement)
+        ):
+            return None
+        for call in _calls(ast.walk(statement)):
+            if isinstance(call.func, ast.Name) and function in view.resolver.value(call.func).functions:
+                return call
+        if isinstance(statement, ast.Return):
+            return None
+    return None
+
+
+def _calls(nodes: Iterable[ast.AST]) -> Iterator[ast.Call]:
+    return (node for node in nodes if isinstance(node, ast.Call))

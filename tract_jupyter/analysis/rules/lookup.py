@@ -1,0 +1,91 @@
+"""From dotted names to the rules that ask for them."""
+
+from __future__ import annotations
+
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING
+
+from tract_jupyter.analysis.rules.base import RULES, Rule
+from tract_jupyter.analysis.rules.plugins import load_plugins
+
+if TYPE_CHECKING:
+    from tract_jupyter.analysis.findings import RiskLevel
+
+_Hits = tuple[tuple[Rule, "RiskLevel"], ...]
+
+_BORING = ("Error", "Exception", "Timeout", "Warning")
+
+
+@cache
+def all_rules() -> tuple[Rule, ...]:
+    """Every rule, those of other packages too, ordered by code."""
+    load_plugins()
+    return tuple(RULES[code] for code in sorted(RULES))
+
+
+@cache
+def _index() -> dict[str, _Hits]:
+    table: dict[str, list[tuple[Rule, RiskLevel]]] = {}
+    for rule in all_rules():
+        for symbol, level in rule.symbols.items():
+            table.setdefault(symbol, []).append((rule, level))
+    return {symbol: tuple(hits) for symbol, hits in table.items()}
+
+
+@lru_cache(maxsize=16_384)
+def rules_for(symbol: str) -> _Hits:
+    """The rules that ask for a dotted name, with their levels.
+
+    A whole module's entry counts as well, unless the same rule has one for the name itself.
+    """
+    exact = _index().get(symbol, ())
+    if "." not in symbol:
+        return exact
+    asked = {rule for rule, _ in exact}
+    return exact + tuple(hit for hit in _of_module(symbol, _index()) if hit[0] not in asked)
+
+
+def is_boring(symbol: str) -> bool:
+    """Whether the name is a constant or an error class, which do nothing by themselves."""
+    last = symbol.rpartition(".")[2]
+    # SMTP, FFI and CDLL are no constants, AF_INET is.
+    constant = last.isupper() and ("_" in last or last in {"PIPE", "STDOUT", "DEVNULL"})
+    return constant or last.endswith(_BORING) or ".exceptions" in symbol
+
+
+def _of_module(symbol: str, index: dict[str, _Hits]) -> _Hits:
+    parts = symbol.split(".")
+    # Methods of instances are not what "the whole module" means.
+    if "()" in symbol or parts[-1].startswith("__") or is_boring(symbol):
+        return ()
+    for length in range(len(parts) - 1, 0, -1):
+        hits = index.get(".".join([*parts[:length], "*"]))
+        if hits is not None:
+            return hits
+    return ()
+
+
+@cache
+def known_packages() -> frozenset[str]:
+    """The packages that some rule knows a part of."""
+    return frozenset(name.partition(".")[0] for name in (*_index(), *_modules())) - {"*", "?"}
+
+
+@cache
+def _modules() -> dict[str, tuple[Rule, RiskLevel] | None]:
+    return {
+        module: None if level is None else (rule, level)
+        for rule in all_rules()
+        for module, level in rule.modules.items()
+    }
+
+
+def module_level(module: str) -> tuple[Rule, RiskLevel] | None:
+    """The rule that asks for a module's import; the closest entry decides, ``os.path`` before ``os``."""
+    table = _modules()
+    parts = module.split(".")
+    for length in range(len(parts), 0, -1):
+        prefix = ".".join(parts[:length])
+        if prefix in table:
+            return table[prefix]
+    return None

@@ -1,0 +1,224 @@
+"""Code that calls tools: around them (TJ601), changing them (TJ602), deciding for itself (TJ603), unbounded (TJ604)."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING, ClassVar
+
+from tract_jupyter.analysis.findings import Category
+from tract_jupyter.analysis.rules.base import GUESS, HIGH, LIKELY, LOW, MEDIUM, Rule, register
+from tract_jupyter.analysis.rules.endless import has_exit
+from tract_jupyter.analysis.tables import tools as table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tract_jupyter.analysis.findings import Finding
+    from tract_jupyter.analysis.ipython_syntax import Escape
+    from tract_jupyter.analysis.view import View
+
+_FILE_WORDS = re.compile(
+    r"(?i)(?:^|_)(read|write|open|load|save|list|delete|remove|edit|fetch|http|get_url)(?:_|$)"
+)
+_DIRECT: dict[str, frozenset[str]] = {
+    "builtins.open": frozenset({"read", "write", "open", "load", "save", "edit"}),
+    "os.listdir": frozenset({"list"}),
+    "os.remove": frozenset({"delete", "remove"}),
+    "pathlib.Path().read_text": frozenset({"read", "open", "load"}),
+    "pathlib.Path().write_text": frozenset({"write", "save", "edit"}),
+    "pathlib.Path().unlink": frozenset({"delete", "remove"}),
+    "urllib.request.urlopen": frozenset({"fetch", "http", "get_url"}),
+    "requests.get": frozenset({"fetch", "http", "get_url"}),
+}
+
+
+@register
+class PassesByTool(Rule):
+    """Does directly what one of the tools does.
+
+    ## What it does
+    Reports `open` and its like where the code may call a tool for the same purpose, as its name says.
+
+    ## Why it matters
+    A tool's call is checked, shown and logged; what goes past it is not.
+
+    ## Example
+    ```python
+    text = open("notes.md").read()  # with a tool read_file
+    ```
+
+    ## What to do instead
+    Call the tool: `tools.read_file(path="notes.md")`.
+    """
+
+    code = "TJ601"
+    name = "passes-by-tool"
+    category = Category.TAMPERING
+    level = MEDIUM
+    effect = "does directly what a tool does"
+    remedy = "Call the tool."
+
+    def check(self, view: View) -> Iterator[Finding]:
+        """Look for a tool whose name says that it does what a call does."""
+        purposes = {tool: set(_FILE_WORDS.findall(tool.lower())) for tool in sorted(view.tools)}
+        for call in view.of(ast.Call) if purposes else ():
+            wanted = [_DIRECT[name] for name in view.resolver.value(call.func).names if name in _DIRECT]
+            better = next(
+                (tool for tool in purposes if any(purposes[tool] & words for words in wanted)), None
+            )
+            if better is not None:
+                yield self.finding(view, call, f"Goes past the tool {better}.", confidence=GUESS)
+
+
+@register
+class ChangesTools(Rule):
+    """Changes the tools or what is behind them.
+
+    ## What it does
+    Reports assignments to and deletions of `tools` and its members, in whatever way they are spelt.
+
+    ## Why it matters
+    Later code, and the person who reads it, takes the replacement for the tool; its call is neither asked
+    about nor logged.
+
+    ## Example
+    ```python
+    tools.read_file = lambda **arguments: {"content": ""}
+    ```
+
+    ## What to do instead
+    Give a function of your own another name.
+    """
+
+    code = "TJ602"
+    name = "changes-tools"
+    category = Category.TAMPERING
+    level = HIGH
+    effect = "changes the tools that other code relies on"
+    remedy = "Give a function of your own another name."
+
+    def check(self, view: View) -> Iterator[Finding]:
+        """Look at what is assigned to, deleted and set by name."""
+        for node in view.of(ast.Attribute):
+            if not isinstance(node.ctx, ast.Load) and _is_tools(node.value, view):
+                yield self.finding(view, node, f"Assigning to tools.{node.attr} {self.effect}.")
+        for item in view.of(ast.Subscript):
+            if not isinstance(item.ctx, ast.Load) and _is_tools(item.value, view):
+                yield self.finding(view, item, f"This assignment {self.effect}.")
+        for name in view.of(ast.Name):
+            if isinstance(name.ctx, ast.Del) and name.id == "tools":
+                yield self.finding(view, name, "Deletes the tools.")
+        for call in view.of(ast.Call):
+            if call.args and _is_tools(call.args[0], view):
+                changers = view.resolver.value(call.func).names & {"builtins.setattr", "builtins.delattr"}
+                yield from (self.finding(view, call, f"This call {self.effect}.") for _ in changers)
+
+
+def _is_tools(node: ast.expr, view: View) -> bool:
+    names = view.resolver.value(node).names
+    return any(name == "tools" or name.startswith(("tools.", "tract_jupyter.tools")) for name in names)
+
+
+@register
+class DecidesItself(Rule):
+    """Reaches for what decides about code.
+
+    ## What it does
+    Reports the parts of this package that review, sign, trust and permit, and private attributes of other
+    objects with such names (`plugin._allow_all = True`).
+
+    ## Why it matters
+    Code that approves itself was not approved.
+
+    ## Example
+    ```python
+    executor._permissions = None
+    ```
+
+    ## What to do instead
+    Leave decisions to the person; `pending.approve()` of the operation at hand is meant for an action.
+    """
+
+    code = "TJ603"
+    name = "decides-itself"
+    category = Category.TAMPERING
+    level = HIGH
+    effect = "is part of what decides about code"
+    remedy = "Leave the decision to the person."
+    symbols: ClassVar = table.DECIDES
+    modules: ClassVar = table.DECIDES_MODULES
+
+    def check(self, view: View) -> Iterator[Finding]:
+        """Look at private attributes that are assigned, at changed lists of rules, and at this package's magics."""
+        for escape in view.escapes:
+            if _decides(escape):
+                yield self.finding(view, escape.span, f"{escape.text.splitlines()[0][:80]} {self.effect}.")
+        for node in view.of(ast.Attribute):
+            if isinstance(node.ctx, ast.Store) and _is_private_of_other(node) and _DECIDES.search(node.attr):
+                yield self.finding(view, node, f"{node.attr} {self.effect}.", confidence=LIKELY)
+        for call in view.method_calls(_EMPTIES):
+            owner = call.func.value if isinstance(call.func, ast.Attribute) else call.func
+            for name in sorted(view.resolver.value(owner).names):
+                if name.rpartition(".")[2].isupper() and "()" not in name:
+                    level = HIGH if _DECIDES.search(name) else MEDIUM
+                    yield self.finding(view, call, f"Changes {name} for everybody.", level, LIKELY)
+
+
+def _decides(escape: Escape) -> bool:
+    if escape.name.startswith("tract"):
+        return "--activate" in escape.rest.split()
+    return escape.name == "config" and escape.rest.lstrip().startswith("TractJupyter")
+
+
+_EMPTIES = ("clear", "update", "pop", "popitem", "remove", "append", "extend", "add", "discard", "insert")
+_DECIDES = re.compile(
+    r"(?i)permission|allow|approv|whitelist|blacklist|denylist|sandbox|polic|trust|guard|review|analy[sz]|danger"
+    r"|audit|bypass|forbid|block|gate\b|secur"
+)
+
+
+def _is_private_of_other(node: ast.Attribute) -> bool:
+    own = isinstance(node.value, ast.Name) and node.value.id in {"self", "cls"}
+    return node.attr.startswith("_") and not node.attr.startswith("__") and not own
+
+
+@register
+class CallsToolsUnbounded(Rule):
+    """Calls tools in a loop without an end.
+
+    ## What it does
+    Reports tool calls inside `while True` and other loops that nothing counts.
+
+    ## Why it matters
+    Each call may cost money, change something or ask a person, as often as the loop goes round.
+
+    ## Example
+    ```python
+    while not done:
+        done = tools.poll(job=job)["done"]
+    ```
+
+    ## What to do instead
+    Count the rounds: `for _ in range(20)`.
+    """
+
+    code = "TJ604"
+    name = "calls-tools-unbounded"
+    category = Category.RESOURCES
+    level = LOW
+    effect = "is called as often as the loop goes round"
+    remedy = "Count the rounds: for _ in range(20)."
+
+    def check(self, view: View) -> Iterator[Finding]:
+        """Look for tool calls in the bodies of ``while``."""
+        for loop in view.of(ast.While):
+            for node in ast.walk(loop):
+                if isinstance(node, ast.Call) and _is_tool_call(node, view):
+                    endless = isinstance(loop.test, ast.Constant) and not has_exit(loop, view)
+                    reason = f"{ast.unparse(node.func)[:80]} {self.effect}."
+                    yield self.finding(view, node, reason, MEDIUM if endless else LOW)
+
+
+def _is_tool_call(node: ast.Call, view: View) -> bool:
+    return any(name.startswith("tools.") for name in view.resolver.value(node.func).names)
