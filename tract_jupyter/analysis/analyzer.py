@@ -104,12 +104,22 @@ class CodeAnalyzer:
         except TooLongError as error:
             problems.append(error)
         findings += [_unknown(source, each) for each in problems]
+        findings += self._written(escapes)
         external = tuple(dict.fromkeys(view.external))
         return AnalysisResult(in_order(findings), references.imported(view), external)
 
     def _asked(self, view: View, clock: Clock) -> Iterator[Finding]:
         found = chain(references.findings(view, clock), *(rule.check(view) for rule in self._rules()))
         return (counted for finding in found if (counted := self.choice.apply(finding)) is not None)
+
+    def _written(self, escapes: tuple[Escape, ...]) -> Iterator[Finding]:
+        """What Python that a cell writes to a file would do; a level less, since something has to run it first."""
+        for escape in escapes:
+            body = escape.body_of_file()
+            if body is not None:
+                inner = self._analyze(Program(), body)
+                shift = escape.span.line
+                yield from (finding.in_file(shift) for finding in inner.findings)
 
     def _rules(self) -> Iterator[Rule]:
         return (rule for rule in all_rules() if rule.code not in self.choice.off)

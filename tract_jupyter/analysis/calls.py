@@ -138,7 +138,9 @@ def _guessed(value: Value, *, guessed: bool) -> Value:
 
 
 def _carried(argument: Value) -> Value:
-    return named(*(argument.names & _CARRIERS)) if argument.names else UNKNOWN
+    if not argument.names:
+        return UNKNOWN
+    return named(*(name for name in argument.names if name.removesuffix(".__dict__") in _CARRIERS))
 
 
 def _method(resolver: Evaluator, function: ast.Attribute, arguments: list[Value]) -> Value:
@@ -152,7 +154,7 @@ def _method(resolver: Evaluator, function: ast.Attribute, arguments: list[Value]
     if function.attr in {"values", "items", "copy"} and owner.entries is not None:
         return Value(items=tuple(member for _, member in owner.entries), entries=owner.entries)
     if "pathlib.Path()" in owner.names and function.attr in _PATH_METHODS:
-        return Value(owner.names, folding.join_path([owner, *arguments[:1]]).consts)
+        return Value(owner.names, folding.join_path([owner, *arguments]).consts)
     return folding.method(owner, function.attr, arguments)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from tract_jupyter.exceptions import TractError
@@ -112,6 +112,12 @@ class Finding:
     reason: str
     remedy: str
     confidence: float
+
+    def in_file(self, lines: int) -> Finding:
+        """The finding about code that is written to a file, which starts some lines further down."""
+        span = replace(self.span, line=self.span.line + lines, end_line=self.span.end_line + lines)
+        level = list(RiskLevel)[max(self.level.rank - 1, 0)]
+        return replace(self, span=span, level=level, reason=f"In the file that is written: {self.reason}")
 
 
 @dataclass(frozen=True, slots=True)

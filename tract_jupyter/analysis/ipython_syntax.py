@@ -27,6 +27,7 @@ _ASSIGNED = re.compile(r"=\s*(?P<escape>![^=].*|%[A-Za-z_].*)", re.DOTALL)
 _NO_TARGET = re.compile(r"[=!<>%'\"#()]")
 _MAGIC = re.compile(r"%(?P<name>[A-Za-z_][\w.]*)(?P<rest>.*)", re.DOTALL)
 _AUTOCALL = re.compile(r"(?P<sign>[/,;])(?P<name>[A-Za-z_][\w.]*)(?P<rest>.*)", re.DOTALL)
+_PYTHON_FILE = re.compile(r"\.(?:py|ipy|pth|pyw)\b")
 _HELP = re.compile(r"\?{1,2}\s*%{0,2}[\w.*]+\s*$|%{0,2}[\w.*\[\]'\"]+\s*\?{1,2}\s*$")
 _OPTION = re.compile(r"\s*(?:-[a-zA-Z]\s*\d+|-[a-zA-Z]+|--[\w-]+(?:=\S+)?)(?=\s|$)")
 
@@ -56,6 +57,16 @@ class Escape:
     rest: str
     span: Span
     text: str
+
+    def body_of_file(self) -> str | None:
+        """The Python that ``%%writefile`` writes; None for anything else."""
+        if (
+            self.kind != "cell_magic"
+            or self.name not in {"writefile", "file"}
+            or not _PYTHON_FILE.search(self.rest)
+        ):
+            return None
+        return self.text.partition("\n")[2]
 
 
 @dataclass(frozen=True, slots=True)

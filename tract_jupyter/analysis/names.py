@@ -7,7 +7,7 @@ from functools import lru_cache
 from tract_jupyter.analysis.tables.aliases import ALIASES
 from tract_jupyter.analysis.tables.reader import words
 
-_REACHABLE = words("os posix nt sys subprocess builtins shutil ctypes socket importlib pty gc")
+REACHABLE = words("os posix nt sys subprocess builtins shutil ctypes socket importlib pty gc")
 """Modules that many others import and so carry as an attribute: ``tempfile._os``, ``typing.sys``."""
 
 _OWN_MEMBERS = frozenset({"asyncio.subprocess", "socket.socket"})
@@ -47,7 +47,7 @@ def canonical(dotted: str) -> str:
     for index in range(len(parts) - 1, 0, -1):
         carried = parts[index] if parts[index] == "__builtins__" else parts[index].lstrip("_")
         before = ".".join(parts[:index])
-        if carried not in _REACHABLE and carried != "__builtins__":
+        if carried not in REACHABLE and carried != "__builtins__":
             continue
         if "()" not in before and f"{before}.{carried}" not in _OWN_MEMBERS:
             parts = [carried, *parts[index + 1 :]]

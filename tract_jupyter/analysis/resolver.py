@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from tract_jupyter.analysis import folding
 from tract_jupyter.analysis.budget import TooLongError
 from tract_jupyter.analysis.calls import call_value, lookup
-from tract_jupyter.analysis.names import ASSUMED, canonical
+from tract_jupyter.analysis.names import ASSUMED, REACHABLE, canonical
 from tract_jupyter.analysis.values import HOLE, UNKNOWN, Value, constant, lift, named, union
 
 if TYPE_CHECKING:
@@ -126,6 +126,10 @@ class Resolver:
             value = union([self._bound(binding) for binding in bindings[-MAX_BINDINGS:]])
         finally:
             self._active.discard(key)
+        if self._cuts != cuts and not self._active:
+            # The name depends on itself, as in a loop: once more round, with what is known of it.
+            self._known_names[key] = value
+            value = union([value, *(self._bound(binding) for binding in bindings[-MAX_BINDINGS:])])
         if self._is_whole(cuts):
             self._known_names[key] = value
         return value
@@ -226,8 +230,16 @@ def _field(resolver: Resolver, name: str) -> Value:
         resolver.value(expression) for expression in resolver.program.fields.get(name, ())[-MAX_BINDINGS:]
     ]
     methods = resolver.program.methods.get(name, ())
+    if not found and not methods:
+        return _carried_module(name)
     kept = [value._replace(consts=(), items=None, entries=None) for value in found if value.names]
     return union([*kept, *([Value(functions=tuple(methods))] if methods else ())])
+
+
+def _carried_module(name: str) -> Value:
+    """``x._os``, ``x["os"]``: whatever the object is, this is most likely the module."""
+    bare = name.lstrip("_")
+    return Value(names=frozenset({canonical(bare)}), guessed=True) if bare in REACHABLE else UNKNOWN
 
 
 def attribute(owner: Value, name: str) -> Value:
@@ -237,6 +249,12 @@ def attribute(owner: Value, name: str) -> Value:
     names = [canonical(f"{dotted}.{name}") for dotted in owner.names]
     if "pathlib.Path()" in owner.names and name == "parent":
         return Value(names=owner.names, consts=folding.join_path([owner, constant("..")]).consts)
+    if "pathlib.Path()" in owner.names and name == "parents":
+        ups = [
+            Value(owner.names, folding.join_path([owner, constant("/".join([".."] * n))]).consts)
+            for n in range(1, 8)
+        ]
+        return Value(items=tuple(ups))
     consts = [folding.CONSTANTS[dotted] for dotted in names if dotted in folding.CONSTANTS]
     if not consts and not owner.guessed:
         return named(*names)
@@ -297,7 +315,8 @@ def _mapping(resolver: Resolver, node: ast.Dict) -> Value:
 def _subscript(resolver: Resolver, node: ast.Subscript) -> Value:
     owner = resolver.value(node.value)
     if owner is UNKNOWN:
-        return UNKNOWN
+        text = node.slice.value if isinstance(node.slice, ast.Constant) else None
+        return _carried_module(text) if isinstance(text, str) else UNKNOWN
     if isinstance(node.slice, ast.Slice):
         return _sliced(resolver, owner, node.slice)
     index = resolver.value(node.slice)
@@ -306,6 +325,8 @@ def _subscript(resolver: Resolver, node: ast.Subscript) -> Value:
     if owner.items is not None and index.consts:
         return union(_at(owner.items, position) for position in index.consts if isinstance(position, int))
     found = lookup(owner, index)
+    if found is UNKNOWN and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
+        return _carried_module(node.slice.value)
     if "builtins.globals()" in owner.names:
         return union((found, *(resolver.name(key, resolver.program.module) for key in index.texts)))
     return found

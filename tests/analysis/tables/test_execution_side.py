@@ -82,7 +82,6 @@ THROUGH_OBJECTS = {
     "TJ106": ["import psutil\np = psutil.Process(1)\np.suspend()", "get_ipython().ask_exit()"],
     "TJ107": [
         "import sqlite3\nc = sqlite3.connect('x')\nc.enable_load_extension(True)",
-        "x.__array_interface__",
     ],
     "TJ108": ["Model.load_from_checkpoint('x')"],
     "TJ402": ["f.__objclass__", "g.gi_yieldfrom", "c.cr_code", "e.tb_frame"],

@@ -1,13 +1,13 @@
-"""Deleting, moving and changing what exists (TJ203), and statements that do so in a database (TJ206)."""
+"""Deleting, moving and changing what exists (TJ203)."""
 
 from __future__ import annotations
 
-import re
+import ast
 from typing import TYPE_CHECKING, ClassVar
 
 from tract_jupyter.analysis.findings import Category
 from tract_jupyter.analysis.paths import Place
-from tract_jupyter.analysis.rules.base import CRITICAL, HIGH, LIKELY, MEDIUM, Rule, register
+from tract_jupyter.analysis.rules.base import CRITICAL, HIGH, MEDIUM, Rule, register
 from tract_jupyter.analysis.rules.sinks import Effect, Sink, paths_of
 from tract_jupyter.analysis.tables import deletion
 
@@ -67,7 +67,14 @@ class Destroys(Rule):
     def _level(self, reference: Reference, view: View, *, outside: bool) -> RiskLevel:
         if reference.level is HIGH:
             return CRITICAL if outside else HIGH
-        return HIGH if outside or view.in_loop(reference.node) else reference.level
+        many = view.in_loop(reference.node) or _is_handed_on(reference.node, view)
+        return HIGH if outside or many else reference.level
+
+
+def _is_handed_on(node: ast.AST, view: View) -> bool:
+    """Whether the function is an argument: ``map(os.unlink, paths)`` calls it for each."""
+    parent = view.parent(node)
+    return isinstance(parent, ast.Call) and node in parent.args
 
 
 def _sinks(symbol: str) -> tuple[Sink, ...]:
@@ -76,43 +83,3 @@ def _sinks(symbol: str) -> tuple[Sink, ...]:
     if owner == "*" or owner.endswith("Path()"):
         return _OWN_BOTH if last in _MOVES else _OWN
     return _BOTH if last in _MOVES else _FIRST
-
-
-_STATEMENT = re.compile(
-    r"(?is)^\s*(drop\s+(table|database|schema|view)|truncate\b|alter\s+table|delete\s+from\s+\S+\s*;?\s*$|attach\b)"
-)
-_EXECUTES = frozenset({"execute", "executescript", "executemany", "exec_driver_sql", "sql", "read_sql"})
-
-
-@register
-class DestroysTable(Rule):
-    """Sends a destructive statement to a database.
-
-    ## What it does
-    Reports SQL text that drops, truncates or alters tables, deletes all rows, or attaches another database.
-
-    ## Why it matters
-    Data goes that no notebook holds a copy of.
-
-    ## Example
-    ```python
-    connection.execute("DROP TABLE users")
-    ```
-
-    ## What to do instead
-    Work on a copy of the database, or have a person run the statement.
-    """
-
-    code = "TJ206"
-    name = "destroys-table"
-    category = Category.FILESYSTEM_DELETE
-    level = MEDIUM
-    effect = "removes data from a database"
-    remedy = "Work on a copy of the database."
-
-    def check(self, view: View) -> Iterator[Finding]:
-        """Look at the text of ``execute`` and its relatives, whatever they are called on."""
-        for node in view.method_calls(_EXECUTES):
-            texts = view.resolver.value(node.args[0]).texts if node.args else ()
-            if any(_STATEMENT.match(text) for text in texts):
-                yield self.finding(view, node, f"The statement {self.effect}.", confidence=LIKELY)

@@ -154,6 +154,11 @@ class WaitsForever(Rule):
             sleeps = call.args and view.resolver.value(call.func).names & {"time.sleep", "asyncio.sleep"}
             if sleeps and (magnitude(call.args[0], view) or 0) >= _LONG_SLEEP:
                 yield self.finding(view, call, "Sleeps for an hour or more.")
+        for call in view.method_calls(("wait", "get", "join")):
+            if _waits_for_nobody(call, view):
+                yield self.finding(
+                    view, call, "Waits for what nothing in this code gives.", confidence=LIKELY
+                )
         for function in view.of(ast.FunctionDef):
             first = _first_own_call(function, view)
             if first is not None:
@@ -175,6 +180,38 @@ class WaitsForever(Rule):
                 if lock in held:
                     yield self.finding(view, call, f"{lock} is acquired already, and waits for itself.")
                 held.add(lock)
+
+
+_GIVEN_BY = {
+    ("threading.Event()", "wait"): ("set",),
+    ("threading.Barrier()", "wait"): ("start", "submit"),
+    ("threading.Condition()", "wait"): ("notify", "notify_all"),
+    ("queue.Queue()", "get"): ("put", "put_nowait"),
+    ("queue.SimpleQueue()", "get"): ("put",),
+    ("queue.LifoQueue()", "get"): ("put", "put_nowait"),
+}
+
+
+def _waits_for_nobody(call: ast.Call, view: View) -> bool:
+    """Whether what was made here and is waited for is never set, put or handed to anybody."""
+    owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+    if not isinstance(owner, ast.Name) or call.args or call.keywords:
+        return False
+    method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+    for name in view.resolver.value(owner).names:
+        givers = _GIVEN_BY.get((name, method))
+        if givers is not None and not any(view.method_calls(givers)) and not _is_passed_on(owner.id, view):
+            return True
+    return False
+
+
+def _is_passed_on(name: str, view: View) -> bool:
+    return any(
+        node.id == name
+        and not isinstance(view.parent(node), ast.Attribute)
+        and isinstance(node.ctx, ast.Load)
+        for node in view.of(ast.Name)
+    )
 
 
 def _first_own_call(function: ast.FunctionDef, view: View) -> ast.Call | None:

@@ -152,4 +152,7 @@ def _keys(node: ast.AST, view: View) -> tuple[str, ...]:
     key = parent.slice if isinstance(parent, ast.Subscript) else view.argument(view.call_of(node), 0, "key")
     if key is None and parent is not None:
         key = view.argument(view.call_of(parent), 0)
-    return view.resolver.value(key).texts if key is not None else ()
+    if key is None:
+        return ()
+    known = view.resolver.value(key)
+    return (*known.texts, *(str(name) for name, _ in known.entries or ()))

@@ -65,7 +65,7 @@ def _internal_level(reference: Reference, view: View) -> RiskLevel | None:
     if name == "builtins":
         return HIGH if isinstance(node, ast.Name) and node.id == "__builtins__" else None
     if isinstance(node, ast.pattern):
-        return MEDIUM
+        return reference.level
     if not isinstance(node, ast.Attribute):
         return HIGH  # spelt as a string: somebody avoids writing it down
     judge = _JUDGES.get(name)
@@ -73,7 +73,7 @@ def _internal_level(reference: Reference, view: View) -> RiskLevel | None:
 
 
 def _hierarchy_level(node: ast.Attribute, _view: View) -> RiskLevel:
-    return HIGH if _is_chain(node.value) else MEDIUM
+    return HIGH if _is_chain(node.value) else LOW
 
 
 def _mro_level(node: ast.Attribute, view: View) -> RiskLevel | None:
@@ -153,6 +153,7 @@ class InspectsProcess(Rule):
             yield from super().on_reference(reference, view)
 
 
+_FORMATS = ("format", "format_map", "vformat", "get_field")
 _PRIVATE_FIELD = re.compile(r"\{[^{}]*\._[^{}]*\}|\{[^{}]*\[__\w+__\][^{}]*\}")
 
 
@@ -198,11 +199,14 @@ class ComputesAttribute(Rule):
 
     def check(self, view: View) -> Iterator[Finding]:
         """Find format strings such as ``"{0._os}"``."""
-        for node in view.method_calls(("format", "format_map", "vformat")):
-            owner = node.func.value if isinstance(node.func, ast.Attribute) else node.func
+        for node in view.method_calls(_FORMATS):
+            owner, method = (
+                (node.func.value, node.func.attr) if isinstance(node.func, ast.Attribute) else (node.func, "")
+            )
             # str.format(text, ...) and string.Formatter().format(text, ...) have the text as first argument.
             texts = [text for part in (owner, *node.args[:1]) for text in view.resolver.value(part).texts]
-            if any(_PRIVATE_FIELD.search(text) for text in texts):
+            dunder = any("__" in text and method == "get_field" for text in texts)
+            if dunder or any(_PRIVATE_FIELD.search(text) for text in texts):
                 reason = "The format string reads private attributes of its arguments."
                 yield self.finding(view, node, reason, confidence=LIKELY)
 
@@ -212,7 +216,7 @@ def _computed_level(call: ast.Call, reference: Reference, view: View) -> RiskLev
         known = all(
             isinstance(argument, ast.Constant) and "__" not in str(argument.value) for argument in call.args
         )
-        return None if known else reference.level
+        return None if known else HIGH if reference.symbol.endswith("methodcaller") else reference.level
     if len(call.args) < 2:  # noqa: PLR2004 - object and name
         return MEDIUM
     owner, name = (view.resolver.value(argument) for argument in call.args[:2])

@@ -98,7 +98,8 @@ def _iterated(view: View) -> Iterator[ast.expr]:
         yield comprehension.iter
 
 
-_NESTED_REPEAT = re.compile(r"\((?:\?:)?(?:\\.|\[[^\]]*\]|[^()\\\[])*[+*]\)(?:[+*]|\{\d*,\d*\})")
+_ATOM = r"(?:\\.|\[[^\]]*\]|[^()\\\[\]?*+{}|^$])"
+_NESTED_REPEAT = re.compile(rf"\((?:\?:)?(?:{_ATOM}[?*])*{_ATOM}[+*](?:{_ATOM}[?*])*\)(?:[+*]|\{{\d*,\d*\}})")
 _ALTERNATIVE_REPEAT = re.compile(r"\((?:\?:)?(\\?.)\|\1+\)[+*]")
 _PATTERN_CALLS = frozenset(
     f"re.{name}"

@@ -123,9 +123,16 @@ def _texts(sink: Sink, reference: Reference, call: ast.Call, view: View) -> list
         if not given:
             return ["."] if sink.effect is Effect.LIST else None if sink.anything or not call.args else []
     texts: tuple[str, ...] = tuple(text for node in given for text in _all_texts(view.resolver.value(node)))
+    base = view.value(view.argument(call, NOWHERE, "root_dir")) if sink.effect is Effect.LIST else None
+    if base is not None and base.texts:
+        texts = tuple(text if text.startswith("/") else f"{base.texts[0]}/{text}" for text in texts)
     if sink.address:
         texts = tuple(_LOCAL_DATABASE.sub("", text) for text in texts)
     return [text for text in texts if text and not text.startswith(HOLE)]
+
+
+def _is_true(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is True
 
 
 def _given(sink: Sink, call: ast.Call, view: View) -> list[ast.expr]:
@@ -144,6 +151,8 @@ def _all_texts(value: Value) -> tuple[str, ...]:
 
 
 def _effect(sink: Sink, call: ast.Call, view: View) -> Effect:
+    if any(keyword.arg == "inplace" and _is_true(keyword.value) for keyword in call.keywords):
+        return Effect.WRITE
     if sink.mode is None:
         return sink.effect
     mode = view.value(view.argument(call, sink.mode, "mode"))

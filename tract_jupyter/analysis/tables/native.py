@@ -18,7 +18,7 @@ _STANDARD = levels("""
     high sqlite3.connect(): enable_load_extension load_extension
     high sqlite3.Connection(): enable_load_extension load_extension
     high *: enable_load_extension enableloadextension
-    medium *: __array_interface__ __array_struct__ data_as
+    low *: __array_interface__ __array_struct__ data_as
     high ?: CDLL PyDLL WinDLL OleDLL dlopen LoadLibrary load_library FFI
 """)
 

@@ -164,8 +164,10 @@ STARTS_PROGRAM_MODULES = modules("""
 """)
 
 STEERS_PROCESS = levels("""
+    medium .: apscheduler.schedulers.* crontab.*
     high os: fork forkpty kill killpg _exit abort unshare setns
-    medium os: dup2 setuid setgid seteuid setegid setreuid setregid setresuid setresgid setgroups
+    high os: dup2
+    medium os: setuid setgid seteuid setegid setreuid setregid setresuid setresgid setgroups
         initgroups setsid setpgid setpgrp tcsetpgrp nice setpriority sched_setscheduler sched_setparam
         sched_setaffinity closerange register_at_fork memfd_create openpty login_tty plock pidfd_open
     low os: umask

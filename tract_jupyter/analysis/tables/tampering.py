@@ -8,13 +8,14 @@ _NOTEBOOK = levels("""
     high IPython.shell: set_custom_exc set_hook hooks custom_exceptions CustomTB register_post_execute
         builtin_trap display_trap magics_manager register_magics register_magic_function define_magic
         define_macro prefilter_manager init_magics displayhook display_pub sys_excepthook
-    medium IPython.shell: events ast_transformers input_transformers_cleanup input_transformers_post
+    medium IPython.shell: events
+    high IPython.shell: ast_transformers input_transformers_cleanup input_transformers_post
         configurables excepthook set_trio_runner strdispatchers set_trait push drop_by_id del_var showtraceback
         history_manager
-    medium IPython.shell.events: register unregister trigger callbacks
-    medium IPython.shell.ast_transformers: append
-    medium IPython.shell.input_transformers_cleanup: append
-    medium IPython.shell.input_transformers_post: append
+    high IPython.shell.events: register unregister trigger callbacks
+    high IPython.shell.ast_transformers: append
+    high IPython.shell.input_transformers_cleanup: append
+    high IPython.shell.input_transformers_post: append
     high IPython.shell.extension_manager: unload_extension
     medium IPython.shell.display_formatter: formatters ipython_display_formatter
     medium IPython.core.magic: register_line_magic register_cell_magic register_line_cell_magic
@@ -67,7 +68,7 @@ REPLACES_MEMBER = {**_NOTEBOOK, **_PATCHES, **_GUARD}
 CHANGES_IMPORTS = levels("""
     medium sys: path path_importer_cache pycache_prefix
     high sys: meta_path path_hooks
-    medium site: addsitedir addsitepackages addusersitepackages venv execsitecustomize execusercustomize
+    high site: addsitedir addsitepackages addusersitepackages venv execsitecustomize execusercustomize
     high site: addpackage
     high builtins: __build_class__
     medium py_compile: compile
