@@ -14,6 +14,8 @@ from tract_jupyter.notebook.cell_syntax import parse_cell
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+# the examples in the manual of the rules are what the rules warn of
+TO_RUN = [page for page in PAGES if page.name != "rules.md"]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -21,7 +23,7 @@ def blocks(page):
     return [(language, code) for language, code in BLOCK.findall(page.read_text()) if language == "python"]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", TO_RUN, ids=lambda page: page.name)
 def test_python_blocks_run_or_are_cells(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for _, code in blocks(page):

@@ -150,7 +150,7 @@ def test_several_are_decided_in_one_panel(open_lab, screenshot, theme, request):
     saved = next(o["data"] for o in lab.outputs(4) if "application/vnd.jupyter.widget-view+json" in o["data"])
     assert "Inbox: 2 of 4 decided" in str(saved["text/html"])  # what another program shows of it
     rows.nth(2).get_by_role("checkbox").check()
-    rows.nth(3).locator("summary").click()
+    rows.nth(3).locator("summary", has_text="Show what would run").click()
     assert "os.system" in rows.nth(3).locator(".tract-code").first.inner_text()
     sweep.check()
     board.get_by_label("Reason").fill("not <b>now</b>")

@@ -25,6 +25,13 @@ def test_subcommands(kernel):
     assert kernel.complete("%tract lo") == ["log"]
 
 
+def test_rules_and_the_options_of_a_check(kernel):
+    assert {"TJ101", "TJ903"} <= set(kernel.complete("%tract rules "))
+    assert kernel.complete("%tract rules TJ50") == ["TJ501", "TJ502", "TJ503"]
+    assert not {"TJ101", "TJ102"} & set(kernel.complete("%tract rules TJ101 "))
+    assert kernel.complete("%%tract_check --s") == ["--strict"]
+
+
 def test_operations_fields_and_options(kernel):
     assert kernel.complete("%tract_fire cit") == ["citation_check"]
     assert kernel.complete("p = %tract_fire cit") == ["citation_check"]

@@ -32,6 +32,15 @@ def test_activate_registers_at_once_and_shows_the_findings(shell):
     assert "fire_citation_check" in dir(shell.namespace["tools"])
 
 
+def test_what_is_found_often_is_one_row_the_worst_first(shell):
+    result = shell.run(
+        CELL.replace('    os.system("true")\n', '    open("a")\n' + '    os.system("true")\n' * 3)
+    )
+    rows = [line for line in result.text.splitlines() if " TJ" in line]
+    assert rows[0].startswith("10, 11, 12  critical  TJ101")
+    assert sum("TJ101" in row for row in rows) == 1
+
+
 def test_without_activate_it_only_waits(shell):
     result = shell.run(CELL.replace(" --activate", ""))
     assert "[pending] Activate operation citation_check" in result.text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tract_jupyter.hooks.advice import Advice
 from tract_jupyter.hooks.builtin.base import ValidationResult
 from tract_jupyter.hooks.bus import HookBus
 from tract_jupyter.hooks.consulting import Consultation
@@ -14,6 +15,7 @@ from tract_jupyter.models.pending import PendingStatus
 
 __all__ = [
     "ActionDef",
+    "Advice",
     "Consultation",
     "HookBus",
     "HookEvent",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import FingerprintError, SpecError, TractError
+from tract_jupyter.hooks.advice import Advice
 from tract_jupyter.hooks.builtin.activation import PendingActivation
 from tract_jupyter.hooks.dynamic.action import check_code
 from tract_jupyter.hooks.dynamic.check import BUILTIN_OPERATIONS, check_spec
@@ -53,6 +54,8 @@ class Operations(Rebuilding):
         self._grants = grants
         self.carry_grants = False
         """Whether standing approvals carry over to a new version that can reach nothing more than the old one."""
+        self.advice = Advice()
+        """How the code of what is proposed or fired is analysed for review."""
         self._trust = trust
 
     @property

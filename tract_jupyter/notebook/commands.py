@@ -11,6 +11,7 @@ from tract_jupyter.notebook.display import Grid, View
 from tract_jupyter.notebook.history_commands import HISTORY
 from tract_jupyter.notebook.record_command import RECORD
 from tract_jupyter.notebook.review_commands import REVIEW
+from tract_jupyter.notebook.rule_commands import RULES
 
 if TYPE_CHECKING:
     from tract_jupyter.notebook.session import Session
@@ -99,6 +100,7 @@ def _help(session: Session, rest: list[str]) -> View:  # noqa: ARG001 # the same
     more = (
         ("%%tract_operation NAME", "define an operation in a cell; it is shown for review before it can run"),
         ("%tract_fire NAME field=value", "fire an operation"),
+        ("%%tract_check", "see what the analysis finds in a cell, without running it"),
         (f"{session.config.tools_name}.<Tab>", "every tool as a function"),
     )
     lines = ("A question mark explains more: %%tract_operation?, %tract_fire?, %config TractJupyter",)
@@ -112,5 +114,6 @@ COMMANDS = {
     "tools": Command("tools", "every tool with its signature", _tools),
     **REVIEW,
     "record": RECORD,
+    "rules": RULES,
     "help": Command("help", "this list", _help),
 }

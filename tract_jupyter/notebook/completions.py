@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 
     from tract_jupyter.notebook.session import Session
 
-_MAGIC = re.compile(r"(?:^|=\s*|\()\s*(?P<magic>%%?tract(?:_operation|_fire)?)\s+(?P<rest>[^\n]*)$")
+_MAGIC = re.compile(r"(?:^|=\s*|\()\s*(?P<magic>%%?tract(?:_operation|_fire|_check)?)\s+(?P<rest>[^\n]*)$")
 _ATTRIBUTE = re.compile(r"(?<![\w.])(?P<name>\w+)\.(?P<token>\w*)$")
 _COMMITS = 20
+_CHECK_OPTIONS = ("--strict", "--mode")
 _OPTIONS = ("--json", "--yaml", "--activate", "--ask", "--wait")
 
 
@@ -78,6 +79,8 @@ def _words(session: Session, magic: str, parts: list[str]) -> Iterable[tuple[str
         return [word for kind in kinds for word in _names(session, kind, parts[1:-1])]
     if magic == "%%tract_operation":
         return [(option, "option") for option in _OPTIONS]
+    if magic.endswith("tract_check"):
+        return [(option, "option") for option in _CHECK_OPTIONS]
     if len(parts) == 1:
         return [(name, "operation") for name in _operations(session)]
     given = {part.partition("=")[0] for part in parts[1:-1]}
@@ -86,19 +89,20 @@ def _words(session: Session, magic: str, parts: list[str]) -> Iterable[tuple[str
 
 
 def _names(session: Session, kind: str, given: list[str]) -> list[tuple[str, str]]:
-    """What an argument of `%tract` may be: an option, an operation, a grant, what is trusted, a branch, a commit."""
+    """What an argument of `%tract` may be: see `Command`."""
     if kind.startswith("--"):
         return [(kind, "option")]
     from tract_jupyter.notebook.review_commands import grant_words
+    from tract_jupyter.notebook.rule_commands import rule_words
     from tract_jupyter.notebook.trust_commands import trust_words
 
+    if kind == "rule":
+        return rule_words(given)
     if kind == "operation":
         return [(name, kind) for name in _quarantined(session)]
     try:
-        if kind == "grant":
-            return grant_words(session.tract, given)
-        if kind == "trust":
-            return trust_words(session.tract, given)
+        if kind in {"grant", "trust"}:
+            return (grant_words if kind == "grant" else trust_words)(session.tract, given)
         branches = [(info.name, "branch") for info in session.tract.list_branches()]
         commits = (
             [(info.short_hash, "commit") for info in session.tract.log(_COMMITS)] if kind == "commit" else []

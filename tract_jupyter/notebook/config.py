@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from traitlets import Bool, Enum, Float, TraitError, Unicode, validate
+from typing import TYPE_CHECKING, Any
+
+from traitlets import Bool, Dict, Enum, Float, List, TraitError, Unicode, validate
 from traitlets.config import Configurable
+
+from tract_jupyter.exceptions import TractError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from tract_jupyter.hooks.advice import Advice
 
 
 class TractJupyter(Configurable):
     """Settings of the extension. Names and the store take effect at the next `%load_ext` or `%reload_ext`."""
 
-    LIVE = ("decision_timeout", "on_timeout", "carry_grants", "tells_rejections")
+    LIVE = ("decision_timeout", "on_timeout", "carry_grants", "tells_rejections", "rules_off", "rule_levels")
     """Those that take effect at once."""
 
     store = Unicode(
@@ -42,6 +51,15 @@ class TractJupyter(Configurable):
     tells_rejections = Bool(
         default_value=True, help="Commit a person's reason for a rejection to the context."
     ).tag(config=True)
+    rules_off = List(
+        Unicode(),
+        help="Codes of analysis rules that do not look, such as TJ201; %tract rules lists them. Who reviews is told.",
+    ).tag(config=True)
+    rule_levels = Dict(
+        key_trait=Unicode(),
+        value_trait=Unicode(),
+        help='Levels of analysis rules, where yours differ: {"TJ301": "medium"}; low, medium, high or critical.',
+    ).tag(config=True)
     quiet = Bool(default_value=False, help="Print nothing when the extension is loaded.").tag(config=True)
 
     autoload = Bool(
@@ -55,3 +73,22 @@ class TractJupyter(Configurable):
         if not name.isidentifier():
             raise TraitError(f"{name!r} is no Python name")
         return name
+
+    @validate("rules_off", "rule_levels")
+    def _valid_rules(self, proposal: dict[str, Any]) -> Any:
+        value = proposal["value"]
+        try:
+            _advice(*((value, {}) if proposal["trait"].name == "rules_off" else ((), value)))
+        except TractError as error:
+            raise TraitError(str(error)) from None
+        return value
+
+    def advice(self) -> Advice:
+        """The analysis with these settings."""
+        return _advice(self.rules_off, self.rule_levels)
+
+
+def _advice(off: Iterable[str], levels: Mapping[str, str]) -> Advice:
+    from tract_jupyter.hooks.advice import Advice
+
+    return Advice(off, levels)

@@ -13,10 +13,12 @@ from tract_jupyter.hooks.builtin.activation import spec_diff
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.notebook.cell_syntax import ParsedCell, parse_cell
 from tract_jupyter.notebook.display import Grid, View
+from tract_jupyter.review.findings_by_rule import by_rule
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Iterator
 
+    from tract_jupyter.hooks.advice import Advice
     from tract_jupyter.hooks.dynamic.spec import OperationSpec
     from tract_jupyter.hooks.pending import Pending
     from tract_jupyter.notebook.session import Session
@@ -73,26 +75,30 @@ def _activate(tract: Tract, parsed: ParsedCell) -> None:
     spec = parsed.spec
     before = tract.operations.registry.get_spec(spec.name)
     tract.operations.activate(spec, replace=True)
-    display(_activated(parsed, before))
+    display(_activated(parsed, before, tract.operations.advice))
 
 
-def _activated(parsed: ParsedCell, before: OperationSpec | None) -> View:
-    from tract_jupyter.analysis import CodeAnalyzer
-
+def _activated(parsed: ParsedCell, before: OperationSpec | None, advice: Advice) -> View:
     spec = parsed.spec
-    rows = []
-    for name, action in spec.actions.items():
-        first = parsed.first_lines.get(name, 1)
-        for f in CodeAnalyzer().analyze(action.code).findings:
-            place = f"{first + f.span.line - 1}" if parsed.first_lines else f"{name}:{f.span.line}"
-            rows.append((place, f.level.value, f.code, f.text, f"{f.reason} {f.remedy}"))
     lines = [f"Fire it with %tract_fire {spec.name}, or as tools.fire_{spec.name}(...)."]
+    lines += [advice.note] if advice.note else []
     if before is not None:
         lines += ["It replaces the version that was active:", *spec_diff(before, spec).splitlines()]
     grid = Grid(
         ("Line", "Level", "Rule", "Code", "Finding"),
-        tuple(rows),
+        tuple(_finding_rows(parsed, advice)),
         "Findings",
         code=frozenset({"Rule", "Code"}),
     )
     return View(f"Operation {spec.name} is active", tuple(lines), (grid,))
+
+
+def _finding_rows(parsed: ParsedCell, advice: Advice) -> Iterator[tuple[str, ...]]:
+    """What was found in each action, a row for each rule, the worst first; lines are those of the cell, if any."""
+    for name, action in parsed.spec.actions.items():
+        before = parsed.first_lines.get(name, 1) - 1
+        for rule in by_rule(advice.analyzer.analyze(action.code).findings):
+            numbers = ", ".join(map(str, dict.fromkeys(before + f.span.line for f in rule.findings)))
+            place = numbers if parsed.first_lines else f"{name}: {numbers}"
+            worst = rule.worst
+            yield place, worst.level.value, worst.code, worst.text, f"{worst.reason} {worst.remedy}"

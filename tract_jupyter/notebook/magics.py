@@ -1,4 +1,4 @@
-"""`%tract`, `%%tract_operation`, `%tract_fire`.
+"""`%tract`, `%%tract_operation`, `%tract_fire`, `%%tract_check`.
 
 Each imports what it runs when it runs: `%load_ext` must stay quick.
 """
@@ -12,6 +12,7 @@ from IPython.core.error import UsageError
 from IPython.core.magic import (
     Magics,
     cell_magic,
+    line_cell_magic,
     line_magic,
     magics_class,
     needs_local_scope,
@@ -21,10 +22,12 @@ from IPython.core.magic_arguments import argument, magic_arguments, parse_argstr
 from IPython.display import display
 
 from tract_jupyter.exceptions import ToolExecutionError, TractError
+from tract_jupyter.notebook.ran_cells import RanCells
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tract_jupyter.notebook.check import Checker
     from tract_jupyter.notebook.session import Session
 
 P = ParamSpec("P")
@@ -53,6 +56,8 @@ class TractMagics(Magics):
     def __init__(self, session: Session) -> None:
         super().__init__(session.shell)
         self._session = session
+        self._ran = RanCells(session.shell)
+        self._checker: Checker | None = None
 
     @line_magic
     @_tells_the_user
@@ -69,6 +74,7 @@ class TractMagics(Magics):
         %tract inbox      what waits for a decision, whichever kernel asked
         %tract review N   look at a stored operation that is not active
         %tract grants     what is not asked about again
+        %tract rules [N]  what the analysis looks for; the manual page of a rule
         %tract help       all of them, with their arguments
         """
         from tract_jupyter.notebook.commands import run_command
@@ -154,3 +160,27 @@ class TractMagics(Magics):
         if given.review:
             tract.reviewer.show(pending)
         return pending
+
+    @line_cell_magic
+    @no_var_expand
+    @_tells_the_user
+    def tract_check(self, line: str, cell: str | None = None) -> None:
+        """Show what the analysis finds in code, without running it.
+
+        %%tract_check                 the cell below this line
+        %%tract_check --strict        and say whether the mode strict would block it
+        %%tract_check --mode MODE     ... or disabled, warn, block_critical
+        %tract_check os.remove(name)  one line
+
+        Names of cells that ran before are known. Findings are advice, not containment.
+        """
+        from tract_jupyter.notebook.check import Checker, parse_check
+
+        mode, code = parse_check(line)
+        if cell is not None and code:
+            raise UsageError(f"%%tract_check takes options only, and the code below; got {code!r}")
+        code = code if cell is None else cell
+        if not code.strip():
+            raise UsageError("%tract_check needs code: behind it in the line, or below %%tract_check")
+        self._checker = self._checker or Checker(self._session, self._ran)
+        display(self._checker.check(code, mode))

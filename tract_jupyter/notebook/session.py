@@ -12,6 +12,7 @@ from tract_jupyter.notebook.front_end import FrontEnd
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from tract_jupyter.hooks.advice import Advice
     from tract_jupyter.notebook.config import TractJupyter
     from tract_jupyter.tract import Tract
 
@@ -36,6 +37,7 @@ class Session:
         self.front_end = FrontEnd(shell)
         self._folder = Path.cwd()
         self._tract: Tract | None = None
+        self._advice: Advice | None = None
         self._lock = threading.Lock()
         config.observe(self._on_setting, config.LIVE)
 
@@ -55,6 +57,14 @@ class Session:
     def lock_path(self) -> Path:
         """The file of recorded decisions."""
         return self._folder / self.config.lock_file
+
+    @property
+    def advice(self) -> Advice:
+        """The analysis with the user's settings; the same object as long as these are the same."""
+        config = self.config
+        if self._advice is None or not self._advice.is_of(config.rules_off, config.rule_levels):
+            self._advice = config.advice()
+        return self._advice
 
     @property
     def is_open(self) -> bool:
@@ -95,6 +105,7 @@ class Session:
         config = self.config
         tract.reviewer.timeout, tract.reviewer.on_timeout = config.decision_timeout, config.on_timeout
         tract.operations.carry_grants = config.carry_grants
+        tract.operations.advice = self.advice
         tract.tells_rejections = config.tells_rejections
 
 

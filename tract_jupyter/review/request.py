@@ -24,7 +24,8 @@ class CodeBlock:
     """Code with what the analysis says about its lines.
 
     `header` is the line before the first, if any. Lines count from `first_line`. `marked` is the line that asked, if
-    that is what the block is about.
+    that is what the block is about. `analysis_note` says what the findings alone do not: that there are none, or which
+    rules did not look.
     """
 
     title: str
@@ -35,9 +36,10 @@ class CodeBlock:
     language: Literal["python", "diff"] = "python"
     first_line: int = 1
     marked: int | None = None
+    analysis_note: str = ""
 
     def __post_init__(self) -> None:
-        _make_printable(self, "title", "description")
+        _make_printable(self, "title", "description", "analysis_note")
 
 
 @dataclass(frozen=True, slots=True)

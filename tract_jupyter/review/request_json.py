@@ -58,7 +58,7 @@ _FINDING = {
     "confidence": (int, float),
 }
 _BLOCK = {
-    **dict.fromkeys(("title", "code", "header", "description", "language"), _TEXT),
+    **dict.fromkeys(("title", "code", "header", "description", "language", "analysis_note"), _TEXT),
     "first_line": _NUMBER,
     "marked": (int, type(None)),
     "findings": [_FINDING],
@@ -100,7 +100,7 @@ def _check(data: Any, shape: Any, place: str) -> None:
             _check(data[name], shape[name], f"{place}.{name}")
 
 
-_CODE = ("title", "code", "header", "description", "language", "first_line", "marked")
+_CODE = ("title", "code", "header", "description", "language", "first_line", "marked", "analysis_note")
 _TEXTS = ("pending_id", "title", "summary", "why", "fingerprint", "note")
 
 

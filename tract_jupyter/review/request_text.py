@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.source import split_lines
 from tract_jupyter.models.text import printable
+from tract_jupyter.review.findings_by_rule import by_rule, in_short
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +28,11 @@ def request_text(ticket: Ticket) -> str:
     return printable("\n".join(line for line in lines if line))
 
 
+def block_text(block: CodeBlock) -> str:
+    """A block of code as a terminal shows it, with its findings."""
+    return printable("\n".join(line for line in _block_lines(block) if line))
+
+
 def numbered_lines(block: CodeBlock) -> Iterator[tuple[int, str]]:
     """Each line as it stands in a listing, `>` before the one that asked, with its number.
 
@@ -38,15 +44,23 @@ def numbered_lines(block: CodeBlock) -> Iterator[tuple[int, str]]:
 
 
 def _block_lines(block: CodeBlock) -> list[str]:
-    lines = [f"{block.title}:", f"       {block.header}" if block.header else ""]
+    lines = [f"{block.title}:", *_findings_lines(block), f"       {block.header}" if block.header else ""]
     by_line: dict[int, list[str]] = {}
+    told: set[str] = set()
     for f in block.findings:
-        by_line.setdefault(f.span.line, []).append(
-            f"       ^ {f.level.value} {f.code}: {f.reason} {f.remedy}"
-        )
+        remedy = "" if f.remedy in told else f" {f.remedy}"
+        told.add(f.remedy)
+        by_line.setdefault(f.span.line, []).append(f"       ^ {f.level.value} {f.code}: {f.reason}{remedy}")
     for number, line in numbered_lines(block):
         lines += [line, *by_line.get(number, [])]
     return lines
+
+
+def _findings_lines(block: CodeBlock) -> list[str]:
+    """The findings by rule, where there are too many to see at a glance, and what is said about the analysis."""
+    rules = by_rule(block.findings)
+    folded = rules if len(block.findings) > len(rules) else ()
+    return [f"  {line}" for line in (*map(in_short, folded), block.analysis_note) if line]
 
 
 def _table_lines(table: ValueTable) -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.hooks.builtin.proposal import Proposal, changes_block, unified_diff
-from tract_jupyter.hooks.dynamic.pending import action_block
 from tract_jupyter.hooks.dynamic.spec import spec_from_json, spec_to_json
 from tract_jupyter.hooks.reach import reach_table, spec_reach
 from tract_jupyter.models.parameters import type_text
@@ -66,7 +65,7 @@ class PendingActivation(Proposal):
     def code_blocks(self) -> tuple[CodeBlock, ...]:
         """The change since the active version, if there is one, and the code of each action."""
         spec = self.spec
-        blocks = [action_block(action) for action in spec.actions.values()]
+        blocks = [self.tract.operations.advice.block(action) for action in spec.actions.values()]
         if self._approved is not None:
             which = "active" if self._approved is self._active else "last approved"
             blocks.insert(0, changes_block(which, spec_diff(self._approved, spec)))

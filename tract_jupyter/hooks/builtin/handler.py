@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.hooks.builtin.proposal import Proposal, changes_block, unified_diff
-from tract_jupyter.hooks.dynamic.pending import action_block
 from tract_jupyter.hooks.handler_spec import HandlerSpec
 from tract_jupyter.hooks.reach import handler_reach, reach_table
 from tract_jupyter.review.fingerprint import fingerprint
@@ -53,7 +52,7 @@ class PendingHandler(Proposal):
 
     def code_blocks(self) -> tuple[CodeBlock, ...]:
         """The change since the version that was approved last, if there is one, and the code."""
-        code = action_block(self.spec.action)
+        code = self.tract.operations.advice.block(self.spec.action)
         if self._approved is None:
             return (code,)
         changes = unified_diff(self._approved.code.splitlines(), self.spec.code.splitlines(), "approved")

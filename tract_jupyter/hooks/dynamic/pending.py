@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from tract_jupyter.analysis import CodeAnalyzer
 from tract_jupyter.hooks.field_pending import FieldPending
 from tract_jupyter.models.pending import PendingStatus
-from tract_jupyter.review.request import CodeBlock, findings_text
+from tract_jupyter.review.request import findings_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tract_jupyter.hooks.dynamic.spec import ActionDef, OperationSpec
+    from tract_jupyter.hooks.advice import Advice
+    from tract_jupyter.hooks.dynamic.spec import OperationSpec
     from tract_jupyter.models.parameters import Parameters
+    from tract_jupyter.review.request import CodeBlock
 
 
 class DynamicPending(FieldPending):
@@ -31,7 +32,7 @@ class DynamicPending(FieldPending):
     kind = "operation"
     spec: ClassVar[OperationSpec]
     spec_hash: ClassVar[str]
-    _blocks: ClassVar[tuple[CodeBlock, ...]]
+    _analysed: ClassVar[tuple[Advice, tuple[CodeBlock, ...]] | None] = None
     field_parameters: ClassVar[Parameters]  # type: ignore[misc] # of the class here, of the instance for tool calls
 
     def __init__(self, *, tract: Any, fields: dict[str, Any] | None = None, **options: Any) -> None:
@@ -58,11 +59,11 @@ class DynamicPending(FieldPending):
         self.tract.operations.check_current(self)
 
     def code_blocks(self) -> tuple[CodeBlock, ...]:
-        """The code of each action, with findings; analysed once for all pendings of a version."""
-        cls = type(self)
-        if "_blocks" not in vars(cls):
-            cls._blocks = tuple(map(action_block, cls.spec.actions.values()))
-        return cls._blocks
+        """The code of each action, with findings; analysed once for all pendings of a version, with the same rules."""
+        cls, advice = type(self), self.tract.operations.advice
+        if cls._analysed is None or cls._analysed[0] is not advice:
+            cls._analysed = (advice, tuple(map(advice.block, cls.spec.actions.values())))
+        return cls._analysed[1]
 
     def why(self) -> str:
         """What makes it a person's decision, who fired it, and what the analysis found."""
@@ -91,10 +92,3 @@ class DynamicPending(FieldPending):
         if returned is not None:
             self.result = returned
         return returned
-
-
-def action_block(action: ActionDef) -> CodeBlock:
-    """An action's code as a reviewer sees it: the `def` line, then the body with its own line numbers."""
-    findings = CodeAnalyzer().analyze(action.code).findings
-    header = f"def {action.name}{action.parameters().signature_text('pending')}:"
-    return CodeBlock(action.name, action.code, tuple(findings), header=header, description=action.description)

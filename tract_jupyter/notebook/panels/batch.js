@@ -79,6 +79,11 @@ function render({ model, el }) {
     const part = ELEMENT("details", { class: "tract-more" }, ELEMENT("summary", { id: `${id}-${row.pending_id}-fold` }, hint));
     const body = ELEMENT("div", { class: "tract-body" });
     body.innerHTML = model.get("bodies")[row.pending_id] ?? "";
+    for (const inner of body.querySelectorAll("details")) {
+      const key = `${row.pending_id} ${inner.dataset.part}`;
+      inner.open = memory.unfolded.has(key);
+      inner.addEventListener("toggle", () => memory.unfolded[inner.open ? "add" : "delete"](key));
+    }
     part.append(body);
     part.open = memory.unfolded.has(row.pending_id);
     part.addEventListener("toggle", () => {

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import traitlets
 
-from tract_jupyter.notebook.panels.render import asset
+from tract_jupyter.notebook.panels.render import asset, static_css
 from tract_jupyter.notebook.panels.widget import CHANNEL_NAME, ReviewWidget
 from tract_jupyter.review.decision import Answer
 
@@ -34,7 +34,7 @@ class BatchPanel(ReviewWidget):
     """
 
     _esm = asset("common.js") + asset("batch.js")
-    _css = asset("record.css") + asset("panel.css") + asset("batch.css")
+    _css = static_css() + asset("panel.css") + asset("batch.css")
     view = traitlets.Dict().tag(sync=True)
     bodies = traitlets.Dict().tag(sync=True)
     board_id = traitlets.Unicode("").tag(sync=True)

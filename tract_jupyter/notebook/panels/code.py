@@ -1,4 +1,8 @@
-"""Code as HTML: one row a line, highlighted, with the findings under the lines they are about."""
+"""Code as HTML: one row a line, highlighted, under a list of the findings.
+
+A line with findings ends with their rules, and their places are marked. Under it stands what matters most only, so that
+code with many findings can still be read: the worst of each rule at a high level; all of them where they are few.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +11,22 @@ from typing import TYPE_CHECKING
 from pygments.lexers import get_lexer_by_name
 from pygments.token import STANDARD_TYPES, Token
 
+from tract_jupyter.analysis import RiskLevel
 from tract_jupyter.analysis.source import split_lines
 from tract_jupyter.notebook.markup import escaped, heading
+from tract_jupyter.notebook.panels.findings import findings_html
+from tract_jupyter.review.findings_by_rule import by_rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pygments.token import _TokenType
 
-    from tract_jupyter.analysis import Finding, RiskLevel
+    from tract_jupyter.analysis import Finding
     from tract_jupyter.review.request import CodeBlock
 
 _SHOWN_LINES = 400
+_FEW = 4  # findings that leave the code readable with a note under each
 Piece = tuple[str, str]
 """A CSS class and a text."""
 
@@ -32,16 +40,17 @@ def code_html(block: CodeBlock) -> str:
     last = block.first_line + len(lines) - 1
     for finding in block.findings:
         by_line.setdefault(min(finding.span.line, last), []).append(finding)
+    noted = _noted(block.findings)
     for number, pieces in enumerate(lines, block.first_line):
         findings = by_line.get(number, [])
         if number < block.first_line + _SHOWN_LINES or findings or number == block.marked:
             rows.append(_line_html(number, pieces, findings, asked=number == block.marked))
-            rows += map(_finding_html, findings)
+            rows += [_finding_html(finding) for finding in findings if finding in noted]
     if len(lines) > _SHOWN_LINES:
         rows.append(_row("", f"… {len(lines) - _SHOWN_LINES:,} more lines", "tract-header"))
     label = f"{block.title}: code, {len(lines)} lines, {len(block.findings)} findings"
     return (
-        f"{heading(block.title, 4, block.description)}"
+        f"{heading(block.title, 4, block.description)}{findings_html(block)}"
         f'<div class="tract-code" tabindex="0" role="region" aria-label="{escaped(label)}">{"".join(rows)}</div>'
     )
 
@@ -50,23 +59,43 @@ def _line_html(number: int, pieces: list[Piece], findings: list[Finding], *, ask
     worst = max((f.level for f in findings), default=None)
     marked = _mark(pieces, [f for f in findings if f.span.line == number])
     css = " ".join([*(["tract-asked"] if asked else []), *([f"tract-{worst.value}"] if worst else [])])
-    return _row(str(number), marked, css, f"line {number}, which asked" if asked else "")
+    return _row(
+        str(number), marked, css, f"line {number}, which asked" if asked else "", _tags_html(findings)
+    )
 
 
-def _row(number: str, content: str, css: str, label: str = "") -> str:
+def _tags_html(findings: list[Finding]) -> str:
+    """The rules that found something in a line; pointing at one tells what."""
+    reasons: dict[tuple[str, RiskLevel], list[str]] = {}
+    for finding in findings:
+        reasons.setdefault((finding.code, finding.level), []).append(finding.reason)
+    return "".join(
+        f'<span class="tract-tag tract-{level.value}" title="{escaped(" ".join([f"{level}:", *dict.fromkeys(why)]))}">'
+        f"{escaped(code)}</span>"
+        for (code, level), why in reasons.items()
+    )
+
+
+def _noted(findings: tuple[Finding, ...]) -> set[Finding]:
+    """Those that are told under their line."""
+    if len(findings) <= _FEW:
+        return set(findings)
+    return {rule.worst for rule in by_rule(findings) if rule.level >= RiskLevel.HIGH}
+
+
+def _row(number: str, content: str, css: str, label: str = "", tags: str = "") -> str:
     named = f' role="group" aria-label="{label}"' if label else ""
     return (
         f'<div class="tract-line {css}"{named}><span class="tract-number" aria-hidden="true">{number}</span>'
-        f"<code>{content or ' '}</code></div>"
+        f"<code>{content or ' '}</code>{tags}</div>"
     )
 
 
 def _finding_html(finding: Finding) -> str:
-    remedy = f' <span class="tract-remedy">{escaped(finding.remedy)}</span>' if finding.remedy else ""
     return (
         f'<div class="tract-finding tract-{finding.level.value}" role="note" data-code="{escaped(finding.code)}">'
         f"<b>{finding.level.value}</b> <code>{escaped(finding.code)}</code> line {finding.span.line}: "
-        f"{escaped(finding.reason)}{remedy}</div>"
+        f"{escaped(finding.reason)}</div>"
     )
 
 

@@ -13,7 +13,7 @@ import traitlets
 
 from tract_jupyter.notebook.panels.forms import action_forms
 from tract_jupyter.notebook.panels.outcome import decided_text
-from tract_jupyter.notebook.panels.render import asset, body_html, record_html
+from tract_jupyter.notebook.panels.render import asset, body_html, record_html, static_css
 from tract_jupyter.notebook.panels.text import record_text
 from tract_jupyter.notebook.panels.widget import CHANNEL_NAME, ReviewWidget, read_arguments
 from tract_jupyter.review.decision import Answer
@@ -31,7 +31,7 @@ class Panel(ReviewWidget):
     """
 
     _esm = asset("common.js") + asset("forms.js") + asset("panel.js")
-    _css = asset("record.css") + asset("panel.css")
+    _css = static_css() + asset("panel.css")
     view = traitlets.Dict().tag(sync=True)
 
     def __init__(self, ticket: Ticket) -> None:

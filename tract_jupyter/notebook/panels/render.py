@@ -27,6 +27,11 @@ def asset(name: str) -> str:
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
+def static_css() -> str:
+    """The styles of whatever shows code and needs no script."""
+    return asset("record.css") + asset("code.css")
+
+
 def body_html(ticket: Ticket, *, why: bool = True) -> str:
     """Everything between the heading and the buttons; without `why` where that stands elsewhere."""
     request = ticket.request
@@ -53,7 +58,7 @@ def record_html(ticket: Ticket) -> str:
     """A self-contained page part: what was asked, and who decided what, when, on which fingerprint."""
     title, status = ticket.request.title, ticket.status.value
     return (
-        f'<style>{asset("record.css")}</style><section class="tract-panel" data-testid="tract-record" '
+        f'<style>{static_css()}</style><section class="tract-panel" data-testid="tract-record" '
         f'data-status="{status}" aria-label="{escaped(title)}"><header>{heading(title, 3)}'
         f'<span class="tract-badge">{status}</span></header>{body_html(ticket)}</section>'
     )

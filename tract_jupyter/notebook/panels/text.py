@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tract_jupyter.models.text import printable
 from tract_jupyter.notebook.panels.outcome import changed_values, foot_text, standing_text
+from tract_jupyter.review.findings_by_rule import by_rule, in_short
 from tract_jupyter.review.request_text import numbered_lines
 
 if TYPE_CHECKING:
@@ -32,5 +33,6 @@ def record_text(ticket: Ticket) -> str:
 def _block_in_short(block: CodeBlock) -> list[str]:
     if block.marked is not None:
         return [block.title, *(line for number, line in numbered_lines(block) if number == block.marked)]
-    findings = [f"  line {f.span.line}: {f.level.value} {f.code} {f.reason}" for f in block.findings]
-    return [f"{block.title}: {len(list(numbered_lines(block)))} lines", *findings]
+    findings = [f"  {in_short(rule)}" for rule in by_rule(block.findings)]
+    note = [f"  {block.analysis_note}"] if block.analysis_note else []
+    return [f"{block.title}: {len(list(numbered_lines(block)))} lines", *findings, *note]

@@ -1,0 +1,160 @@
+"""`%%tract_check`: what the analysis finds in a cell that does not run, knowing the cells that ran."""
+
+import pytest
+
+DANGEROUS = 'import os\nos.system("touch ran")\n'
+
+
+@pytest.fixture
+def session(shell):
+    """A shell whose cells go into its history, as those of a notebook do."""
+
+    def run(cell):
+        before = shell.ip.run_cell
+        shell.ip.run_cell = lambda cell: before(cell, store_history=True)
+        try:
+            return shell.run(cell)
+        finally:
+            del shell.ip.run_cell
+
+    return run
+
+
+def found(result):
+    return "critical TJ101" in result.text
+
+
+def test_it_shows_findings_and_runs_nothing(shell, tmp_path):
+    result = shell.run(f"%%tract_check\n{DANGEROUS}")
+    assert result.ok
+    assert "Checked, not run" in result.text
+    assert "Findings: 1 critical, 1 low. Worst: TJ101 (process), line 2." in result.text
+    assert '    2  os.system("touch ran")\n       ^ critical TJ101' in result.text
+    assert 'data-code="TJ101"' in result.html
+    assert "<mark" in result.html
+    assert not (tmp_path / "ran").exists()
+    assert "os" not in shell.namespace
+
+
+def test_one_line(shell):
+    assert found(shell.run("%tract_check __import__('os').system('touch ran')"))
+    assert "{x}" in shell.run("%tract_check open('{x}')").text  # nothing of it is evaluated
+
+
+def test_without_findings_it_says_what_that_means(shell):
+    result = shell.run("%%tract_check\n1 + 1\n")
+    assert "No findings. Analysis is advice, not containment." in result.text
+    assert "No findings. Analysis is advice, not containment." in result.html
+    assert "<code>" not in result.html
+
+
+def test_what_cannot_be_read_is_a_finding(shell):
+    assert "high TJ901" in shell.run("%%tract_check\nthis is no python\n").text
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--strict", "The mode 'strict' would block it."),
+        ("--mode strict", "The mode 'strict' would block it."),
+        ("--mode=block_critical", "The mode 'block_critical' would not block it."),
+        ("--mode warn", "The mode 'warn' would not block it."),
+        ("--mode disabled", "The mode 'disabled' would not block it."),
+    ],
+)
+def test_a_mode_is_asked_about(shell, options, said):
+    code = "import shutil\nshutil.rmtree('x')"
+    result = shell.run(f"%%tract_check {options}\n{code}\n")
+    assert said in result.text
+    assert said.replace("'", "&#x27;") in result.html
+    assert said in shell.run(f"%tract_check {options} __import__('shutil').rmtree('x')").text
+
+
+@pytest.mark.parametrize(
+    ("cell", "said"),
+    [
+        ("%%tract_check --stric\nx", "no option '--stric'. Did you mean '--strict'?"),
+        ("%%tract_check --mode strickt\nx", "Unknown analysis mode 'strickt'. Use one of"),
+        ("%%tract_check --mode\nx", "Unknown analysis mode ''. Use one of"),
+        ("%%tract_check x = 1\ny", "takes options only, and the code below; got 'x = 1'"),
+        ("%tract_check", "needs code"),
+        ("%tract_check --strict", "needs code"),
+        ("%%tract_check\n  \n", "needs code"),
+    ],
+)
+def test_what_it_cannot_do_it_says_in_a_line(shell, cell, said):
+    result = shell.run(cell)
+    assert not result.ok
+    assert said in result.error
+    assert "Checked" not in result.text
+
+
+def test_html_is_escaped(shell):
+    result = shell.run("%%tract_check\nopen('<script>alert(1)</script>\u202e')\n")
+    assert "<script" not in result.html
+    assert "\u202e" not in result.html + result.text
+
+
+def test_names_of_cells_that_ran_are_known(session):
+    session("import os as quiet")
+    assert found(session("%%tract_check\nquiet.system('x')\n"))
+    session("run = quiet.system")
+    assert found(session("%%tract_check\nrun('x')\n"))
+    assert found(session("%tract_check run('x')"))
+
+
+def test_names_of_cells_that_ran_before_the_extension_was_loaded_are_known(bare_shell):
+    bare_shell.ip.run_cell("import os as quiet", store_history=True)
+    bare_shell.run("%load_ext tract_jupyter")
+    assert found(bare_shell.run("%%tract_check\nquiet.system('x')\n"))
+
+
+def test_names_of_what_was_only_checked_or_defined_are_not(session):
+    session("%%tract_check\nimport os as quiet\n")
+    session("%%tract_operation --activate quieter\n'''Look.'''\ndef go(pending):\n    import os as quiet\n")
+    assert not found(session("%%tract_check\nquiet.system('x')\n"))
+
+
+def test_a_cell_that_cannot_be_read_teaches_nothing_and_spoils_nothing(session):
+    session("import os as quiet")
+    session("this is no python")
+    session("%time import os as timed")
+    assert found(session("%%tract_check\nquiet.system('x')\n"))
+    assert found(session("%%tract_check\ntimed.system('x')\n"))
+
+
+@pytest.mark.parametrize("has_looked", [True, False])
+def test_reset_forgets_what_ran_before_it_only(session, has_looked):
+    session("import os as quiet")
+    if has_looked:
+        session("%tract_check quiet")
+    session("%reset -f")
+    session("import os as other")
+    assert not found(session("%%tract_check\nquiet.system('x')\n"))
+    assert found(session("%%tract_check\nother.system('x')\n"))
+
+
+def test_a_reset_that_no_cell_names_forgets_all(session, shell):
+    session("import os as quiet")
+    session("%tract_check quiet")
+    shell.ip.reset(new_session=False)
+    assert not found(session("%%tract_check\nquiet.system('x')\n"))
+
+
+def test_a_new_history_forgets_all(session, shell):
+    session("import os as quiet")
+    session("%tract_check quiet")
+    shell.ip.history_manager.input_hist_raw[:] = [""]
+    assert not found(session("%%tract_check\nquiet.system('x')\n"))
+
+
+def test_other_rules_are_asked_at_once_and_know_the_same_cells(session):
+    session("import os as quiet")
+    assert found(session("%%tract_check\nquiet.system('x')\n"))
+    session("%config TractJupyter.rules_off = ['TJ101']")
+    result = session("%%tract_check\nquiet.system('x')\n")
+    assert not found(result)
+    assert "1 rule is switched off: TJ101." in result.text
+    assert "1 rule is switched off: TJ101." in result.html
+    session("%config TractJupyter.rules_off = []")
+    assert found(session("%%tract_check\nquiet.system('x')\n"))

@@ -1,0 +1,59 @@
+"""What the analysis says about code for whoever reviews it, and with which rules it looked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tract_jupyter.analysis import CodeAnalyzer
+from tract_jupyter.review.request import CodeBlock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from tract_jupyter.hooks.dynamic.spec import ActionDef
+
+
+class Advice:
+    """The one way to the analysis for everything that is reviewed.
+
+    Args:
+        off: codes of rules that do not look.
+        levels: the levels of rules that are to matter more, or less, than they do by themselves.
+
+    Raises:
+        TractError: a rule or a level does not exist, or the rule cannot be switched off.
+    """
+
+    def __init__(self, off: Iterable[str] = (), levels: Mapping[str, str] | None = None) -> None:
+        self.off = tuple(sorted(set(off)))
+        self.levels = dict(sorted((levels or {}).items()))
+        self.analyzer = CodeAnalyzer(off=self.off, levels=self.levels)
+
+    def is_of(self, off: Iterable[str], levels: Mapping[str, str]) -> bool:
+        """Whether it was made of these settings."""
+        return (set(self.off), self.levels) == (set(off), dict(levels))
+
+    @property
+    def note(self) -> str:
+        """What a reviewer must know, as silence would pass for safety: which rules are off or weigh otherwise."""
+        parts = []
+        if self.off:
+            count = f"{len(self.off)} rules are" if len(self.off) > 1 else "1 rule is"
+            parts.append(f"{count} switched off: {', '.join(self.off)}.")
+        if self.levels:
+            levels = ", ".join(f"{code} {level}" for code, level in self.levels.items())
+            parts.append(f"Levels that were set here: {levels}.")
+        return " ".join(parts)
+
+    def block(self, action: ActionDef) -> CodeBlock:
+        """An action's code as a reviewer sees it: the `def` line, then the body with its own line numbers."""
+        result = self.analyzer.analyze(action.code)
+        nothing = "" if result.findings else result.summary()
+        return CodeBlock(
+            action.name,
+            action.code,
+            result.findings,
+            header=f"def {action.name}{action.parameters().signature_text('pending')}:",
+            description=action.description,
+            analysis_note=" ".join(filter(None, [nothing, self.note])),
+        )
