@@ -14,7 +14,7 @@ from tract_jupyter.analysis.ipython_syntax import Escape, automagic, has_escapes
 from tract_jupyter.analysis.paths import Workspace
 from tract_jupyter.analysis.resolver import Resolver
 from tract_jupyter.analysis.rules import RULES, Rule, all_rules
-from tract_jupyter.analysis.rules.choice import Choice
+from tract_jupyter.analysis.rules.choice import ALWAYS, Choice
 from tract_jupyter.analysis.rules.unparsable import VERDICT
 from tract_jupyter.analysis.rules.written import written_code
 from tract_jupyter.analysis.scopes import Program
@@ -121,8 +121,9 @@ class CodeAnalyzer:
                 inner = self._analyze(Program(), body, clock)
                 yield from (finding.in_file(escape.span.line) for finding in inner.findings)
         for call, text in written_code(view):
-            worst = self._analyze(Program(), text, clock, inner=True).max_risk_level
-            if worst is not None and worst >= RiskLevel.HIGH:
+            inner = self._analyze(Program(), text, clock, inner=True)
+            # Prose is no Python, and not what this is about.
+            if any(finding.level >= RiskLevel.HIGH and finding.code < ALWAYS for finding in inner.findings):
                 yield RULES["TJ112"].finding(view, call, RULES["TJ112"].effect.capitalize() + ".")
 
     def _rules(self) -> Iterator[Rule]:

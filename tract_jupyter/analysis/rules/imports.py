@@ -134,5 +134,8 @@ def _nearly(package: str) -> str | None:
 _CLOSE = 0.87
 _LONG = 6
 _KNOWN = (
-    sys.stdlib_module_names | known_modules.KNOWN_HARMLESS | known_modules.REMOVED_STDLIB | {"tract_jupyter"}
+    sys.stdlib_module_names
+    | known_modules.KNOWN_HARMLESS
+    | known_modules.REMOVED_STDLIB
+    | {"tools", "tract_jupyter"}
 )

@@ -18,19 +18,24 @@ if TYPE_CHECKING:
     from tract_jupyter.analysis.ipython_syntax import Escape
     from tract_jupyter.analysis.view import View
 
-_FILE_WORDS = re.compile(
-    r"(?i)(?:^|_)(read|write|open|load|save|list|delete|remove|edit|fetch|http|get_url)(?:_|$)"
+_READ, _WRITE = (
+    frozenset({"read", "open", "load", "cat"}),
+    frozenset({"write", "save", "edit", "append", "create"}),
 )
-_DIRECT: dict[str, frozenset[str]] = {
-    "builtins.open": frozenset({"read", "write", "open", "load", "save", "edit"}),
-    "os.listdir": frozenset({"list"}),
-    "os.remove": frozenset({"delete", "remove"}),
-    "pathlib.Path().read_text": frozenset({"read", "open", "load"}),
-    "pathlib.Path().write_text": frozenset({"write", "save", "edit"}),
-    "pathlib.Path().unlink": frozenset({"delete", "remove"}),
-    "urllib.request.urlopen": frozenset({"fetch", "http", "get_url"}),
-    "requests.get": frozenset({"fetch", "http", "get_url"}),
+_FILE = frozenset({"file", "files", "text", "document", "path"})
+_FOLDER = frozenset({"dir", "directory", "folder", "files"})
+_ADDRESS = frozenset({"url", "http", "page", "web", "website"})
+_DIRECT: dict[str, tuple[frozenset[str], frozenset[str]]] = {
+    "builtins.open": (_READ | _WRITE, _FILE),
+    "pathlib.Path().read_text": (_READ, _FILE),
+    "pathlib.Path().write_text": (_WRITE, _FILE),
+    "os.listdir": (frozenset({"list", "ls"}), _FOLDER),
+    "os.remove": (frozenset({"delete", "remove"}), _FILE),
+    "pathlib.Path().unlink": (frozenset({"delete", "remove"}), _FILE),
+    "requests.get": (frozenset({"fetch", "get", "read", "download"}), _ADDRESS),
+    "urllib.request.urlopen": (frozenset({"fetch", "get", "read", "download"}), _ADDRESS),
 }
+"""What a name says that a tool does, and to what: a word of each, as in ``read_file``."""
 
 
 @register
@@ -61,14 +66,16 @@ class PassesByTool(Rule):
 
     def check(self, view: View) -> Iterator[Finding]:
         """Look for a tool whose name says that it does what a call does."""
-        purposes = {tool: set(_FILE_WORDS.findall(tool.lower())) for tool in sorted(view.tools)}
-        for call in view.of(ast.Call) if purposes else ():
-            wanted = [_DIRECT[name] for name in view.resolver.value(call.func).names if name in _DIRECT]
-            better = next(
-                (tool for tool in purposes if any(purposes[tool] & words for words in wanted)), None
-            )
-            if better is not None:
-                yield self.finding(view, call, f"Goes past the tool {better}.", confidence=GUESS)
+        for call in view.of(ast.Call) if view.tools else ():
+            for name in view.resolver.value(call.func).names & _DIRECT.keys():
+                better = next((tool for tool in sorted(view.tools) if _is_for(tool, *_DIRECT[name])), None)
+                if better is not None:
+                    yield self.finding(view, call, f"Goes past the tool {better}.", confidence=GUESS)
+
+
+def _is_for(tool: str, verbs: frozenset[str], objects: frozenset[str]) -> bool:
+    words = set(re.findall(r"[a-z]+", tool.lower()))
+    return bool(words & verbs and words & objects)
 
 
 @register

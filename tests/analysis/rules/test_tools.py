@@ -1,0 +1,72 @@
+"""Code that calls tools: what goes around them, changes them, or decides for itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.analysis.helpers import ROOT, analyze, codes, found
+from tract_jupyter import CodeAnalyzer
+
+CHANGES = [
+    "tools.read_file = lambda **k: 1", "import tools\ntools.read_file = f", "del tools.read_file", "del tools",
+    "setattr(tools, 'read_file', f)", "tools.__dict__['read_file'] = f", "vars(tools)['read_file'] = f",
+    "import tools as t\nt.read_file = f", "for name, f in vars(tools).items():\n    f()",
+    "import inspect\ninspect.getmembers(tools)", "delattr(tools, 'read_file')",
+]  # fmt: skip
+DECIDES = [
+    "plugin._allow_all = True", "executor._permission_plugin = None", "x.set_permission_plugin(None)",
+    "from shared import analyzer as a\na.DANGEROUS_CALLS.clear()", "from tract_jupyter.review import gate",
+    "import tract_jupyter.hooks", "%config TractJupyter.rules_off = ['TJ101']",
+    "%%tract_operation x --activate\ndescription: x",
+]  # fmt: skip
+QUIET = [
+    "tools.read_file(path='x')", "for p in paths:\n    tools.read_file(path=p)", "r = tools.read_file\nr(path='x')",
+    "self._allowed = 1", "from tract_jupyter import Tract", "import tools\nhelp(tools.read_file)", "dir(tools)",
+    "%tract status", "%tract trust", "%config InlineBackend.figure_format = 'svg'", "MY_LIST = []\nMY_LIST.clear()",
+    "pending.approve()", "settings.update(a=1)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("code", CHANGES)
+def test_changing_the_tools(code):
+    assert ("TJ602", "high") in found(code)
+
+
+@pytest.mark.parametrize("code", DECIDES)
+def test_deciding_for_itself(code):
+    assert ("TJ603", "high") in found(code)
+
+
+@pytest.mark.parametrize("code", QUIET)
+def test_quiet(code):
+    assert found(code) == set()
+
+
+def test_loops_around_tools():
+    assert ("TJ604", "medium") in found("while True:\n    tools.poll(job=1)")
+    assert "TJ604" in codes("while not done:\n    done = tools.poll(job=1)")
+    assert "TJ604" not in codes("for _ in range(9):\n    tools.poll(job=1)")
+
+
+DIRECT = {
+    "read_file": "open('notes.md').read()",
+    "delete_file": "import os\nos.remove('notes.md')",
+    "list_directory": "import os\nos.listdir('.')",
+    "fetch_url": "import requests\nrequests.get('https://example.org')",
+}
+
+
+@pytest.mark.parametrize(("tool", "code"), DIRECT.items())
+def test_what_a_tool_would_do(tool, code):
+    def told(*tools):
+        findings = CodeAnalyzer(ROOT, tools=tools).analyze(code).findings
+        return [finding.reason for finding in findings if finding.code == "TJ601"]
+
+    assert told("get_issue", tool) == [f"Goes past the tool {tool}."]
+    assert told("list_branches", "get_issue", "read_calendar") == []
+    assert told() == []
+
+
+def test_what_gives_all_tools_is_told_at_its_place():
+    finding = next(f for f in analyze("x = 1\nvars(tools)").findings if f.code == "TJ602")
+    assert (finding.span.line, finding.text) == (2, "vars(tools)")

@@ -1,0 +1,84 @@
+"""Code in texts: files that a cell writes, outputs, statements of SQL."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.analysis.helpers import analyze, codes, found
+
+
+def test_the_body_of_a_file_is_read_a_level_lower():
+    result = analyze("%%writefile helpers.py\nimport os\nos.system('x')\n")
+    finding = next(f for f in result.findings if f.code == "TJ101")
+    assert (finding.level, finding.span.line, finding.text) == ("high", 3, "os.system")
+    assert finding.reason.startswith("In the file that is written: ")
+    assert {f.code for f in analyze("%%writefile notes.txt\nimport os\nos.system('x')").findings} == {"TJ104"}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from pathlib import Path\nPath('a.py').write_text('import os\\nos.system(1)')",
+        "with open('a.py', 'w') as f:\n    f.write('import subprocess\\nsubprocess.run(1)')",
+        "text = 'exec(input())'\nopen('a.py', 'w').write(text)",
+    ],
+)
+def test_code_that_is_written(code):
+    assert ("TJ112", "high") in found(code)
+
+
+def test_other_text_that_is_written():
+    assert found("open('a.txt', 'w').write('import data from the export folder')") == set()
+    assert found("open('a.py', 'w').write('import json\\nprint(json.dumps(1))')") == set()
+
+
+SHOWN = {
+    "high": ["HTML('<script>x</script>')", "HTML('<img src=x onerror=alert(1)>')",
+             "display({'application/javascript': 'x'}, raw=True)"],
+    "medium": ["HTML('<img src=\"https://example.org/?d=1\">')", "Markdown('![x](https://example.org/x.png)')",
+               "Image(url='https://example.org/x.png')"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("level", "code"), [(level, code) for level, codes in SHOWN.items() for code in codes]
+)
+def test_what_an_output_loads(level, code):
+    assert ("TJ304", level) in found(f"from IPython.display import *\n{code}")
+
+
+def test_outputs_that_load_nothing():
+    quiet = "HTML('<b>x</b>'); HTML('<a href=\"https://example.org\">x</a>'); Markdown('# x'); Image('x.png')"
+    assert "TJ304" not in codes(f"from IPython.display import *\n{quiet}")
+    assert "TJ304" in codes("%%html\n<script>x</script>")
+    assert "TJ304" not in codes("%%html\n<b>x</b>")
+
+
+SQL = {
+    "high": [
+        "SELECT * FROM read_text('/etc/passwd')",
+        "COPY t TO '/home/x/out.csv'",
+        "ATTACH '/home/x.db' AS x",
+    ],
+    "critical": ["COPY t FROM PROGRAM 'id'", "EXEC xp_cmdshell 'dir'", "SELECT load_extension('./x')"],
+    "medium": ["SELECT * FROM 'https://example.org/x.parquet'"],
+}
+
+
+@pytest.mark.parametrize(("level", "text"), [(level, text) for level, texts in SQL.items() for text in texts])
+def test_statements_that_reach_out(level, text):
+    assert ("TJ207", level) in found(f'c.execute("{text}")')
+
+
+def test_statements_inside():
+    assert found("c.execute(\"SELECT * FROM read_csv('data.csv')\")") == set()
+    assert found("import sqlite3\nc = sqlite3.connect(':memory:')\nc.execute('DROP TABLE x')") == set()
+    assert ("TJ206", "medium") in found(
+        "import sqlite3\nc = sqlite3.connect('a.db')\nc.execute('DROP TABLE x')"
+    )
+
+
+def test_what_lets_loaded_things_run_code():
+    assert ("TJ111", "high") in found("AutoModel.from_pretrained('a/b', trust_remote_code=True)")
+    assert ("TJ111", "high") in found("keras.models.load_model('x', safe_mode=False)")
+    assert found("AutoModel.from_pretrained('a/b', trust_remote_code=False)") == set()
