@@ -55,6 +55,12 @@ class View:
         """The nodes of one kind, in the order of the source."""
         return cast("Sequence[_Node]", self._by_kind.get(kind, ()))
 
+    def collected(self) -> Iterator[ast.expr]:
+        """What the comprehensions run over that make a list, set or dict."""
+        for kind in (ast.ListComp, ast.SetComp, ast.DictComp):
+            for node in self.of(kind):
+                yield from (generator.iter for generator in node.generators)
+
     def method_calls(self, names: Collection[str]) -> Iterator[ast.Call]:
         """The calls of methods of these names, whatever they are called on."""
         for name in names:

@@ -67,10 +67,9 @@ class NeverEnds(Rule):
         for each in view.of(ast.For):
             if (_is_endless(each.iter, view) or _grows(each)) and not has_exit(each, view):
                 yield self.finding(view, each.iter, "This loop never ends.")
-        for comprehension in view.of(ast.comprehension):
-            parent = view.parent(comprehension)
-            if _is_endless(comprehension.iter, view) and not isinstance(parent, ast.GeneratorExp):
-                yield self.finding(view, comprehension.iter, "Collecting this never ends.")
+        for iterable in view.collected():
+            if _is_endless(iterable, view):
+                yield self.finding(view, iterable, "Collecting this never ends.")
         for call in view.of(ast.Call):
             if (
                 call.args

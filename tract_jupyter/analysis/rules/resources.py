@@ -94,8 +94,7 @@ def _iterated(view: View) -> Iterator[ast.expr]:
     for loop in view.of(ast.For):
         if not any(isinstance(node, (ast.Break, ast.Return)) for node in ast.walk(loop)):
             yield loop.iter
-    for comprehension in view.of(ast.comprehension):
-        yield comprehension.iter
+    yield from view.collected()
 
 
 _ATOM = r"(?:\\.|\[[^\]]*\]|[^()\\\[\]?*+{}|^$])"
