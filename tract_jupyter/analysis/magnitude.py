@@ -19,6 +19,20 @@ if TYPE_CHECKING:
 _MOST = 1e300
 _DEEPEST = 40
 _SHAPED = words("zeros ones empty full rand randn random random_sample normal uniform eye identity")
+_SHAPING = frozenset(
+    f"{module}.{name}"
+    for module in ("numpy", "numpy.random", "torch", "jax.numpy", "cupy")
+    for name in _SHAPED
+)
+SIZED = _SHAPING | {
+    "builtins.range",
+    "builtins.bytes",
+    "builtins.bytearray",
+    "numpy.arange",
+    "itertools.product",
+}
+"""Functions whose arguments say how much they make."""
+
 _SEQUENCES = (ast.Constant, ast.List, ast.Tuple, ast.JoinedStr)
 
 
@@ -126,7 +140,7 @@ def _of_call(node: ast.Call, view: View) -> float | None:
     if "itertools.product" in names:
         repeat = magnitude(view.argument(node, -1, "repeat"), view)
         return None if repeat is None else 10**repeat * math.log10(2)
-    if any(name.startswith(("numpy.", "torch.")) and name.rpartition(".")[2] in _SHAPED for name in names):
+    if not names.isdisjoint(_SHAPING):
         return _of_shape(node, view)
     return None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from itertools import chain
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, cast
 
 from tract_jupyter.analysis.calls import GETATTR
@@ -29,28 +29,22 @@ def findings(view: View, clock: Clock) -> Iterator[Finding]:
     Raises:
         TooLongError: There is no time left on the clock.
     """
-    for node in clock.watched(_inner_first(view.nodes)):
-        look = _LOOKS.get(type(node))
-        if look is not None:
-            yield from look(node, view)
+    mentions = [node for node in _inner_first(view.nodes) if type(node) in _LOOKS]
+    for node in clock.watched(mentions):
+        yield from _LOOKS[type(node)](node, view)
 
 
-def _inner_first(nodes: Sequence[ast.AST]) -> Iterator[ast.AST]:
+def _inner_first(nodes: Sequence[ast.AST]) -> Sequence[ast.AST]:
     """One top-level statement after the other, in each what is inner first.
 
     So evaluation finds what it asks for known, the parts of an expression and what earlier lines bind, and
     never recurses deeply.
     """
     if not nodes:
-        return
-    module = cast("ast.Module", nodes[0])
-    starts = {*module.body[1:]}
-    begin = 1
-    for index, node in enumerate(nodes):
-        if node in starts:
-            yield from reversed(nodes[begin:index])
-            begin = index
-    yield from reversed(nodes[begin:])
+        return ()
+    later = {*cast("ast.Module", nodes[0]).body[1:]}
+    starts = [1, *(index for index, node in enumerate(nodes) if node in later), len(nodes)]
+    return [node for begin, end in pairwise(starts) for node in reversed(nodes[begin:end])]
 
 
 def imported(view: View) -> tuple[str, ...]:
@@ -61,6 +55,8 @@ def imported(view: View) -> tuple[str, ...]:
 
 
 def _name(node: ast.Name, view: View) -> Iterable[Finding]:
+    if isinstance(node.ctx, ast.Store):
+        return ()  # what is assigned speaks for itself
     value = view.resolver.value(node)
     return _named(node, value, view) if value.names else ()
 

@@ -53,11 +53,11 @@ class Resolver:
 
     def value(self, node: ast.expr) -> Value:
         """What the expression may stand for; the empty value when nothing is known."""
-        if type(node) is ast.Name:
-            return self.name(node.id, self.program.scope_of.get(node, self.program.module))
         known = self._known.get(node)
         if known is not None:
             return known
+        if type(node) is ast.Name:
+            return self._of_name(node)
         evaluate = _EVALUATORS.get(type(node))
         if evaluate is None:
             return UNKNOWN
@@ -72,6 +72,13 @@ class Resolver:
         finally:
             self._active.discard(node)
         if self._is_whole(cuts):
+            self._known[node] = found
+        return found
+
+    def _of_name(self, node: ast.Name) -> Value:
+        scope = self.program.scope_of.get(node, self.program.module)
+        found = self.name(node.id, scope)
+        if (scope, node.id) in self._known_names:
             self._known[node] = found
         return found
 

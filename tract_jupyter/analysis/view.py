@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tract_jupyter.analysis.values import Value
 
 _Node = TypeVar("_Node", bound=ast.AST)
+_Comprehension = ast.ListComp | ast.SetComp | ast.DictComp
 
 
 @dataclass(frozen=True)
@@ -51,15 +52,28 @@ class View:
                 found.setdefault(call.func.attr, []).append(call)
         return found
 
+    @cached_property
+    def _by_name(self) -> Mapping[str, Sequence[ast.Call]]:
+        found: dict[str, list[ast.Call]] = {}
+        for call in self.of(ast.Call):
+            for name in self.resolver.value(call.func).names:
+                found.setdefault(name, []).append(call)
+        return found
+
     def of(self, kind: type[_Node]) -> Sequence[_Node]:
         """The nodes of one kind, in the order of the source."""
         return cast("Sequence[_Node]", self._by_kind.get(kind, ()))
 
     def collected(self) -> Iterator[ast.expr]:
         """What the comprehensions run over that make a list, set or dict."""
-        for kind in (ast.ListComp, ast.SetComp, ast.DictComp):
-            for node in self.of(kind):
-                yield from (generator.iter for generator in node.generators)
+        nodes: list[_Comprehension] = [*self.of(ast.ListComp), *self.of(ast.SetComp), *self.of(ast.DictComp)]
+        for node in nodes:
+            yield from (generator.iter for generator in node.generators)
+
+    def calls_to(self, names: Collection[str]) -> Iterator[ast.Call]:
+        """The calls of functions of these dotted names."""
+        for name in names:
+            yield from self._by_name.get(name, ())
 
     def method_calls(self, names: Collection[str]) -> Iterator[ast.Call]:
         """The calls of methods of these names, whatever they are called on."""

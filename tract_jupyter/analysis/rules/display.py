@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from tract_jupyter.analysis.values import Value
     from tract_jupyter.analysis.view import View
 
-_SHOWN = words(
+_NAMES = words(
     "HTML Markdown SVG Latex Image IFrame Video Audio Javascript display display_html publish_display_data"
 )
-_MODULES = ("IPython.display.", "IPython.core.display.", "IPython.core.display_functions.", "ipywidgets.")
+_SHOWN = frozenset(f"{module}.{name}" for module in ("IPython.display", "ipywidgets") for name in _NAMES)
 _REMOTE = re.compile(
     r"(?i)(?:src|href|srcset|data|action|url|poster|background)\s*=?\s*[\"'(]?\s*(?:https?:)?//|!\[[^\]]*\]\(\s*https?:"
     r"|@import|^\s*https?://"
@@ -60,14 +60,11 @@ class ShowsRemote(Rule):
 
     def check(self, view: View) -> Iterator[Finding]:
         """Look at what is given to display classes, and at cells of HTML."""
-        for call in view.of(ast.Call):
-            shown = [name for name in view.resolver.value(call.func).names if _is_shown(name)]
-            if shown:
-                given = (*call.args[:2], *(keyword.value for keyword in call.keywords))
-                texts = [text for node in given for text in _texts(view.resolver.value(node))]
-                level = _worst(texts)
-                if level is not None:
-                    yield self.finding(view, call, f"{shown[0]} {_effect(level)}.", level, LIKELY)
+        for call in view.calls_to(_SHOWN):
+            given = (*call.args[:2], *(keyword.value for keyword in call.keywords))
+            level = _worst([text for node in given for text in _texts(view.resolver.value(node))])
+            if level is not None:
+                yield self.finding(view, call, f"What it shows {_effect(level)}.", level, LIKELY)
         for function in view.of(ast.FunctionDef):
             if function.name == "_repr_javascript_":
                 yield self.finding(view, view.source.line_span(function.lineno), "Runs in the browser.", HIGH)
@@ -83,10 +80,6 @@ def _texts(value: Value) -> Iterator[str]:
     for key, inner in value.entries or ():
         yield from (f"<script {text}" for text in inner.texts or ("",) if "javascript" in str(key))
         yield from inner.texts
-
-
-def _is_shown(name: str) -> bool:
-    return name.startswith(_MODULES) and name.rpartition(".")[2] in _SHOWN
 
 
 def _worst(texts: list[str]) -> RiskLevel | None:

@@ -70,12 +70,8 @@ class NeverEnds(Rule):
         for iterable in view.collected():
             if _is_endless(iterable, view):
                 yield self.finding(view, iterable, "Collecting this never ends.")
-        for call in view.of(ast.Call):
-            if (
-                call.args
-                and view.resolver.value(call.func).names & _CONSUMES
-                and _is_endless(call.args[0], view)
-            ):
+        for call in view.calls_to(_CONSUMES):
+            if call.args and _is_endless(call.args[0], view):
                 yield self.finding(view, call, "Collecting this never ends.", confidence=LIKELY)
 
 
@@ -164,9 +160,8 @@ class WaitsForever(Rule):
     def check(self, view: View) -> Iterator[Finding]:
         """Look at locks, at sleeping, and at functions that call themselves."""
         yield from self._locks(view)
-        for call in view.of(ast.Call):
-            sleeps = call.args and view.resolver.value(call.func).names & {"time.sleep", "asyncio.sleep"}
-            if sleeps and (magnitude(call.args[0], view) or 0) >= _LONG_SLEEP:
+        for call in view.calls_to(("time.sleep", "asyncio.sleep")):
+            if call.args and (magnitude(call.args[0], view) or 0) >= _LONG_SLEEP:
                 yield self.finding(view, call, "Sleeps for an hour or more.")
         for call in view.method_calls(("wait", "get", "join")):
             if _waits_for_nobody(call, view):

@@ -91,8 +91,7 @@ def _only_empties(reference: Reference, view: View) -> bool:
 
 def _opens_anything(view: View) -> bool:
     """Whether some file is opened as well, whose name counts from the directory that was entered."""
-    opened = any("builtins.open" in view.resolver.value(call.func).names for call in view.of(ast.Call))
-    return opened or any(view.method_calls(_OPENERS))
+    return any(view.calls_to(("builtins.open",))) or any(view.method_calls(_OPENERS))
 
 
 _OPENERS = (

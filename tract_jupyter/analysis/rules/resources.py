@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.findings import Category
-from tract_jupyter.analysis.magnitude import length, magnitude
+from tract_jupyter.analysis.magnitude import SIZED, length, magnitude
 from tract_jupyter.analysis.rules.base import LIKELY, MEDIUM, Rule, register
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ _COLLECTS = frozenset(
     f"builtins.{name}"
     for name in ("list", "tuple", "set", "sorted", "sum", "max", "min", "dict", "frozenset", "print", "bytes")
 )
+_SIZED = _COLLECTS | SIZED | {"math.factorial", "math.perm", "math.comb"}
 _GROWS_FAST = frozenset({"math.factorial", "math.perm", "math.comb"})
 
 
@@ -61,7 +62,7 @@ class TakesMemory(Rule):
                 yield self.finding(view, node, f"This number {self.effect}.", confidence=LIKELY)
             elif isinstance(node.op, ast.Mult) and (length(node, view) or 0) >= _TOO_MANY:
                 yield self.finding(view, node, f"This sequence {self.effect}.", confidence=LIKELY)
-        for call in view.of(ast.Call):
+        for call in view.calls_to(_SIZED):
             if _makes_much(call, view):
                 yield self.finding(view, call, f"This call {self.effect}.", confidence=LIKELY)
         for iterable in _iterated(view):
@@ -81,8 +82,6 @@ def _has_many_digits(node: ast.BinOp, view: View) -> bool:
 
 def _makes_much(call: ast.Call, view: View) -> bool:
     names = view.resolver.value(call.func).names
-    if not names:
-        return False
     if names & _COLLECTS and call.args and (length(call.args[0], view) or 0) >= _TOO_MANY:
         return True
     if names & _GROWS_FAST and call.args:
@@ -134,8 +133,7 @@ class MatchesForever(Rule):
 
     def check(self, view: View) -> Iterator[Finding]:
         """Look at the patterns given to the functions of ``re``."""
-        for call in view.of(ast.Call):
-            if call.args and view.resolver.value(call.func).names & _PATTERN_CALLS:
-                for text in view.resolver.value(call.args[0]).texts:
-                    if _NESTED_REPEAT.search(text) or _ALTERNATIVE_REPEAT.search(text):
-                        yield self.finding(view, call, f"This pattern {self.effect}.", confidence=LIKELY)
+        for call in view.calls_to(_PATTERN_CALLS):
+            for text in view.resolver.value(call.args[0]).texts if call.args else ():
+                if _NESTED_REPEAT.search(text) or _ALTERNATIVE_REPEAT.search(text):
+                    yield self.finding(view, call, f"This pattern {self.effect}.", confidence=LIKELY)

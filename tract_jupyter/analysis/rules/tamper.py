@@ -53,11 +53,9 @@ class ReplacesMember(Rule):
         for node in view.of(ast.Attribute):
             if not isinstance(node.ctx, ast.Load):
                 yield from self._replaced(node, node.value, node.attr, _assigned(node, view), view)
-        for call in view.of(ast.Call):
-            if _is_setattr(call, view):
-                member = (
-                    next(iter(view.resolver.value(call.args[1]).texts), "*") if len(call.args) > 1 else "*"
-                )
+        for call in view.calls_to(("builtins.setattr", "builtins.delattr")):
+            if len(call.args) > 1:
+                member = next(iter(view.resolver.value(call.args[1]).texts), "*")
                 yield from self._replaced(call, call.args[0], member, view.argument(call, 2), view)
         for item in view.of(ast.Subscript):
             if not isinstance(item.ctx, ast.Load):
@@ -100,7 +98,3 @@ def _assigned(node: ast.expr, view: View) -> ast.expr | None:
     """What is assigned to this target, as a whole."""
     parent = view.parent(node)
     return parent.value if isinstance(parent, (ast.Assign, ast.AnnAssign, ast.AugAssign)) else None
-
-
-def _is_setattr(node: ast.Call, view: View) -> bool:
-    return bool(node.args) and "builtins.setattr" in view.resolver.value(node.func).names

@@ -66,11 +66,10 @@ class PassesByTool(Rule):
 
     def check(self, view: View) -> Iterator[Finding]:
         """Look for a tool whose name says that it does what a call does."""
-        for call in view.of(ast.Call) if view.tools else ():
-            for name in view.resolver.value(call.func).names & _DIRECT.keys():
-                better = next((tool for tool in sorted(view.tools) if _is_for(tool, *_DIRECT[name])), None)
-                if better is not None:
-                    yield self.finding(view, call, f"Goes past the tool {better}.", confidence=GUESS)
+        for name, (verbs, objects) in _DIRECT.items() if view.tools else ():
+            better = next((tool for tool in sorted(view.tools) if _is_for(tool, verbs, objects)), None)
+            for call in view.calls_to((name,)) if better is not None else ():
+                yield self.finding(view, call, f"Goes past the tool {better}.", confidence=GUESS)
 
 
 def _is_for(tool: str, verbs: frozenset[str], objects: frozenset[str]) -> bool:
@@ -117,16 +116,15 @@ class ChangesTools(Rule):
         for name in view.of(ast.Name):
             if isinstance(name.ctx, ast.Del) and name.id == "tools":
                 yield self.finding(view, name, "Deletes the tools.")
-        for call in view.of(ast.Call):
-            if (
-                call.args
-                and _is_module(call.args[0], view)
-                and view.resolver.value(call.func).names & _LISTERS
-            ):
+        yield from self._calls(view)
+
+    def _calls(self, view: View) -> Iterator[Finding]:
+        for call in view.calls_to(_LISTERS):
+            if call.args and _is_module(call.args[0], view):
                 yield self.finding(view, call, "Gives every tool at once, without naming one.")
+        for call in view.calls_to(("builtins.setattr", "builtins.delattr")):
             if call.args and _is_tools(call.args[0], view):
-                changers = view.resolver.value(call.func).names & {"builtins.setattr", "builtins.delattr"}
-                yield from (self.finding(view, call, f"This call {self.effect}.") for _ in changers)
+                yield self.finding(view, call, f"This call {self.effect}.")
 
 
 _LISTERS = frozenset({"builtins.vars", "inspect.getmembers", "inspect.getmembers_static"})
