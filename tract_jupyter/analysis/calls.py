@@ -57,6 +57,7 @@ _PATH_METHODS = frozenset(
 )
 _ENVIRONMENTS = frozenset({"os.environ", "os.environb"})
 _HOMES = frozenset({"HOME", "USERPROFILE"})
+_JOINS = frozenset({"pathlib.Path.joinpath", "pathlib.Path.__truediv__", "operator.truediv", "os.path.join"})
 _MODULE_TABLES = frozenset(
     {"sys.modules", "sys.modules.values()", "sys.modules.items()", "sys.modules.copy()", "gc.get_objects()"}
 )
@@ -75,7 +76,8 @@ def lookup(owner: Value, key: Value) -> Value:
             found.append(named(*(canonical(text) for text in key.texts)) if key.texts else named(ANY_MODULE))
         elif name.endswith(".__dict__"):
             owner_name = name.removesuffix(".__dict__")
-            found.append(named(*(canonical(f"{owner_name}.{text}") for text in key.texts)))
+            known = [canonical(f"{owner_name}.{text}") for text in key.texts]
+            found.append(named(*known) if known else named(ANY_MODULE))
         elif name == "pathlib.Path()":
             found.append(Value(owner.names, owner.consts))
         elif name in _ENVIRONMENTS and not _HOMES.isdisjoint(key.texts):
@@ -126,8 +128,12 @@ def _getter(name: str) -> Callable[[list[Value]], Value]:
 
 
 def _reduced(arguments: list[Value]) -> Value:
-    """``reduce(getattr, ["path", "join"], os)``."""
-    if len(arguments) < 3 or arguments[1].items is None or arguments[0].names.isdisjoint(GETATTR):  # noqa: PLR2004
+    """``reduce(getattr, ["path", "join"], os)``, and the same with paths."""
+    if len(arguments) < 3 or arguments[1].items is None:  # noqa: PLR2004 - function, sequence, start
+        return UNKNOWN
+    if not arguments[0].names.isdisjoint(_JOINS):
+        return Value(arguments[2].names, folding.join_path([arguments[2], *arguments[1].items]).consts)
+    if arguments[0].names.isdisjoint(GETATTR):
         return UNKNOWN
     found = arguments[2]
     for step in arguments[1].items:
@@ -216,10 +222,24 @@ def _mapped(arguments: list[Value]) -> Value:
         return Value(items=tuple(attribute_of(owner, name) for owner, name in pairs))
     return Value(
         items=tuple(
-            union(folding.call(name, [member]) for name in arguments[0].names)
+            union(
+                _got(name, [member]) if "|" in name else folding.call(name, [member])
+                for name in arguments[0].names
+            )
             for member in arguments[1].items
         )
     )
+
+
+def _members(arguments: list[Value]) -> Value:
+    """``inspect.getmembers(module)``: as good as the module's table."""
+    return named(*(f"{name}.__dict__" for name in arguments[0].names)) if arguments else UNKNOWN
+
+
+def _module_of(arguments: list[Value]) -> Value:
+    """``inspect.getmodule(tempfile.mkstemp)``."""
+    names = arguments[0].names if arguments else ()
+    return named(*(name.rpartition(".")[0] or name for name in names)) if names else named(ANY_MODULE)
 
 
 def _reversed(arguments: list[Value]) -> Value:
@@ -232,6 +252,8 @@ _SPECIAL: dict[str, Callable[[list[Value]], Value]] = {
     **dict.fromkeys(GETATTR, _getattr),
     "builtins.vars": _vars,
     "functools.reduce": _reduced,
+    "inspect.getmembers": _members,
+    "inspect.getmodule": _module_of,
     **{
         name: _getter(name)
         for name in ("operator.attrgetter", "operator.itemgetter", "operator.methodcaller")

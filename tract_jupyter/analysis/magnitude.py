@@ -19,11 +19,8 @@ if TYPE_CHECKING:
 _MOST = 1e300
 _DEEPEST = 40
 _SHAPED = words("zeros ones empty full rand randn random random_sample normal uniform eye identity")
-_SHAPING = frozenset(
-    f"{module}.{name}"
-    for module in ("numpy", "numpy.random", "torch", "jax.numpy", "cupy")
-    for name in _SHAPED
-)
+_ARRAYS = ("numpy", "numpy.random", "numpy.random.default_rng()", "torch", "jax.numpy", "cupy")
+_SHAPING = frozenset(f"{module}.{name}" for module in _ARRAYS for name in _SHAPED)
 SIZED = _SHAPING | {
     "builtins.range",
     "builtins.bytes",

@@ -10,6 +10,7 @@ from tract_jupyter.analysis.calls import GETATTR
 from tract_jupyter.analysis.names import canonical
 from tract_jupyter.analysis.rules import Reference, Rule, is_boring, module_level, rules_for
 from tract_jupyter.analysis.rules.base import GUESS, LIKELY, SURE
+from tract_jupyter.analysis.rules.lookup import asked_attributes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from tract_jupyter.analysis.view import View
 
 _NAMING = GETATTR | {"builtins.setattr", "builtins.delattr", "operator.attrgetter", "operator.methodcaller"}
+_MAP = frozenset({"builtins.map"})
 _READERS = frozenset({"__getattribute__", "__getattr__", "get"})
 
 
@@ -61,18 +63,21 @@ def _name(node: ast.Name, view: View) -> Iterable[Finding]:
     return _named(node, value, view) if value.names else ()
 
 
-def _attribute(node: ast.Attribute, view: View) -> Iterator[Finding]:
+def _attribute(node: ast.Attribute, view: View) -> Iterable[Finding]:
     value = view.resolver.value(node)
-    if value.names:
-        yield from _named(node, value, view)
-    if node.attr.startswith("__") or node.attr not in view.program.methods:
-        yield from _ask(node, f"*.{node.attr}", SURE, view)
+    found = _named(node, value, view) if value.names else ()
+    if node.attr not in asked_attributes() or (node.attr in view.program.methods and node.attr[:2] != "__"):
+        return found
+    return chain(found, _ask(node, f"*.{node.attr}", SURE, view))
 
 
 def _call(node: ast.Call, view: View) -> Iterator[Finding]:
     value = view.resolver.value(node)
     if value.names:
         yield from _named(node, value, view)
+    elif value.items is not None and view.resolver.value(node.func).names == _MAP:
+        # map(methodcaller("system", ...), [os]) names the function nowhere but in what it yields.
+        yield from chain.from_iterable(_named(node, item, view) for item in value.items if item.names)
     for name in _spelt(node, view):
         yield from _ask(node, f"*.{name}", SURE, view)
 
@@ -93,7 +98,7 @@ def _match_class(node: ast.MatchClass, view: View) -> Iterator[Finding]:
 
 def _named(node: ast.expr, value: Value, view: View) -> Iterator[Finding]:
     confidence = GUESS if value.guessed else _confidence(node, len(value.names))
-    for name in sorted(value.names):
+    for name in sorted(value.names) if len(value.names) > 1 else value.names:
         for rule, level in rules_for(name):
             if not _goes_on(node, rule, view):
                 yield from rule.on_reference(Reference(node, name, level, confidence), view)

@@ -15,7 +15,7 @@ from tract_jupyter.analysis import folding
 from tract_jupyter.analysis.budget import TooLongError
 from tract_jupyter.analysis.calls import call_value, lookup
 from tract_jupyter.analysis.names import ASSUMED, REACHABLE, canonical
-from tract_jupyter.analysis.values import HOLE, UNKNOWN, Value, constant, lift, named, union
+from tract_jupyter.analysis.values import ANY_MODULE, HOLE, UNKNOWN, Value, constant, lift, named, union
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,6 +34,7 @@ MAX_STARS = 32
 MAX_BINDINGS = 64
 MAX_CALL_SITES = 24
 
+_CHECKED = 511  # the clock is looked at once in so many evaluations
 _BUILTINS = frozenset(dir(builtins))
 
 
@@ -65,13 +66,15 @@ class Resolver:
             self._cuts += 1
             return UNKNOWN
         self._active.add(node)
-        self._count()
+        self._evaluations += 1
+        if not self._evaluations & _CHECKED:
+            self._check_clock()
         cuts = self._cuts
         try:
             found = evaluate(self, node)
         finally:
             self._active.discard(node)
-        if self._is_whole(cuts):
+        if self._cuts == cuts or self._is_whole():
             self._known[node] = found
         return found
 
@@ -82,9 +85,9 @@ class Resolver:
             self._known[node] = found
         return found
 
-    def _is_whole(self, cuts: int) -> bool:
-        """Whether a result may be remembered: no cycle was cut short in it, or there is no time to care."""
-        if self._cuts == cuts or not self._active:
+    def _is_whole(self) -> bool:
+        """Whether a result that was cut short may be remembered: nobody waits for it, or there is no time to care."""
+        if not self._active:
             return True
         self._incomplete |= self._evaluations > self._limit
         return self._evaluations > self._limit
@@ -98,9 +101,8 @@ class Resolver:
         if self._incomplete:
             raise TooLongError("too much in it depends on too much else")
 
-    def _count(self) -> None:
-        self._evaluations += 1
-        if self._clock is not None and not self._evaluations % 512:
+    def _check_clock(self) -> None:
+        if self._clock is not None:
             self._clock.check()
 
     def name(self, name: str, scope: Scope) -> Value:
@@ -127,7 +129,9 @@ class Resolver:
             self._cuts += 1
             return UNKNOWN
         self._active.add(key)
-        self._count()
+        self._evaluations += 1
+        if not self._evaluations & _CHECKED:
+            self._check_clock()
         cuts = self._cuts
         try:
             value = union([self._bound(binding) for binding in bindings[-MAX_BINDINGS:]])
@@ -137,7 +141,7 @@ class Resolver:
             # The name depends on itself, as in a loop: once more round, with what is known of it.
             self._known_names[key] = value
             value = union([value, *(self._bound(binding) for binding in bindings[-MAX_BINDINGS:])])
-        if self._is_whole(cuts):
+        if self._cuts == cuts or self._is_whole():
             self._known_names[key] = value
         return value
 
@@ -218,7 +222,7 @@ def element(value: Value) -> Value:
 def _member(value: Value, index: int) -> Value:
     if value.items is not None and index < len(value.items):
         return value.items[index]
-    return element(value)
+    return value if ANY_MODULE in value.names else element(value)
 
 
 def _attribute(resolver: Resolver, node: ast.Attribute) -> Value:

@@ -70,8 +70,11 @@ class ReadsFile(Rule):
             reason = f"{reference.symbol} {effect.value} {place.value}."
             sure = reference.confidence if text is not None else _UNSURE
             yield RULES[code].finding(view, reference.node, reason, level, sure, _category(place, effect))
-            if effect is Effect.WRITE and place is not Place.UNKNOWN and _only_empties(reference, view):
-                yield RULES["TJ203"].finding(view, reference.node, f"{reference.symbol} empties the file.")
+            if effect is Effect.WRITE and _only_empties(reference, view):
+                level = HIGH if view.in_loop(reference.node) else MEDIUM
+                yield RULES["TJ203"].finding(
+                    view, reference.node, f"{reference.symbol} empties the file.", level
+                )
 
     @staticmethod
     def _mentioned(reference: Reference, effect: Effect, view: View) -> Finding:
@@ -80,13 +83,33 @@ class ReadsFile(Rule):
 
 
 def _only_empties(reference: Reference, view: View) -> bool:
-    """Whether a file is opened for writing and nothing is written: ``open(path, "w").close()``."""
+    """Whether nothing is written: ``open(path, "w").close()``, ``path.write_text("")``."""
     call = view.call_of(reference.node)
     parent = view.parent(call) if call is not None else None
+    if call is not None and reference.symbol.endswith((".write_text", ".write_bytes")):
+        given = call.args[0] if call.args else None
+        return isinstance(given, ast.Constant) and not given.value and _is_found(reference.node, view)
     if reference.symbol != "builtins.open" or not isinstance(parent, ast.Attribute) or parent.attr != "close":
         return False
     mode = view.value(view.argument(call, 1, "mode"))
     return any("w" in text for text in (mode.texts if mode else ()))
+
+
+def _is_found(node: ast.AST, view: View) -> bool:
+    """Whether the method is called on a path that was found, and not made: ``for p in folder.glob("*")``."""
+    owner = node.value if isinstance(node, ast.Attribute) else None
+    if not isinstance(owner, ast.Name):
+        return False
+    found = view.program.scope_of.get(owner, view.program.module).find(owner.id)
+    sources = [binding.node for binding in (found[1] if found else ()) if binding.kind == "element"]
+    return any(
+        isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in _FINDERS
+        for source in sources
+        for call in (ast.walk(source) if source is not None else ())
+    )
+
+
+_FINDERS = frozenset({"glob", "rglob", "iglob", "iterdir", "listdir", "scandir", "walk"})
 
 
 def _opens_anything(view: View) -> bool:
@@ -122,7 +145,7 @@ def _judge(place: Place, effect: Effect) -> tuple[str, RiskLevel]:
     if place is Place.STEERING and effect is Effect.WRITE:
         return "TJ205", HIGH
     if place is Place.REMOTE:
-        return "TJ303", MEDIUM
+        return "TJ303", HIGH
     return ("TJ202" if effect is Effect.WRITE else "TJ201"), LOW
 
 
@@ -231,6 +254,6 @@ class ReadsAddress(Rule):
     code = "TJ303"
     name = "reads-address"
     category = Category.NETWORK
-    level = MEDIUM
+    level = HIGH
     effect = "fetches from the network"
     remedy = "Download the file once and read the copy."

@@ -66,6 +66,12 @@ def _of_module(symbol: str, index: dict[str, _Hits]) -> _Hits:
 
 
 @cache
+def asked_attributes() -> frozenset[str]:
+    """The attributes that some rule asks for, whatever they are read from."""
+    return frozenset(symbol[2:] for symbol in _index() if symbol.startswith("*."))
+
+
+@cache
 def known_packages() -> frozenset[str]:
     """The packages that some rule knows a part of."""
     return frozenset(name.partition(".")[0] for name in (*_index(), *_modules())) - {"*", "?"}

@@ -178,7 +178,8 @@ STEERS_PROCESS = levels("""
     medium builtins: SystemExit exit quit
     medium threading: settrace setprofile settrace_all_threads setprofile_all_threads interrupt_main
         _shutdown _register_atexit
-    medium signal: signal alarm setitimer pthread_kill pthread_sigmask raise_signal siginterrupt
+    high signal: pthread_kill raise_signal pidfd_send_signal
+    medium signal: signal alarm setitimer pthread_sigmask siginterrupt
         set_wakeup_fd pidfd_send_signal
     medium resource: setrlimit prlimit
     medium atexit: register unregister _clear _run_exitfuncs
