@@ -17,6 +17,7 @@ _SCALE: Final = {
     "µs": 1e6,
     "packages": 1.0,
     "commits": 1.0,
+    "texts": 1.0,
     "statements": 1.0,
     "/s": 1.0,
 }

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import json
 import threading
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -10,6 +13,8 @@ from hypothesis import strategies as st
 
 from tests.analysis.helpers import ANALYZER, analyze
 
+VECTORS = Path(__file__).parents[1] / "vectors" / "analyzer.json"
+PARSER_ERRORS = ("RecursionError", "MemoryError", "SyntaxError", "ValueError", "OverflowError")
 SPECIAL = {
     "nul": ("'a\0b'", "TJ902"),
     "surrogate": ("x = '\ud800'", "TJ902"),
@@ -74,6 +79,70 @@ def test_any_mixture_of_python(code):
     for finding in analyze(code).findings:
         assert finding.reason.find("gave up") < 0 or "Syntax" in finding.reason
         assert finding.span.line <= finding.span.end_line
+
+
+SNIPPETS = [vector["code"] for vector in json.loads(VECTORS.read_text(encoding="utf-8"))]
+
+
+@st.composite
+def mutated(draw):
+    """A snippet with parts left out, doubled, swapped and put in."""
+    text = draw(st.sampled_from(SNIPPETS))
+    for _ in range(draw(st.integers(1, 4))):
+        first, last = sorted(draw(st.tuples(st.integers(0, len(text)), st.integers(0, len(text)))))
+        part = text[first:last]
+        text = text[:first] + draw(st.sampled_from(["", part + part, part[::-1], *PIECES])) + text[last:]
+    return text
+
+
+@settings(max_examples=500, deadline=None)
+@given(mutated(), mutated())
+def test_any_mutation_of_a_snippet(code, before):
+    for finding in analyze(code, before).findings:
+        assert "gave up" not in finding.reason or any(error in finding.reason for error in PARSER_ERRORS)
+        assert finding.span.line <= finding.span.end_line
+        finding.text.encode()
+
+
+LARGE = {
+    "a literal of 5 MB": ("x = '" + "a" * 5_000_000 + "'", None),
+    "5 MB of marks in a literal": ("x = '" + "a,(;" * 1_250_000 + "'", None),
+    "a million brackets": ("(" * 1_000_000, "TJ903"),
+    "brackets that close": ("(" * 500_000 + ")" * 500_000, "TJ903"),
+    "a million lines": ("x = 1\n" * 1_000_000, "TJ903"),
+    "a long f-string": ("x = f'" + "{a}" * 190_000 + "'", "TJ903"),
+    "a million signs": ("-" * 1_000_000 + "1", "TJ903"),
+    "a million words": ("a " * 1_000_000, "TJ903"),
+    "many names that depend on each other": (
+        "\n".join(
+            f"a{i} = [" + ", ".join(f"a{(i * j) % 300}" for j in range(1, 9)) + ", os]" for i in range(6000)
+        ),
+        "TJ903",
+    ),
+    "many stars": ("\n".join(f"from m{i} import *" for i in range(100)) + "\nx", "TJ903"),
+    "many findings": ("eval(x)\n" * 12_000, "TJ903"),
+}
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize(("code", "rule"), LARGE.values(), ids=LARGE.keys())
+def test_large_texts(code, rule):
+    found = [finding.code for finding in analyze(code).findings if finding.code.startswith("TJ9")]
+    assert found == ([rule] if rule else [])
+
+
+def test_time_that_is_up_is_told(monkeypatch):
+    monkeypatch.setattr("time.monotonic", iter(range(1000)).__next__)
+    (finding,) = [f for f in analyze("x = 1\n" * 2000).findings if f.code.startswith("TJ9")]
+    assert (finding.code, finding.level) == ("TJ903", "high")
+    assert finding.reason == "unknown: do not run (it takes longer than the analysis waits)"
+
+
+def test_the_garbage_collector_is_as_it_was():
+    for enabled in (False, True):
+        (gc.enable if enabled else gc.disable)()
+        analyze("x = 1")
+        assert gc.isenabled() is enabled
 
 
 def test_it_works_in_a_thread():

@@ -1,0 +1,58 @@
+"""Fuzzing of the analysis: any text gets a verdict, in time. Coverage-guided by atheris where that is installed."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks.timing import Row
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MOST_SECONDS = 1.0
+_RUNS = re.compile(r"Done (\d+) runs in")
+
+
+def rows(seconds: int = 300) -> Iterator[Row]:
+    """Analyse texts that atheris makes up for so many seconds, in a process of its own."""
+    if find_spec("atheris") is None:
+        print("atheris is not installed; it comes with the extra test, on Linux", file=sys.stderr)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.json"
+        command = [sys.executable, "-m", "benchmarks.fuzz", str(report), f"-max_total_time={seconds}"]
+        command += ["-max_len=2048", "-timeout=20", f"-artifact_prefix={folder}/"]
+        ran = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own
+        seen = (
+            json.loads(report.read_text())
+            if report.exists()
+            else {"slowest": 0.0, "wrong": 1, "text": ran.stderr}
+        )
+        count = _RUNS.search(ran.stderr)
+        if seen["wrong"]:
+            print(f"a text that went wrong: {seen['text']!r}", file=sys.stderr)
+        yield Row(f"texts analysed in {seconds} s", int(count[1]) if count else 0, "texts")
+        yield Row("of them without a verdict, or with an error of the analysis", seen["wrong"], "texts", 0)
+        yield Row("slowest verdict", seen["slowest"], "ms", MOST_SECONDS * 1000)
+
+
+def fuzz(report: Path, arguments: list[str]) -> None:
+    """Run atheris, and write down after each new worst what was seen."""
+    import atheris
+
+    with atheris.instrument_imports(include=["tract_jupyter.analysis"]):
+        from benchmarks.fuzzed import Judge
+    judge = Judge(report)
+    atheris.Setup([sys.argv[0], *arguments], judge.look)
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    fuzz(Path(sys.argv[1]), sys.argv[2:])
