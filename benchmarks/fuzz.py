@@ -9,7 +9,7 @@ import sys
 import tempfile
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.timing import Row
 
@@ -30,11 +30,9 @@ def rows(seconds: int = 300) -> Iterator[Row]:
         command = [sys.executable, "-m", "benchmarks.fuzz", str(report), f"-max_total_time={seconds}"]
         command += ["-max_len=2048", "-timeout=20", f"-artifact_prefix={folder}/"]
         ran = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own
-        seen = (
-            json.loads(report.read_text())
-            if report.exists()
-            else {"slowest": 0.0, "wrong": 1, "text": ran.stderr}
-        )
+        seen: dict[str, Any] = {"slowest": 0.0, "wrong": 1, "text": ran.stderr}
+        if report.exists():
+            seen = json.loads(report.read_text())
         count = _RUNS.search(ran.stderr)
         if seen["wrong"]:
             print(f"a text that went wrong: {seen['text']!r}", file=sys.stderr)

@@ -43,6 +43,7 @@ LOADERS = frozenset({"load_module", "exec_module", "find_module"})
 
 MAX_SPREAD = 64
 _READS_MAPPING = frozenset({"get", "pop", "__getitem__", "setdefault"})
+_WITHOUT_OWNER = LOADERS | _READS_MAPPING
 _PASS_ON = frozenset(
     {f"builtins.{name}" for name in ("list", "tuple", "set", "sorted", "reversed", "iter", "next", "dict")}
 )
@@ -89,24 +90,29 @@ def call_value(resolver: Evaluator, node: ast.Call) -> Value:
     """Evaluate a call."""
     function = node.func
     target = resolver.value(function)
-    arguments = _arguments(resolver, node)
-    if target is UNKNOWN and not isinstance(function, ast.Attribute):
-        return union([_carried(argument) for argument in arguments])
-    found = [resolver.returned(own) for own in target.functions]
+    arguments = _arguments(resolver, node) if node.args else []
+    found: list[Value] = []
     if isinstance(function, ast.Attribute):
-        found.append(_method(resolver, function, arguments))
+        owner = resolver.value(function.value)
+        if owner is not UNKNOWN or function.attr in _WITHOUT_OWNER:
+            found.append(_method(owner, function.attr, arguments))
         if function.attr == "format" and node.keywords:
-            named_arguments = {each.arg: resolver.value(each.value) for each in node.keywords if each.arg}
-            found.append(folding.formatted(resolver.value(function.value), arguments, named_arguments))
-    for name in target.names:
-        special = _SPECIAL.get(name)
-        if special is not None:
-            found.append(special(arguments))
-        else:
-            found.append(_got(name, arguments) if "|" in name else _known(name, arguments))
+            given = {each.arg: resolver.value(each.value) for each in node.keywords if each.arg}
+            found.append(folding.formatted(owner, arguments, given))
+    if target is not UNKNOWN:
+        found += [resolver.returned(own) for own in target.functions]
+        found += [_called(name, arguments) for name in target.names]
     if not target.functions:
-        found.extend(_carried(argument) for argument in arguments)
-    return _guessed(union(found), guessed=target.guessed)
+        found += [_carried(argument) for argument in arguments if argument.names]
+    value = union(found) if found else UNKNOWN
+    return value._replace(guessed=True) if target.guessed and not value.guessed else value
+
+
+def _called(name: str, arguments: list[Value]) -> Value:
+    special = _SPECIAL.get(name)
+    if special is not None:
+        return special(arguments)
+    return _got(name, arguments) if "|" in name else _known(name, arguments)
 
 
 def _got(name: str, arguments: list[Value]) -> Value:
@@ -150,31 +156,22 @@ def _arguments(resolver: Evaluator, node: ast.Call) -> list[Value]:
     return given
 
 
-def _guessed(value: Value, *, guessed: bool) -> Value:
-    if not guessed or value.guessed:
-        return value
-    return value._replace(guessed=True)
-
-
 def _carried(argument: Value) -> Value:
-    if not argument.names:
-        return UNKNOWN
     return named(*(name for name in argument.names if name.removesuffix(".__dict__") in _CARRIERS))
 
 
-def _method(resolver: Evaluator, function: ast.Attribute, arguments: list[Value]) -> Value:
-    if function.attr in LOADERS:
+def _method(owner: Value, name: str, arguments: list[Value]) -> Value:
+    if name in LOADERS:
         return named(*(canonical(text) for text in arguments[0].texts)) if arguments else UNKNOWN
-    owner = resolver.value(function.value)
-    if function.attr in _READS_MAPPING and arguments:
+    if name in _READS_MAPPING and arguments:
         return union((lookup(owner, arguments[0]), *arguments[1:2]))
-    if function.attr == "__getattribute__" and arguments:
+    if name == "__getattribute__" and arguments:
         return attribute_of(owner, arguments[0])
-    if function.attr in {"values", "items", "copy"} and owner.entries is not None:
+    if name in {"values", "items", "copy"} and owner.entries is not None:
         return Value(items=tuple(member for _, member in owner.entries), entries=owner.entries)
-    if "pathlib.Path()" in owner.names and function.attr in _PATH_METHODS:
+    if "pathlib.Path()" in owner.names and name in _PATH_METHODS:
         return Value(owner.names, folding.join_path([owner, *arguments]).consts)
-    return folding.method(owner, function.attr, arguments)
+    return folding.method(owner, name, arguments) if owner.consts else UNKNOWN
 
 
 def attribute_of(owner: Value, name: Value) -> Value:

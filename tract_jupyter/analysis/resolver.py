@@ -15,7 +15,17 @@ from tract_jupyter.analysis import folding
 from tract_jupyter.analysis.budget import TooLongError
 from tract_jupyter.analysis.calls import call_value, lookup
 from tract_jupyter.analysis.names import ASSUMED, REACHABLE, canonical
-from tract_jupyter.analysis.values import ANY_MODULE, HOLE, UNKNOWN, Value, constant, lift, named, union
+from tract_jupyter.analysis.values import (
+    ANY_MODULE,
+    HOLE,
+    MAX_CONST,
+    UNKNOWN,
+    Value,
+    constant,
+    lift,
+    named,
+    union,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -279,7 +289,10 @@ def attribute(owner: Value, name: str) -> Value:
 
 
 def _constant(_resolver: Resolver, node: ast.Constant) -> Value:
-    return constant(node.value) if isinstance(node.value, (str, bytes, int)) else UNKNOWN
+    value = node.value
+    if isinstance(value, str) and len(value) <= MAX_CONST:
+        return Value(consts=(value,))
+    return constant(value) if isinstance(value, (str, bytes, int)) else UNKNOWN
 
 
 def _binary(resolver: Resolver, node: ast.BinOp) -> Value:

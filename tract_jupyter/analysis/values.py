@@ -52,6 +52,8 @@ class Value(NamedTuple):
     @property
     def texts(self) -> tuple[str, ...]:
         """The constants as text, where they are text; bytes count, because a path may be bytes."""
+        if not self.consts:
+            return ()
         return tuple(
             const if isinstance(const, str) else const.decode("utf-8", "replace")
             for const in self.consts
