@@ -42,6 +42,11 @@ class Reference:
     level: RiskLevel
     confidence: float
 
+    @property
+    def shown(self) -> str:
+        """The symbol as a reader knows it: ``open``, and of any object's attribute just the name."""
+        return self.symbol.removeprefix("builtins.").removeprefix("*.")
+
 
 class Rule:
     """Base class of rules: a code, a subject, a table, and advice.
@@ -74,7 +79,7 @@ class Rule:
     def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
         """Judge one mention of a name in ``symbols``."""
         yield self.finding(
-            view, reference.node, f"{reference.symbol} {self.effect}.", reference.level, reference.confidence
+            view, reference.node, f"{reference.shown} {self.effect}.", reference.level, reference.confidence
         )
 
     def check(self, view: View) -> Iterator[Finding]:  # noqa: ARG002 - overridden by rules that look at structure

@@ -77,7 +77,7 @@ class LoadsObjects(Rule):
         if reference.symbol.startswith("yaml.load") and level is LOW:
             return
         yield self.finding(
-            view, reference.node, f"{reference.symbol} {self.effect}.", level, reference.confidence
+            view, reference.node, f"{reference.shown} {self.effect}.", level, reference.confidence
         )
 
 

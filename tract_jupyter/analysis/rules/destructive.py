@@ -61,7 +61,7 @@ class Destroys(Rule):
         outside = [text for text in texts if view.workspace.place(text) is Place.OUTSIDE]
         view.external.extend(outside)
         level = self._level(reference, view, outside=bool(outside))
-        reason = f"{reference.symbol} {self.effect}{' outside the workspace' if outside else ''}."
+        reason = f"{reference.shown} {self.effect}{' outside the workspace' if outside else ''}."
         yield self.finding(view, reference.node, reason, level, reference.confidence)
 
     def _level(self, reference: Reference, view: View, *, outside: bool) -> RiskLevel:

@@ -65,7 +65,7 @@ class ReadsEnvironment(Rule):
         keys = _keys(reference.node, view)
         level = LOW if keys and not any(map(_SECRET.search, keys)) else reference.level
         yield self.finding(
-            view, reference.node, f"{reference.symbol} {self.effect}.", level, reference.confidence
+            view, reference.node, f"{reference.shown} {self.effect}.", level, reference.confidence
         )
 
 
@@ -105,7 +105,7 @@ class ChangesEnvironment(Rule):
         if keys and all(map(_SETTING.match, keys)):
             level = LOW
         yield self.finding(
-            view, reference.node, f"{reference.symbol} {self.effect}.", level, reference.confidence
+            view, reference.node, f"{reference.shown} {self.effect}.", level, reference.confidence
         )
 
 

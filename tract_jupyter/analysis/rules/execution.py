@@ -69,7 +69,7 @@ class RunsText(Rule):
         if reference.symbol.startswith("types.") and _is_asked(reference.node, view):
             return
         yield self.finding(
-            view, reference.node, f"{reference.symbol} {self.effect}.", level, reference.confidence
+            view, reference.node, f"{reference.shown} {self.effect}.", level, reference.confidence
         )
 
     modules: ClassVar = execution.RUNS_TEXT_MODULES
@@ -200,5 +200,5 @@ class ConfiguresByName(Rule):
         factory = any(node.value == "()" for node in view.of(ast.Constant))
         level = HIGH if factory else reference.level
         yield self.finding(
-            view, reference.node, f"{reference.symbol} {self.effect}.", level, reference.confidence
+            view, reference.node, f"{reference.shown} {self.effect}.", level, reference.confidence
         )

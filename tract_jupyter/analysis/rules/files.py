@@ -67,19 +67,19 @@ class ReadsFile(Rule):
             code, level = _judge(place, effect)
             if effect is Effect.ENTER and place is Place.OUTSIDE and _opens_anything(view):
                 level = HIGH
-            reason = f"{reference.symbol} {effect.value} {place.value}."
+            reason = f"{reference.shown} {effect.value} {place.value}."
             sure = reference.confidence if text is not None else _UNSURE
             yield RULES[code].finding(view, reference.node, reason, level, sure, _category(place, effect))
             if effect is Effect.WRITE and _only_empties(reference, view):
                 level = HIGH if view.in_loop(reference.node) else MEDIUM
                 yield RULES["TJ203"].finding(
-                    view, reference.node, f"{reference.symbol} empties the file.", level
+                    view, reference.node, f"{reference.shown} empties the file.", level
                 )
 
     @staticmethod
     def _mentioned(reference: Reference, effect: Effect, view: View) -> Finding:
         rule = RULES["TJ202" if effect is Effect.WRITE else "TJ201"]
-        return rule.finding(view, reference.node, f"{reference.symbol} {effect.value} files.", LOW, _UNSURE)
+        return rule.finding(view, reference.node, f"{reference.shown} {effect.value} files.", LOW, _UNSURE)
 
 
 def _only_empties(reference: Reference, view: View) -> bool:

@@ -89,7 +89,7 @@ class SteersProcess(Rule):
         if reference.symbol == "sys.setrecursionlimit" and call is not None and call.args:
             level = MEDIUM if (magnitude(call.args[0], view) or 0) >= _DEEP else level
         yield self.finding(
-            view, reference.node, f"{reference.symbol} {self.effect}.", level, reference.confidence
+            view, reference.node, f"{reference.shown} {self.effect}.", level, reference.confidence
         )
 
     modules: ClassVar = process.STEERS_PROCESS_MODULES

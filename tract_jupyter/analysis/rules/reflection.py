@@ -200,7 +200,7 @@ class ComputesAttribute(Rule):
         elif isinstance(reference.node, ast.alias):
             level = None
         if level is not None:
-            reason = f"{reference.symbol} {self.effect}."
+            reason = f"{reference.shown} {self.effect}."
             yield self.finding(view, reference.node, reason, level, min(reference.confidence, LIKELY))
 
     def check(self, view: View) -> Iterator[Finding]:

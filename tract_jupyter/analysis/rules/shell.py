@@ -105,7 +105,7 @@ class UsesMagic(Rule):
         known = [magics.LINE.get(name) or LOW for name in names]
         level = CRITICAL if any(name in magics.SHELL_LINE for name in names) else max(known, default=HIGH)
         yield self.finding(
-            view, reference.node, f"{reference.symbol} runs a magic.", level, reference.confidence
+            view, reference.node, f"{reference.shown} runs a magic.", level, reference.confidence
         )
 
 
