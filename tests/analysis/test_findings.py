@@ -35,7 +35,7 @@ def test_an_unknown_mode_is_an_error_that_lists_the_modes():
     [
         ("x = 1", []),
         ("import os\nos.getenv('A')", []),
-        ("import ctypes", ["strict"]),
+        ("import ctypes\nctypes.CDLL(None)", ["strict"]),
         ("eval('1')", ["block_critical", "strict"]),
         ("def f(:", ["strict"]),
     ],

@@ -167,11 +167,26 @@ def _method(owner: Value, name: str, arguments: list[Value]) -> Value:
         return union((lookup(owner, arguments[0]), *arguments[1:2]))
     if name == "__getattribute__" and arguments:
         return attribute_of(owner, arguments[0])
-    if name in {"values", "items", "copy"} and owner.entries is not None:
-        return Value(items=tuple(member for _, member in owner.entries), entries=owner.entries)
+    if name in _OF_DICTS and owner.entries is not None:
+        return _OF_DICTS[name](owner)
     if "pathlib.Path()" in owner.names and name in _PATH_METHODS:
         return Value(owner.names, folding.join_path([owner, *arguments]).consts)
     return folding.method(owner, name, arguments) if owner.consts else UNKNOWN
+
+
+def _dict_values(owner: Value) -> Value:
+    return Value(items=tuple(member for _, member in owner.entries or ()), entries=owner.entries)
+
+
+def _dict_items(owner: Value) -> Value:
+    return Value(items=tuple(Value(items=(constant(key), member)) for key, member in owner.entries or ()))
+
+
+_OF_DICTS: dict[str, Callable[[Value], Value]] = {
+    "values": _dict_values,
+    "copy": _dict_values,
+    "items": _dict_items,
+}
 
 
 def attribute_of(owner: Value, name: Value) -> Value:

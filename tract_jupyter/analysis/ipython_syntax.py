@@ -29,7 +29,7 @@ _MAGIC = re.compile(r"%(?P<name>[A-Za-z_][\w.]*)(?P<rest>.*)", re.DOTALL)
 _AUTOCALL = re.compile(r"(?P<sign>[/,;])(?P<name>[A-Za-z_][\w.]*)(?P<rest>.*)", re.DOTALL)
 _PYTHON_FILE = re.compile(r"\.(?:py|ipy|pth|pyw)\b")
 _HELP = re.compile(r"\?{1,2}\s*%{0,2}[\w.*]+\s*$|%{0,2}[\w.*\[\]'\"]+\s*\?{1,2}\s*$")
-_OPTION = re.compile(r"\s*(?:-[a-zA-Z]\s*\d+|-[a-zA-Z]+|--[\w-]+(?:=\S+)?)(?=\s|$)")
+_OPTION = re.compile(r"\s*(?:-[a-zA-Z]\s*\d+|-[lsTDpfm]\s+\S+|-[a-zA-Z]+|--[\w-]+(?:=\S+)?)(?=\s|$)")
 
 PYTHON_LINE_MAGICS = words("timeit time prun memit mprun lprun snakeviz heat scalene pyinstrument debug")
 """Line magics whose argument is Python that runs here."""

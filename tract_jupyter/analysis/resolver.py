@@ -180,11 +180,14 @@ class Resolver:
         if not isinstance(node, ast.expr):
             return UNKNOWN
         found = self.value(node)
+        choices = [found]
         if binding.kind == "element":
-            found = element(found)
+            choices = list(found.items) if found.items is not None else [element(found)]
         for step in binding.path:
-            found = _member(found, step) if isinstance(step, int) else attribute(found, step)
-        return found
+            choices = [
+                _member(each, step) if isinstance(step, int) else attribute(each, step) for each in choices
+            ]
+        return union(choices)
 
     def _argument(self, function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, name: str) -> Value:
         """What a parameter may be: its default, and what the calls that we see hand over."""

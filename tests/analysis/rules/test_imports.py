@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.analysis.helpers import codes, found
+from tests.analysis.helpers import analyze, codes, found
 from tract_jupyter import CodeAnalyzer
 
 
@@ -36,3 +36,18 @@ def test_modules_of_the_workspace_are_known(tmp_path):
 def test_to_ask_for_a_module_gives_nothing_away():
     assert found("import sys\n'google.colab' in sys.modules") == set()
     assert ("TJ403", "high") in found("import sys\nsys.modules['x']")
+
+
+PATHS = [("src", "low"), ("..", "medium"), ("/opt/x", "high"), ("~/code", "high"), ("/tmp/x", "high")]
+
+
+@pytest.mark.parametrize(("path", "level"), PATHS)
+def test_folders_on_the_path(path, level):
+    code = f"import sys\nsys.path.append({path!r})"
+    assert [str(f.level) for f in analyze(code).findings if f.code == "TJ406"] == [level]
+
+
+def test_reading_the_path_changes_nothing():
+    assert found("import sys\nprint(sys.path)\nfor p in sys.path:\n    print(p)") == set()
+    assert ("TJ406", "medium") in found("import sys\nsys.path.append(x)")
+    assert ("TJ406", "medium") in found("import sys\nsys.path = []")

@@ -55,7 +55,7 @@ POSITIVE = {
         "import operator\noperator.attrgetter(n)(x)",
     ],
     "TJ405": ["import json\njson.loads = f", "import sys\nsys.stdout = x", "import os\nsetattr(os, 'getcwd', f)"],
-    "TJ406": ["import sys\nsys.path.insert(0, 'x')", "import sys\nsys.meta_path.append(x)"],
+    "TJ406": ["import sys\nsys.path.insert(0, '/opt/x')", "import sys\nsys.meta_path.append(x)"],
     "TJ501": ["import os\nos.environ['API_KEY']", "import os\nprint(os.environ)", "from os import getenv"],
     "TJ502": ["import os\nos.environ['API_KEY'] = 'b'", "import os\nos.environ.update(a='b')", "import os\nos.putenv('a', 'b')"],
     "TJ503": ["import keyring\nkeyring.get_password('a', 'b')"],

@@ -14,7 +14,7 @@ SAMPLES = """
     TJ101 high papermill.execute_notebook nbclient.NotebookClient jupyter_client.KernelManager docker.from_env
     TJ101 high playwright.sync_api.sync_playwright rpy2.robjects.r oct2py.octave jpype.startJVM git.Repo.clone_from
     TJ106 medium os.setns posix.fork _thread.interrupt_main signal.raise_signal resource.setrlimit torch.multiprocessing.spawn
-    TJ106 medium multiprocess.Pool concurrent.futures.process.ProcessPoolExecutor faulthandler._sigsegv pyautogui.click
+    TJ106 medium faulthandler._sigsegv pyautogui.click
     TJ109 medium pip._internal.main piplite.install conda.cli.python_api.run_command spacy.cli.download
     TJ102 critical pdb.runctx profile.run code.InteractiveConsole six.exec_ sys.remote_exec _xxsubinterpreters.run_string
     TJ102 critical langchain_experimental.utilities.PythonREPL IPython.embed_kernel bpython.embed js.eval

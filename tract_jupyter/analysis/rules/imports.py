@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING, ClassVar
 
 from tract_jupyter.analysis.findings import Category
+from tract_jupyter.analysis.paths import Place
 from tract_jupyter.analysis.rules.base import HIGH, LIKELY, LOW, MEDIUM, Rule, register
 from tract_jupyter.analysis.rules.lookup import known_packages
 from tract_jupyter.analysis.tables import introspection, known_modules, tampering
@@ -15,7 +16,8 @@ from tract_jupyter.analysis.tables import introspection, known_modules, tamperin
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tract_jupyter.analysis.findings import Finding
+    from tract_jupyter.analysis.findings import Finding, RiskLevel
+    from tract_jupyter.analysis.rules.base import Reference
     from tract_jupyter.analysis.view import View
 
 
@@ -74,6 +76,33 @@ class ChangesImports(Rule):
     effect = "decides where imports come from"
     remedy = "Install the package, or start the kernel in its folder."
     symbols: ClassVar = tampering.CHANGES_IMPORTS
+
+    def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
+        """A folder of the workspace on ``sys.path`` is everyday; reading it changes nothing."""
+        level = _path_level(reference, view) if reference.symbol == "sys.path" else reference.level
+        yield self.finding(
+            view, reference.node, f"{reference.shown} {self.effect}.", level, reference.confidence
+        )
+
+
+def _path_level(reference: Reference, view: View) -> RiskLevel:
+    node, parent = reference.node, view.parent(reference.node)
+    call = view.call_of(parent) if isinstance(parent, ast.Attribute) else None
+    if isinstance(parent, ast.Attribute) and call is not None and parent.attr in _CHANGES:
+        texts = [text for argument in call.args for text in view.resolver.value(argument).texts]
+        places = {view.workspace.place(text) for text in texts}
+        if places & {Place.OUTSIDE, Place.TEMPORARY}:
+            return HIGH if any(map(_is_far, texts)) else MEDIUM
+        return LOW if places == {Place.INSIDE} else reference.level
+    target = parent if isinstance(parent, ast.Subscript) else node
+    return LOW if isinstance(getattr(target, "ctx", ast.Load()), ast.Load) else reference.level
+
+
+_CHANGES = frozenset({"append", "insert", "extend", "remove", "pop", "clear", "__setitem__"})
+
+
+def _is_far(text: str) -> bool:
+    return text.startswith(("/", "~"))
 
 
 @register

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from tract_jupyter.analysis.findings import Category
 from tract_jupyter.analysis.rules.base import GUESS, HIGH, LIKELY, LOW, MEDIUM, Rule, register
 from tract_jupyter.analysis.tables import introspection
+from tract_jupyter.analysis.values import ANY_MODULE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -204,7 +205,11 @@ class ComputesAttribute(Rule):
             yield self.finding(view, reference.node, reason, level, min(reference.confidence, LIKELY))
 
     def check(self, view: View) -> Iterator[Finding]:
-        """Find format strings such as ``"{0._os}"``."""
+        """Find calls of whatever a module's table gave, and format strings such as ``"{0._os}"``."""
+        for call in view.calls_to((ANY_MODULE,)):
+            yield self.finding(
+                view, call, f"Calls a member of a module, and {self.effect}.", confidence=LIKELY
+            )
         for node in view.method_calls(_FORMATS):
             owner, method = (
                 (node.func.value, node.func.attr) if isinstance(node.func, ast.Attribute) else (node.func, "")

@@ -5,6 +5,9 @@ from __future__ import annotations
 from tract_jupyter.analysis.tables.reader import levels, modules
 
 _STANDARD = levels("""
+    low ctypes: sizeof alignment c_bool c_byte c_char c_double c_float c_int c_int8 c_int16 c_int32 c_int64
+        c_long c_longlong c_short c_size_t c_ubyte c_uint c_uint8 c_uint16 c_uint32 c_uint64 c_ulong
+        c_ulonglong c_ushort Structure Union LittleEndianStructure BigEndianStructure Array
     high .: ctypes.* _ctypes.* _ctypes_test.* _testcapi.* _testinternalcapi.* _testbuffer.* _testmultiphase.*
         _testlimitedcapi.* _winapi.* msilib.*
     high sys: setdlopenflags
@@ -80,6 +83,7 @@ _LIBRARIES = levels("""
 CALLS_NATIVE = {**_STANDARD, **_COMPILERS, **_LIBRARIES}
 
 CALLS_NATIVE_MODULES = modules("""
-    high: ctypes _ctypes cffi _cffi_backend _testcapi _testinternalcapi frida pymem ptrace cppyy
+    low: ctypes
+    high: _ctypes cffi _cffi_backend _testcapi _testinternalcapi frida pymem ptrace cppyy
     medium: pyximport objc gdb lldb clr llvmlite.binding
 """)

@@ -192,8 +192,9 @@ STEERS_PROCESS = levels("""
     medium termios: tcsetattr tcsendbreak
     medium tty: setraw setcbreak
     low multiprocessing: Manager set_start_method set_forkserver_preload active_children
-    medium multiprocessing: Process Pool
-    medium concurrent.futures: ProcessPoolExecutor InterpreterPoolExecutor
+    medium multiprocessing: Process
+    low multiprocessing: Pool
+    low concurrent.futures: ProcessPoolExecutor InterpreterPoolExecutor
     medium concurrent.futures.ProcessPoolExecutor(): kill_workers terminate_workers
     low asyncio: set_event_loop_policy set_child_watcher
     low logging: disable shutdown
