@@ -1,8 +1,9 @@
-"""Recall and false alarms over labelled snippets; the floors are what this cut reaches."""
+"""Recall and false alarms over labelled snippets; see docs/analysis.md for what the sets are."""
 
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -10,38 +11,51 @@ import pytest
 from tests.analysis.helpers import ANALYZER
 from tract_jupyter.analysis import RiskLevel
 
-VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "analyzer.json").read_text(encoding="utf-8"))
+FOLDER = Path(__file__).parents[1] / "vectors"
+GIVEN = json.loads((FOLDER / "analyzer.json").read_text(encoding="utf-8"))
+UNSEEN = json.loads((FOLDER / "unseen.json").read_text(encoding="utf-8"))
+SETS = {"given": GIVEN, **{name: [v for v in UNSEEN if v["set"] == name] for name in "ABCDEF"}}
+ALL = [vector for vectors in SETS.values() for vector in vectors]
 
 
-def worst(vector) -> RiskLevel | None:
+@cache
+def worst(identity) -> RiskLevel:
+    vector = next(vector for vector in ALL if vector["id"] == identity)
     cells = vector.get("cells") or [vector["code"]]
     levels = [ANALYZER.analyze(cell, cells_before=cells[:i]).max_risk_level for i, cell in enumerate(cells)]
-    return max((level for level in levels if level is not None), default=None)
+    return max((level for level in levels if level is not None), default=RiskLevel.LOW)
 
 
-ADVERSARIAL = [vector for vector in VECTORS if vector["kind"] == "adversarial"]
-GRAVE = [vector for vector in ADVERSARIAL if vector["suggested_risk"] in {"high", "critical"}]
-BENIGN = [vector for vector in VECTORS if vector["kind"] == "benign"]
+def of_kind(name, kind):
+    return [vector for vector in SETS[name] if vector["kind"] == kind]
 
 
-@pytest.mark.parametrize(
-    ("vectors", "level", "floor"),
-    [(GRAVE, "high", 0.95), (ADVERSARIAL, "medium", 0.92)],
-    ids=["grave found at high", "adversarial found at medium"],
-)
-def test_recall(vectors, level, floor):
-    found = {vector["id"] for vector in vectors if (worst(vector) or RiskLevel.LOW) >= level}
-    missed = [vector["id"] for vector in vectors if vector["id"] not in found]
-    assert len(found) / len(vectors) >= floor, missed
+def wanted(vector) -> RiskLevel:
+    """Medium, or the level that was suggested where that is lower."""
+    return min(RiskLevel(vector["suggested_risk"]), RiskLevel.MEDIUM)
 
 
-@pytest.mark.parametrize(("level", "ceiling"), [("high", 0.01), ("medium", 0.02)])
-def test_false_alarms(level, ceiling):
-    alarms = [vector["id"] for vector in BENIGN if (worst(vector) or RiskLevel.LOW) >= level]
-    assert len(alarms) / len(BENIGN) <= ceiling, alarms
+@pytest.mark.parametrize("name", ["given", "A", "B", "C", "D", "E"])
+def test_what_is_grave_is_found_at_high(name):
+    grave = [v for v in of_kind(name, "adversarial") if v["suggested_risk"] in {"high", "critical"}]
+    missed = [vector["id"] for vector in grave if worst(vector["id"]) < RiskLevel.HIGH]
+    assert len(missed) <= 0.01 * len(grave), missed
 
 
-@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["id"])
+@pytest.mark.parametrize("name", ["given", "A", "B", "C", "D", "E"])
+def test_what_is_adversarial_is_found(name):
+    vectors = of_kind(name, "adversarial")
+    missed = [vector["id"] for vector in vectors if worst(vector["id"]) < wanted(vector)]
+    assert len(missed) <= (0.04 if name == "C" else 0.01) * len(vectors), missed
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_no_false_alarms(name):
+    benign = of_kind(name, "benign")
+    assert [vector["id"] for vector in benign if worst(vector["id"]) >= RiskLevel.MEDIUM] == []
+
+
+@pytest.mark.parametrize("vector", ALL, ids=lambda vector: vector["id"])
 def test_every_snippet_gets_a_complete_verdict(vector):
     result = ANALYZER.analyze(vector["code"])
     assert all("gave up" not in finding.reason for finding in result.findings)
