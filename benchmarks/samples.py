@@ -80,5 +80,24 @@ LONG_CELL = "import json, os\nimport pandas as pd\nimport requests\n\n" + "\n".j
 )
 """1,000 lines and a few."""
 
+_PLAIN_BLOCK = """\
+def work_{n}(a, b=2):
+    total = a + b * {n}
+    for i in range(10):
+        total += i
+    if total > {n}:
+        return total, a
+    return None
+rows_{n} = [1, {n}, 3]
+r = work_{n}(rows_{n}[1])
+table["k{n}"] = r
+"""
+
+
+def plain_cell(lines: int) -> str:
+    """Ordinary lines of 20 characters or so, in which there is nothing to find."""
+    return "".join(_PLAIN_BLOCK.format(n=number) for number in range(lines // 10))
+
+
 REBINDING_CELL = "import pandas as pd\nframe = pd.read_csv('table.csv')\n" + "frame = clean(frame)\n" * 28
 """30 lines, as people write them: the same name again and again."""

@@ -12,12 +12,12 @@ from tract_jupyter.analysis.budget import MAX_FINDINGS, Clock, TooLongError, che
 from tract_jupyter.analysis.findings import AnalysisResult, Finding, RiskLevel, SandboxMode, Span, in_order
 from tract_jupyter.analysis.ipython_syntax import Escape, automagic, has_escapes, transform
 from tract_jupyter.analysis.paths import Workspace
+from tract_jupyter.analysis.program import Program
 from tract_jupyter.analysis.resolver import Resolver
 from tract_jupyter.analysis.rules import RULES, Rule, all_rules
 from tract_jupyter.analysis.rules.choice import ALWAYS, Choice
 from tract_jupyter.analysis.rules.unparsable import VERDICT
 from tract_jupyter.analysis.rules.written import written_code
-from tract_jupyter.analysis.scopes import Program
 from tract_jupyter.analysis.source import Source, parse
 from tract_jupyter.analysis.tables import magics
 from tract_jupyter.analysis.view import View

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tract_jupyter.analysis.program import Program
 from tract_jupyter.analysis.resolver import Resolver
 from tract_jupyter.analysis.rules import module_level, rules_for
-from tract_jupyter.analysis.scopes import Program, Scope
+from tract_jupyter.analysis.scopes import Scope
 from tract_jupyter.analysis.values import Value, named, union
 
 if TYPE_CHECKING:

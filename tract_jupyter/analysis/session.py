@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.analyzer import CodeAnalyzer, learn
-from tract_jupyter.analysis.scopes import Program
+from tract_jupyter.analysis.program import Program
 
 if TYPE_CHECKING:
     from tract_jupyter.analysis.findings import AnalysisResult

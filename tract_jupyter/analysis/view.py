@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from tract_jupyter.analysis.ipython_syntax import Escape
     from tract_jupyter.analysis.paths import Workspace
+    from tract_jupyter.analysis.program import Program
     from tract_jupyter.analysis.resolver import Resolver
-    from tract_jupyter.analysis.scopes import Program
     from tract_jupyter.analysis.source import Source
     from tract_jupyter.analysis.values import Value
 

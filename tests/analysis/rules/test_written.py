@@ -82,3 +82,14 @@ def test_what_lets_loaded_things_run_code():
     assert ("TJ111", "high") in found("AutoModel.from_pretrained('a/b', trust_remote_code=True)")
     assert ("TJ111", "high") in found("keras.models.load_model('x', safe_mode=False)")
     assert found("AutoModel.from_pretrained('a/b', trust_remote_code=False)") == set()
+
+
+@pytest.mark.parametrize("character", ["\u202e", "\u2066", "\U000e0041"])
+def test_text_that_is_shown_otherwise(character):
+    finding = next(f for f in analyze(f"x = 1\n# {character} y").findings if f.code == "TJ408")
+    assert (finding.level, finding.span.line) == ("high", 2)
+    assert f"U+{ord(character):04X}" in finding.reason
+
+
+def test_other_alphabets():
+    assert found("x = '\u05d0\u0628 \u200f \u65e5\u672c' # \u0416") == set()

@@ -169,7 +169,10 @@ class WaitsForever(Rule):
                     view, call, "Waits for what nothing in this code gives.", confidence=LIKELY
                 )
         for function in view.of(ast.FunctionDef):
-            first = _first_own_call(function, view)
+            inside = any(
+                _is_within(call, function, view) for call in view.program.calls.get(function.name, ())
+            )
+            first = _first_own_call(function, view) if inside else None
             if first is not None:
                 yield self.finding(view, first, f"{function.name} calls itself before anything else.", LOW)
 
@@ -221,6 +224,13 @@ def _is_passed_on(name: str, view: View) -> bool:
         and isinstance(node.ctx, ast.Load)
         for node in view.of(ast.Name)
     )
+
+
+def _is_within(node: ast.AST, outer: ast.AST, view: View) -> bool:
+    parent = view.parent(node)
+    while parent is not None and parent is not outer:
+        parent = view.parent(parent)
+    return parent is outer
 
 
 def _first_own_call(function: ast.FunctionDef, view: View) -> ast.Call | None:

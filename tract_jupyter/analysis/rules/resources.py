@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tract_jupyter.analysis.findings import Category
 from tract_jupyter.analysis.magnitude import SIZED, length, magnitude
 from tract_jupyter.analysis.rules.base import LIKELY, MEDIUM, Rule, register
+from tract_jupyter.analysis.rules.endless import has_exit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,8 +66,10 @@ class TakesMemory(Rule):
         for call in view.calls_to(_SIZED):
             if _makes_much(call, view):
                 yield self.finding(view, call, f"This call {self.effect}.", confidence=LIKELY)
-        for iterable in _iterated(view):
-            if (length(iterable, view) or 0) >= _TOO_MANY_STEPS:
+        for iterable, loop in _iterated(view):
+            if (length(iterable, view) or 0) >= _TOO_MANY_STEPS and (
+                loop is None or not has_exit(loop, view)
+            ):
                 yield self.finding(
                     view, iterable, "Looping over this does not end in a day.", confidence=LIKELY
                 )
@@ -89,11 +92,9 @@ def _makes_much(call: ast.Call, view: View) -> bool:
     return "builtins.range" not in names and (length(call, view) or 0) >= _TOO_MANY
 
 
-def _iterated(view: View) -> Iterator[ast.expr]:
-    for loop in view.of(ast.For):
-        if not any(isinstance(node, (ast.Break, ast.Return)) for node in ast.walk(loop)):
-            yield loop.iter
-    yield from view.collected()
+def _iterated(view: View) -> Iterator[tuple[ast.expr, ast.For | None]]:
+    yield from ((loop.iter, loop) for loop in view.of(ast.For))
+    yield from ((iterable, None) for iterable in view.collected())
 
 
 _ATOM = r"(?:\\.|\[[^\]]*\]|[^()\\\[\]?*+{}|^$])"
