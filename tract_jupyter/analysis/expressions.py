@@ -56,10 +56,15 @@ def _attribute(resolver: Resolver, node: ast.Attribute) -> Value:
 
 def _field(resolver: Resolver, name: str) -> Value:
     """The attribute of an object that is not known: what such an attribute is set to anywhere."""
-    found = [resolver.value(expression) for expression in resolver.program.fields.get(name, ())[-MAX_FIELDS:]]
+    program = resolver.program
+    if name in program.fields or name in program.methods:
+        return resolver.once(("field", name), lambda: _set_anywhere(resolver, name))
+    return _carried_module(name)
+
+
+def _set_anywhere(resolver: Resolver, name: str) -> Value:
+    found = [resolver.value(node) for node in resolver.program.fields.get(name, ())[-MAX_FIELDS:]]
     methods = resolver.program.methods.get(name, ())
-    if not found and not methods:
-        return _carried_module(name)
     kept = [value._replace(consts=(), items=None, entries=None) for value in found if value.names]
     return union([*kept, *([Value(functions=tuple(methods))] if methods else ())])
 

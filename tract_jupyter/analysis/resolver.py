@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.budget import TooLongError
@@ -21,6 +22,8 @@ from tract_jupyter.analysis.values import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tract_jupyter.analysis.budget import Clock
     from tract_jupyter.analysis.program import Program
     from tract_jupyter.analysis.scopes import Binding, Scope
@@ -48,6 +51,7 @@ class Resolver:
         self._known: dict[ast.AST, Value] = {}
         self._known_names: dict[tuple[Scope, str], Value] = {}
         self._active: set[object] = set()
+        self._depth = 0
         self._cuts = 0
         self._evaluations = 0
         self._limit = MAX_EVALUATIONS + len(program.parent_of)
@@ -58,26 +62,37 @@ class Resolver:
         known = self._known.get(node)
         if known is not None:
             return known
-        if type(node) is ast.Name:
+        if isinstance(node, ast.Name):
             return self._of_name(node)
         evaluate = EVALUATORS.get(type(node))
         if evaluate is None:
             return UNKNOWN
-        if node in self._active or len(self._active) >= MAX_DEPTH:
+        if self._depth >= MAX_DEPTH:
             self._cuts += 1
             return UNKNOWN
-        self._active.add(node)
         self._evaluations += 1
         if not self._evaluations & _CHECKED:
             self._check_clock()
         cuts = self._cuts
+        self._depth += 1
         try:
             found = evaluate(self, node)
         finally:
-            self._active.discard(node)
+            self._depth -= 1
         if self._cuts == cuts or self._is_whole():
             self._known[node] = found
         return found
+
+    def once(self, key: object, evaluate: Callable[[], Value]) -> Value:
+        """Evaluate, unless that is what is being done: every cycle passes a name, a function or a field."""
+        if key in self._active:
+            self._cuts += 1
+            return UNKNOWN
+        self._active.add(key)
+        try:
+            return evaluate()
+        finally:
+            self._active.discard(key)
 
     def _of_name(self, node: ast.Name) -> Value:
         scope = self.program.scope_of.get(node, self.program.module)
@@ -88,7 +103,7 @@ class Resolver:
 
     def _is_whole(self) -> bool:
         """Whether a result that was cut short may be remembered: nobody waits for it, or there is no time to care."""
-        if not self._active:
+        if not self._active and not self._depth:
             return True
         self._incomplete |= self._evaluations > self._limit
         return self._evaluations > self._limit
@@ -126,29 +141,21 @@ class Resolver:
         known = self._known_names.get(key)
         if known is not None:
             return known
-        if key in self._active or len(self._active) >= MAX_DEPTH:
-            self._cuts += 1
-            return UNKNOWN
-        self._active.add(key)
-        self._evaluations += 1
-        if not self._evaluations & _CHECKED:
-            self._check_clock()
         cuts = self._cuts
-        try:
-            value = (
-                self._bound(bindings[0])
-                if len(bindings) == 1
-                else union([self._bound(binding) for binding in bindings[-MAX_BINDINGS:]])
-            )
-        finally:
-            self._active.discard(key)
-        if self._cuts != cuts and not self._active:
+        if len(bindings) == 1:
+            value = self.once(key, partial(self._bound, bindings[0]))
+        else:
+            value = self.once(key, partial(self._any_of, bindings))
+        if self._cuts != cuts and not self._active and not self._depth:
             # The name depends on itself, as in a loop: once more round, with what is known of it.
             self._known_names[key] = value
-            value = union([value, *(self._bound(binding) for binding in bindings[-MAX_BINDINGS:])])
+            value = union((value, self._any_of(bindings)))
         if self._cuts == cuts or self._is_whole():
             self._known_names[key] = value
         return value
+
+    def _any_of(self, bindings: list[Binding]) -> Value:
+        return union([self._bound(binding) for binding in bindings[-MAX_BINDINGS:]])
 
     def _unbound(self, name: str, scope: Scope) -> Value:
         stars = [module for outer in scope.visible() for module in outer.stars]
@@ -195,9 +202,8 @@ class Resolver:
             named_only = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
             defaults = [default for arg, default in named_only if arg.arg == name]
         else:
-            defaults = [*[None] * (len(positional) - len(arguments.defaults)), *arguments.defaults][
-                position : position + 1
-            ]
+            later = position - len(positional) + len(arguments.defaults)
+            defaults = [arguments.defaults[later]] if later >= 0 else []
         passed = [default for default in defaults if default is not None]
         for call in self._calls_of(function):
             passed += [keyword.value for keyword in call.keywords if keyword.arg == name]
@@ -218,4 +224,6 @@ class Resolver:
     def returned(self, function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> Value:
         """What a function of the user's own may return."""
         scope = self.program.scope_of.get(function)
-        return union(self.value(expression) for expression in scope.returns) if scope else UNKNOWN
+        if scope is None or not scope.returns:
+            return UNKNOWN
+        return self.once(function, lambda: union([self.value(expression) for expression in scope.returns]))

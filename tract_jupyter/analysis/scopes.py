@@ -62,6 +62,8 @@ class Scope:
 
     def find(self, name: str) -> tuple[Scope, list[Binding]] | None:
         """The scope that binds the name, and to what; None when nobody bound it."""
+        if name in self.bindings and not self.redirected:
+            return self, self.bindings[name]
         for scope in self.visible():
             owner = scope.redirected.get(name, scope)
             found = owner.bindings.get(name)
