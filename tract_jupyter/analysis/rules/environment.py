@@ -121,6 +121,7 @@ class ReadsSecret(Rule):
 
     ## Example
     ```python
+    import keyring
     keyring.get_password("service", "me")
     ```
 

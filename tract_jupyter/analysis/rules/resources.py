@@ -118,6 +118,7 @@ class MatchesForever(Rule):
 
     ## Example
     ```python
+    import re
     re.match(r"(a+)+$", text)
     ```
 
