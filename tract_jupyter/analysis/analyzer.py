@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis import references
@@ -92,26 +91,43 @@ class CodeAnalyzer:
     def _analyze(self, program: Program, code: str, clock: Clock, *, inner: bool = False) -> AnalysisResult:
         source, tree, escapes, problem = _read(code, clock, program)
         nodes = program.add(tree, clock) if tree is not None else []
-        view = View(source, nodes, program, Resolver(program, clock), escapes, self._workspace, self._tools)
+        resolver, workspace = Resolver(program, clock), self._workspace.fresh()
+        view = View(source, nodes, program, resolver, escapes, workspace, clock, self._tools)
         findings: list[Finding] = []
         problems = [problem] if problem is not None else []
-        try:
-            for finding in clock.watched(self._asked(view, clock)):
-                findings.append(finding)
-                if len(findings) > MAX_FINDINGS:
-                    raise TooLongError(f"it has more than {MAX_FINDINGS:,} findings")
-            view.resolver.check_complete()
-        except TooLongError as error:
-            problems.append(error)
+        problems += self._collect(view, clock, findings, inner=inner)
         findings += [_unknown(source, each) for each in problems]
-        if not inner:
-            findings += filter(None, map(self.choice.apply, self._written(view, clock)))
         external = tuple(dict.fromkeys(view.external))
         return AnalysisResult(in_order(findings), references.imported(view), external)
 
-    def _asked(self, view: View, clock: Clock) -> Iterator[Finding]:
-        found = chain(references.findings(view, clock), *(rule.check(view) for rule in self._rules()))
-        return (counted for finding in found if (counted := self.choice.apply(finding)) is not None)
+    def _collect(self, view: View, clock: Clock, findings: list[Finding], *, inner: bool) -> list[Exception]:
+        """Gather what the rules say; what goes wrong with one of them ends only that one."""
+        sources = [references.findings(view, clock), *(rule.check(view) for rule in self._rules())]
+        if not inner:
+            sources.append(self._written(view, clock))
+        problems: list[Exception] = []
+        for source in sources:
+            try:
+                self._take(source, clock, findings)
+            except TooLongError as error:
+                return [*problems, *view.problems, error]
+            except Exception as error:  # noqa: BLE001 - a failure to understand is itself a verdict
+                problems.append(error)
+        if view.resolver.is_incomplete:
+            problems.append(TooLongError("too much in it depends on too much else"))
+        return problems + view.problems
+
+    def _take(self, source: Iterator[Finding], clock: Clock, findings: list[Finding]) -> None:
+        clock.check()
+        for finding in clock.watched(source):
+            counted = self.choice.apply(finding)
+            if counted is not None:
+                findings.append(counted)
+            if len(findings) > MAX_FINDINGS:
+                raise TooLongError(f"it has more than {MAX_FINDINGS:,} findings")
+
+    def _rules(self) -> Iterator[Rule]:
+        return (rule for rule in all_rules() if rule.code not in self.choice.off)
 
     def _written(self, view: View, clock: Clock) -> Iterator[Finding]:
         """What Python that goes to a file would do; a level less, since something has to run it first."""
@@ -125,9 +141,6 @@ class CodeAnalyzer:
             # Prose is no Python, and not what this is about.
             if any(finding.level >= RiskLevel.HIGH and finding.code < ALWAYS for finding in inner.findings):
                 yield RULES["TJ112"].finding(view, call, RULES["TJ112"].effect.capitalize() + ".")
-
-    def _rules(self) -> Iterator[Rule]:
-        return (rule for rule in all_rules() if rule.code not in self.choice.off)
 
 
 def learn(program: Program, cell: str) -> None:

@@ -16,7 +16,7 @@ import re
 import string
 from typing import TYPE_CHECKING
 
-from tract_jupyter.analysis.values import HOLE, MAX_CONST, Const, Value, constant, lift
+from tract_jupyter.analysis.values import HOLE, MAX_CONST, MAX_MEMBERS, Const, Value, constant, lift
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -40,7 +40,7 @@ CONSTANTS: Mapping[str, Const] = {
 """Attributes and argument-free calls with a known value."""
 
 _FIELD = re.compile(r"\{[^{}]*\}")
-_PERCENT = re.compile(r"%[-#0 +]*(?:\(\w*\))?[-#0 +]*\*?\d*(?:\.\d+)?[a-zA-Z]")
+_PERCENT = re.compile(r"%(?:\(\w{0,99}\))?[-#0 +]{0,9}(?:\*|[1-9]\d{0,9})?(?:\.\d{1,9})?[a-zA-Z]")
 
 
 def binary(operator: ast.operator, left: Value, right: Value) -> Value:
@@ -61,7 +61,9 @@ def binary(operator: ast.operator, left: Value, right: Value) -> Value:
 
 def _repeated(sequence: Value, times: Value) -> Value:
     count = times.consts[0] if times.consts else 1
-    return Value(items=(sequence.items or ()) * min(max(count, 0), 16) if isinstance(count, int) else None)
+    if not isinstance(count, int):
+        return Value()
+    return Value(items=((sequence.items or ()) * min(max(count, 0), 16))[:MAX_MEMBERS])
 
 
 def _add(left: Value, right: Value) -> Value:

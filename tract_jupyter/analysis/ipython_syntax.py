@@ -243,8 +243,9 @@ class _Scanner:
 
 
 _MARK = re.compile(r"#|\"\"\"|'''|[\"'()\[\]{}]")
+# Runs of ordinary characters between escapes; no possessive repeats, which Python 3.11.2 gets wrong.
 _REST_OF_STRING = {
-    quote: re.compile(rf"(?:[^\\{quote[0]}]|\\.{more})*+{quote}", re.DOTALL)
+    quote: re.compile(rf"[^\\{quote[0]}]*(?:(?:\\.{more})[^\\{quote[0]}]*)*{quote}", re.DOTALL)
     for quote, more in (("'", ""), ('"', ""), ("'''", "|'(?!'')"), ('"""', '|"(?!"")'))
 }
 

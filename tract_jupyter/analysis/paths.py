@@ -52,6 +52,10 @@ class Workspace:
         self._temporary = {os.path.realpath(tempfile.gettempdir()), os.path.realpath("/tmp")}  # noqa: S108
         self._known: dict[str, Place] = {}
 
+    def fresh(self) -> Workspace:
+        """The same root without the answers of before, which links and a new working directory may have changed."""
+        return Workspace(self.root)
+
     def place(self, text: str) -> Place:
         """Classify a path as the code spells it; ``values.HOLE`` stands for unknown pieces."""
         known = Place.INSIDE if text in _DEVICES else self._known.get(text)
@@ -67,7 +71,7 @@ class Workspace:
     def _classify(self, text: str) -> Place:
         if _URL.match(text):
             return Place.REMOTE
-        text = re.sub(r"(?i)^file:(//)?", "", text)
+        text = re.sub(r"(?i)^file:(//(localhost(?=/))?)?", "", text)
         if text.startswith(HOLE):
             return Place.UNKNOWN
         if _DRIVE.match(text) and os.name != "nt":

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
+from tract_jupyter.analysis.budget import TooLongError
 from tract_jupyter.analysis.calls import GETATTR
 from tract_jupyter.analysis.names import canonical
 from tract_jupyter.analysis.rules import Reference, Rule, is_boring, module_level, rules_for
@@ -33,20 +34,22 @@ def findings(view: View, clock: Clock) -> Iterator[Finding]:
     """
     mentions = [node for node in _inner_first(view.nodes) if type(node) in _LOOKS]
     for node in clock.watched(mentions):
-        yield from _LOOKS[type(node)](node, view)
+        try:
+            yield from _LOOKS[type(node)](node, view)
+        except TooLongError:
+            raise
+        except Exception as error:  # noqa: BLE001 - one mention that is not understood; the others go on
+            view.problems.append(error)
 
 
 def _inner_first(nodes: Sequence[ast.AST]) -> Sequence[ast.AST]:
-    """One top-level statement after the other, in each what is inner first.
+    """One statement after the other, at any depth; in each, what is inner first.
 
     So evaluation finds what it asks for known, the parts of an expression and what earlier lines bind, and
     never recurses deeply.
     """
-    if not nodes:
-        return ()
-    later = {*cast("ast.Module", nodes[0]).body[1:]}
-    starts = [1, *(index for index, node in enumerate(nodes) if node in later), len(nodes)]
-    return [node for begin, end in pairwise(starts) for node in reversed(nodes[begin:end])]
+    starts = [index for index, node in enumerate(nodes) if isinstance(node, ast.stmt)]
+    return [node for begin, end in pairwise([*starts, len(nodes)]) for node in reversed(nodes[begin:end])]
 
 
 def imported(view: View) -> tuple[str, ...]:

@@ -11,7 +11,6 @@ import builtins
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tract_jupyter.analysis.budget import TooLongError
 from tract_jupyter.analysis.expressions import EVALUATORS, attribute, element, member
 from tract_jupyter.analysis.names import ASSUMED, canonical
 from tract_jupyter.analysis.values import (
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from tract_jupyter.analysis.program import Program
     from tract_jupyter.analysis.scopes import Binding, Scope
 
-MAX_DEPTH = 60
+MAX_DEPTH = 50
 """Nesting that one evaluation follows; deeper parts are still visited as expressions of their own."""
 
 MAX_EVALUATIONS = 20_000
@@ -85,13 +84,15 @@ class Resolver:
 
     def once(self, key: object, evaluate: Callable[[], Value]) -> Value:
         """Evaluate, unless that is what is being done: every cycle passes a name, a function or a field."""
-        if key in self._active:
+        if key in self._active or self._depth >= MAX_DEPTH:
             self._cuts += 1
             return UNKNOWN
         self._active.add(key)
+        self._depth += 1
         try:
             return evaluate()
         finally:
+            self._depth -= 1
             self._active.discard(key)
 
     def _of_name(self, node: ast.Name) -> Value:
@@ -108,14 +109,10 @@ class Resolver:
         self._incomplete |= self._evaluations > self._limit
         return self._evaluations > self._limit
 
-    def check_complete(self) -> None:
-        """Tell when some results hold less than they could.
-
-        Raises:
-            TooLongError: That is so.
-        """
-        if self._incomplete:
-            raise TooLongError("too much in it depends on too much else")
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether some results hold less than they could."""
+        return self._incomplete
 
     def _check_clock(self) -> None:
         if self._clock is not None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
+    from tract_jupyter.analysis.budget import Clock
     from tract_jupyter.analysis.ipython_syntax import Escape
     from tract_jupyter.analysis.paths import Workspace
     from tract_jupyter.analysis.program import Program
@@ -25,7 +26,9 @@ _Comprehension = ast.ListComp | ast.SetComp | ast.DictComp
 class View:
     """What rules look at: the text, its nodes, what expressions stand for, IPython's escapes.
 
-    ``external`` collects paths out of the workspace; ``tools`` are the names of tools that code may call.
+    ``tools`` are the names of tools that code may call; ``external`` collects paths out of the workspace, and
+    ``problems`` what went wrong with a mention. Asking for nodes looks at the clock, since rules that find nothing
+    are to end in time, too.
     """
 
     source: Source
@@ -34,7 +37,9 @@ class View:
     resolver: Resolver
     escapes: Sequence[Escape]
     workspace: Workspace
+    clock: Clock
     tools: frozenset[str] = frozenset()
+    problems: list[Exception] = field(default_factory=list)
     external: list[str] = field(default_factory=list)
 
     @cached_property
@@ -62,6 +67,7 @@ class View:
 
     def of(self, kind: type[_Node]) -> Sequence[_Node]:
         """The nodes of one kind, in the order of the source."""
+        self.clock.check()
         return cast("Sequence[_Node]", self._by_kind.get(kind, ()))
 
     def collected(self) -> Iterator[ast.expr]:
@@ -73,12 +79,12 @@ class View:
     def calls_to(self, names: Collection[str]) -> Iterator[ast.Call]:
         """The calls of functions of these dotted names."""
         for name in names:
-            yield from self._by_name.get(name, ())
+            yield from self.clock.watched(self._by_name.get(name, ()))
 
     def method_calls(self, names: Collection[str]) -> Iterator[ast.Call]:
         """The calls of methods of these names, whatever they are called on."""
         for name in names:
-            yield from self._by_method.get(name, ())
+            yield from self.clock.watched(self._by_method.get(name, ()))
 
     def parent(self, node: ast.AST) -> ast.AST | None:
         """The node around this one."""

@@ -22,11 +22,11 @@ _NAMES = words(
 )
 _SHOWN = frozenset(f"{module}.{name}" for module in ("IPython.display", "ipywidgets") for name in _NAMES)
 _REMOTE = re.compile(
-    r"(?i)(?:src|href|srcset|data|action|url|poster|background)\s*=?\s*[\"'(]?\s*(?:https?:)?//|!\[[^\]]*\]\(\s*https?:"
+    r"(?i)(?:src|href|srcset|data|action|url|poster|background)\s{0,9}=?\s{0,9}[\"'(]?\s{0,9}(?:https?:)?//|!\[[^\[\]]{0,999}\]\(\s{0,9}https?:"
     r"|@import|^\s*https?://"
 )
 _SCRIPT = re.compile(r"(?i)<script|\bon(?:error|load|click|mouse\w+)\s*=|javascript:|<iframe|<object|<embed")
-_LINK = re.compile(r"(?i)<a\s[^>]*>")
+_LINK = re.compile(r"(?i)<a\s[^<>]{0,9999}>")
 _CELLS = frozenset({"html", "HTML", "svg", "SVG", "markdown", "latex"})
 
 

@@ -103,7 +103,9 @@ def _is_endless(node: ast.expr, view: View) -> bool:
         return two and not view.resolver.value(node.args[0]).names.isdisjoint(_NEVER_EQUAL)
     if "itertools.repeat" in names:
         return len(node.args) == 1 and not node.keywords
-    if names & {"builtins.map", "builtins.enumerate", "builtins.filter"}:
+    if "builtins.map" in names:  # ends with its shortest iterable
+        return len(node.args) > 1 and all(_is_endless(argument, view) for argument in node.args[1:])
+    if names & {"builtins.enumerate", "builtins.filter"}:
         return any(_is_endless(argument, view) for argument in node.args)
     return not {f"{name}()" for name in names}.isdisjoint(_ENDLESS)
 
@@ -111,14 +113,21 @@ def _is_endless(node: ast.expr, view: View) -> bool:
 def has_exit(loop: ast.While | ast.For, view: View) -> bool:
     """Whether the body has a way out of this loop: ``break``, ``return``, an exception, ``yield``."""
     stack: list[tuple[ast.AST, bool]] = [(statement, False) for statement in loop.body]
+    steps = 0
     while stack:
         node, nested = stack.pop()
+        steps += 1
+        if not steps % _CHECKED:
+            view.clock.check()
         if isinstance(node, _LEAVES) or (isinstance(node, ast.Break) and not nested) or _ends_all(node, view):
             return True
         if not isinstance(node, _FUNCTIONS):
             inner = nested or isinstance(node, _LOOPS)
             stack.extend((child, inner) for child in ast.iter_child_nodes(node))
     return False
+
+
+_CHECKED = 1024
 
 
 def _ends_all(node: ast.AST, view: View) -> bool:
@@ -163,16 +172,15 @@ class WaitsForever(Rule):
         for call in view.calls_to(("time.sleep", "asyncio.sleep")):
             if call.args and (magnitude(call.args[0], view) or 0) >= _LONG_SLEEP:
                 yield self.finding(view, call, "Sleeps for an hour or more.")
+        passed_on = _passed_on(view)
         for call in view.method_calls(("wait", "get", "join")):
-            if _waits_for_nobody(call, view):
+            if _waits_for_nobody(call, passed_on, view):
                 yield self.finding(
                     view, call, "Waits for what nothing in this code gives.", confidence=LIKELY
                 )
+        recursive = _recursive(view)
         for function in view.of(ast.FunctionDef):
-            inside = any(
-                _is_within(call, function, view) for call in view.program.calls.get(function.name, ())
-            )
-            first = _first_own_call(function, view) if inside else None
+            first = _first_own_call(function, view) if function in recursive else None
             if first is not None:
                 yield self.finding(view, first, f"{function.name} calls itself before anything else.", LOW)
 
@@ -204,7 +212,7 @@ _GIVEN_BY = {
 }
 
 
-def _waits_for_nobody(call: ast.Call, view: View) -> bool:
+def _waits_for_nobody(call: ast.Call, passed_on: set[str], view: View) -> bool:
     """Whether what was made here and is waited for is never set, put or handed to anybody."""
     owner = call.func.value if isinstance(call.func, ast.Attribute) else None
     if not isinstance(owner, ast.Name) or call.args or call.keywords:
@@ -212,25 +220,27 @@ def _waits_for_nobody(call: ast.Call, view: View) -> bool:
     method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
     for name in view.resolver.value(owner).names:
         givers = _GIVEN_BY.get((name, method))
-        if givers is not None and not any(view.method_calls(givers)) and not _is_passed_on(owner.id, view):
+        if givers is not None and not any(view.method_calls(givers)) and owner.id not in passed_on:
             return True
     return False
 
 
-def _is_passed_on(name: str, view: View) -> bool:
-    return any(
-        node.id == name
-        and not isinstance(view.parent(node), ast.Attribute)
-        and isinstance(node.ctx, ast.Load)
-        for node in view.of(ast.Name)
-    )
+def _passed_on(view: View) -> set[str]:
+    """Names that are used otherwise than to call a method: perhaps somebody else sets what is waited for."""
+    loaded = (node for node in view.of(ast.Name) if isinstance(node.ctx, ast.Load))
+    return {node.id for node in loaded if not isinstance(view.parent(node), ast.Attribute)}
 
 
-def _is_within(node: ast.AST, outer: ast.AST, view: View) -> bool:
-    parent = view.parent(node)
-    while parent is not None and parent is not outer:
-        parent = view.parent(parent)
-    return parent is outer
+def _recursive(view: View) -> set[ast.AST]:
+    """The functions with a call of their own name inside."""
+    found: set[ast.AST] = set()
+    for call in view.of(ast.Call):
+        around = view.parent(call) if isinstance(call.func, ast.Name) else None
+        while around is not None and not isinstance(around, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            around = view.parent(around)
+        if around is not None and isinstance(call.func, ast.Name) and around.name == call.func.id:
+            found.add(around)
+    return found
 
 
 def _first_own_call(function: ast.FunctionDef, view: View) -> ast.Call | None:

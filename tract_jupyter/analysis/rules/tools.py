@@ -82,8 +82,8 @@ class ChangesTools(Rule):
     """Changes the tools or what is behind them.
 
     ## What it does
-    Reports assignments to and deletions of `tools` and its members, in whatever way they are spelt, and what
-    gives all of them at once (`vars(tools)`).
+    Reports assignments to members of `tools` in whatever way they are spelt, deletions, and what gives all of
+    them at once (`vars(tools)`).
 
     ## Why it matters
     Later code, and the person who reads it, takes the replacement for the tool; its call is neither asked
@@ -230,13 +230,20 @@ class CallsToolsUnbounded(Rule):
     remedy = "Count the rounds: for _ in range(20)."
 
     def check(self, view: View) -> Iterator[Finding]:
-        """Look for tool calls in the bodies of ``while``."""
-        for loop in view.of(ast.While):
-            for node in ast.walk(loop):
-                if isinstance(node, ast.Call) and _is_tool_call(node, view):
-                    endless = isinstance(loop.test, ast.Constant) and not has_exit(loop, view)
-                    reason = f"{ast.unparse(node.func)[:80]} {self.effect}."
-                    yield self.finding(view, node, reason, MEDIUM if endless else LOW)
+        """Look for the loop around each tool call."""
+        for call in view.of(ast.Call):
+            loop = _while_around(call, view) if _is_tool_call(call, view) else None
+            if loop is not None:
+                endless = isinstance(loop.test, ast.Constant) and not has_exit(loop, view)
+                reason = f"{ast.unparse(call.func)[:80]} {self.effect}."
+                yield self.finding(view, call, reason, MEDIUM if endless else LOW)
+
+
+def _while_around(node: ast.AST, view: View) -> ast.While | None:
+    around = view.parent(node)
+    while around is not None and not isinstance(around, (ast.While, ast.For, ast.FunctionDef, ast.Lambda)):
+        around = view.parent(around)
+    return around if isinstance(around, ast.While) else None
 
 
 def _is_tool_call(node: ast.Call, view: View) -> bool:
