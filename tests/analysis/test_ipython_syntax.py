@@ -32,6 +32,10 @@ def test_shell_escapes(code):
         ("%%never_heard_of\nx", "medium"),
         ("%never_heard_of", "low"),
         ("x = %env PATH", "medium"),
+        ("%env PATH=/x", "high"),
+        ("%set_env LD_PRELOAD x.so", "high"),
+        ("%cd /", "medium"),
+        ("%cd data", "low"),
         ("get_ipython().run_line_magic('run', 'x.py')", "high"),
         ("get_ipython().run_line_magic('sx', 'ls')", "critical"),
     ],
@@ -84,3 +88,38 @@ def test_plain_python_comes_back_unchanged():
     code = "x = (1\n  % 2)\ns = '''\n%a\n!b'''\n# !c\ny = x \\\n  % 3\nz = '%d' % x\n"
     assert transform(code).code == code
     assert transform(code).escapes == ()
+
+
+AUTOMAGIC = {
+    "pip install x": ("TJ104", "high"), "rm -rf x": ("TJ104", "high"), "sx(id)": ("TJ103", "critical"),
+    "system reboot": ("TJ103", "critical"), "cat /etc/passwd": ("TJ104", "medium"), "  run x.py": ("TJ104", "high"),
+    "/eval x": ("TJ102", "critical"), ",exec x": ("TJ102", "critical"), ";eval x y": ("TJ102", "critical"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("code", "finding"), AUTOMAGIC.items())
+def test_magics_and_calls_without_their_signs(code, finding):
+    assert finding in found(code)
+
+
+@pytest.mark.parametrize(
+    "code", ["cat + 1", "more = 1", "run", "history", "ls", "load.x", "cd data", "x = 1\npip"]
+)
+def test_cells_that_are_python_after_all(code):
+    assert found(code) == set()
+
+
+def test_a_name_of_ones_own_is_no_magic():
+    assert found("run (1)", "def run(x):\n    return x") == set()
+
+
+@pytest.mark.parametrize("code", ["%run?", "%%bash?", "!ls?", "x?", "?x", "os.path??"])
+def test_asking_for_help_runs_nothing(code):
+    assert found(code) == set()
+
+
+def test_the_place_of_what_has_no_sign():
+    (finding,) = [f for f in analyze("  rm -rf x").findings if f.code == "TJ104"]
+    assert (finding.span.column, finding.span.end_column, finding.text) == (2, 10, "rm -rf x")
+    (finding,) = [f for f in analyze("/eval x").findings if f.code == "TJ102"]
+    assert finding.text == "eval"

@@ -131,6 +131,51 @@ def test_large_texts(code, rule):
     assert found == ([rule] if rule else [])
 
 
+DEEP = {
+    "frames": "def f(x0):\n" + "".join(f"  x{i + 1} = x{i}[x{i}['a'] > 0].dropna()\n" for i in range(60)),
+    "layers": "def f(x0, y):\n"
+    + "".join(f"  x{i + 1} = g(3)(h([x{i}, k()([x{i}, y])]))\n" for i in range(60)),
+    "rounds": "def f(a, b, c, d):\n" + "  a, b, c, d = (a + b) & 9, (b ^ d) << 3, c + a, d - b\n" * 40,
+    "functions": "".join(f"def f{i}(): return f{i + 1}()\n" for i in range(300)) + "f0()",
+    "branches": "if x: a = 1\n" + "".join(f"elif x == {i}: a = b{i}\n" for i in range(150)),
+    "names": "a0 = 1\n" + "".join(f"a{i + 1} = a{i}\n" for i in range(3000)),
+}
+
+
+@pytest.mark.parametrize("code", DEEP.values(), ids=DEEP.keys())
+def test_long_chains_are_ordinary_code(code):
+    assert analyze(code).findings == ()
+
+
+QUADRATIC = {
+    "many functions of a name": "def f(): pass\n" * 4000 + "f()\n" * 4000,
+    "many waits": "import queue\nq = queue.Queue()\n" + "q.get()\n" * 4000 + "f(q)",
+    "nested loops": "".join(" " * i + "while 1:\n" for i in range(98)) + " " * 98 + "tools.f();" * 8000,
+    "comments that go on": "!ls\n" + "#\\\n" * 60_000,
+    "a long format": "open('%" + "0" * 4000 + "' % y)",
+    "a long display": "from IPython.display import HTML\nHTML('src" + " " * 4000 + "')",
+    "many links": "%%html\n" + "<a " * 60_000,
+    "a sequence of sequences": "open([0] * 16 * 16 * 16 * 16 * 16 * 16 * 16)",
+    "quotes": "'\\" * 100_000 + "(" * 200_001,
+}
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("code", QUADRATIC.values(), ids=QUADRATIC.keys())
+def test_nothing_takes_the_square_of_its_length(code):
+    assert analyze(code).summary()
+
+
+def test_what_fails_takes_nothing_else_along(monkeypatch):
+    def fails(*_):
+        raise KeyError("x")
+        yield
+
+    monkeypatch.setattr("tract_jupyter.analysis.rules.imports.ImportsUnknown.check", fails)
+    found = {f.code: f.level for f in analyze("eval('1')").findings}
+    assert found == {"TJ102": "critical", "TJ903": "high"}
+
+
 def test_time_that_is_up_is_told(monkeypatch):
     monkeypatch.setattr("time.monotonic", iter(range(1000)).__next__)
     (finding,) = [f for f in analyze("x = 1\n" * 2000).findings if f.code.startswith("TJ9")]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 _PARSE_ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError, SystemError)
-_AUTOMAGIC = magics.SHELL_LINE | {name for name, level in magics.LINE.items() if level == "high"}
+_AUTOMAGIC = magics.SHELL_LINE | {name for name, level in magics.LINE.items() if level is not None}
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -157,9 +157,9 @@ def _read(
 ) -> tuple[Source, ast.Module | None, tuple[Escape, ...], Exception | None]:
     """Parse as Python, and failing that as Python with IPython's additions."""
     check_length(code)
-    magic = automagic(code, _AUTOMAGIC - program.module.bindings.keys())
+    magic = automagic(code, _AUTOMAGIC - program.module.bindings.keys(), magics.SHELL_LINE)
     if magic is not None:
-        return Source(code), None, transform(magic).escapes, None
+        return Source(code), None, (magic,), None
     try:
         return Source(code), parse(code), (), None
     except _PARSE_ERRORS as error:

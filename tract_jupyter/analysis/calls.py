@@ -102,6 +102,10 @@ def call_value(resolver: Evaluator, node: ast.Call) -> Value:
     if target is not UNKNOWN:
         found += [resolver.returned(own) for own in target.functions]
         found += [_called(name, arguments) for name in target.names]
+    if "builtins.dict" in target.names and node.keywords:
+        found.append(
+            Value(entries=tuple((each.arg or "", resolver.value(each.value)) for each in node.keywords))
+        )
     if not target.functions:
         found += [_carried(argument) for argument in arguments if argument.names]
     value = union(found) if found else UNKNOWN
@@ -248,6 +252,22 @@ def _members(arguments: list[Value]) -> Value:
     return named(*(f"{name}.__dict__" for name in arguments[0].names)) if arguments else UNKNOWN
 
 
+def _next(arguments: list[Value]) -> Value:
+    if not arguments or arguments[0].items is None:
+        return arguments[0] if arguments else UNKNOWN
+    return union([arguments[0], *arguments[0].items])
+
+
+def _found(arguments: list[Value]) -> Value:
+    """What ``glob`` finds is where its pattern says."""
+    return Value(items=(Value(consts=arguments[0].consts),)) if arguments else UNKNOWN
+
+
+def _walked(arguments: list[Value]) -> Value:
+    """``os.walk``: the folder first."""
+    return Value(items=(Value(items=(Value(consts=arguments[0].consts),)),)) if arguments else UNKNOWN
+
+
 def _module_of(arguments: list[Value]) -> Value:
     """``inspect.getmodule(tempfile.mkstemp)``."""
     names = arguments[0].names if arguments else ()
@@ -263,6 +283,9 @@ def _reversed(arguments: list[Value]) -> Value:
 _SPECIAL: dict[str, Callable[[list[Value]], Value]] = {
     **dict.fromkeys(GETATTR, _getattr),
     "builtins.vars": _vars,
+    "builtins.next": _next,
+    **dict.fromkeys(("glob.glob", "glob.iglob"), _found),
+    **dict.fromkeys(("os.walk", "os.fwalk"), _walked),
     "functools.reduce": _reduced,
     "inspect.getmembers": _members,
     "inspect.getmodule": _module_of,

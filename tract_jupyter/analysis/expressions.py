@@ -66,19 +66,23 @@ def _set_anywhere(resolver: Resolver, name: str) -> Value:
     found = [resolver.value(node) for node in resolver.program.fields.get(name, ())[-MAX_FIELDS:]]
     methods = resolver.program.methods.get(name, ())
     kept = [value._replace(consts=(), items=None, entries=None) for value in found if value.names]
-    return union([*kept, *([Value(functions=tuple(methods))] if methods else ())])
+    # An attribute that is set just once is that one, whatever the object.
+    sole = found if len(found) == 1 and not methods else kept
+    return union([*sole, *([Value(functions=tuple(methods))] if methods else ())])
 
 
 def _carried_module(name: str) -> Value:
     """``x._os``, ``x["os"]``: whatever the object is, this is most likely the module."""
     bare = name.lstrip("_")
-    return Value(names=frozenset({canonical(bare)}), guessed=True) if bare in REACHABLE else UNKNOWN
+    # Without the underscore it may as well be a field of somebody's: self.socket, frame["os"].
+    is_module = bare in REACHABLE and (bare != name or bare in {"os", "sys"})
+    return Value(names=frozenset({canonical(bare)}), guessed=True) if is_module else UNKNOWN
 
 
 def _carried_item(resolver: Resolver, node: ast.Subscript) -> Value:
     text = node.slice.value if isinstance(node.slice, ast.Constant) else None
     used = isinstance(resolver.program.parent_of.get(node), ast.Attribute)
-    return _carried_module(text) if used and isinstance(text, str) else UNKNOWN
+    return _carried_module(text) if used and isinstance(text, str) and text.startswith("_") else UNKNOWN
 
 
 def attribute(owner: Value, name: str) -> Value:

@@ -28,7 +28,7 @@ _NO_TARGET = re.compile(r"[=!<>%'\"#()]")
 _MAGIC = re.compile(r"%(?P<name>[A-Za-z_][\w.]*)(?P<rest>.*)", re.DOTALL)
 _AUTOCALL = re.compile(r"(?P<sign>[/,;])(?P<name>[A-Za-z_][\w.]*)(?P<rest>.*)", re.DOTALL)
 _PYTHON_FILE = re.compile(r"\.(?:py|ipy|pth|pyw)\b")
-_HELP = re.compile(r"\?{1,2}\s*%{0,2}[\w.*]+\s*$|%{0,2}[\w.*\[\]'\"]+\s*\?{1,2}\s*$")
+_HELP = re.compile(r"\?{1,2}\s*[%!]{0,2}[\w.*]+\s*$|[%!]{0,2}[\w.*\[\]'\"]+\s*\?{1,2}\s*$")
 _OPTION = re.compile(r"\s*(?:-[a-zA-Z]\s*\d+|-[lsTDpfm]\s+\S+|-[a-zA-Z]+|--[\w-]+(?:=\S+)?)(?=\s|$)")
 
 PYTHON_LINE_MAGICS = words("timeit time prun memit mprun lprun snakeviz heat scalene pyinstrument debug")
@@ -103,20 +103,29 @@ def _dedent(lines: list[str]) -> dict[int, int]:
     return shifts
 
 
-_AUTOMAGIC = re.compile(r"\s*(?P<name>[A-Za-z_]\w*)(?P<rest>[ \t]+(?P<first>\S).*)\s*")
+_AUTOMAGIC = re.compile(r"\s*(?P<name>[A-Za-z_]\w*)(?P<rest>(?![\w.])[^\n]*)\s*")
+_ASSIGNS = re.compile(r"\s*(?:[,=](?!=)|[-+*/%&|^@]=|:|$)")
+_OPERATES = re.compile(r"\s*(?:[-+*/%&|^@<>]=?|//|\*\*|==|!=|and|or|in|is|if|not)\s")
 
 
-def automagic(text: str, names: Container[str]) -> str | None:
-    """The line with its ``%`` when it is a magic without one, as IPython allows for cells of one line.
+def automagic(text: str, names: Container[str], certain: Container[str]) -> Escape | None:
+    """The magic that a cell of one line is, since IPython allows to leave out its ``%``.
 
     Args:
         text: A cell.
         names: Names of the magics that count; those that the code itself binds must be left out.
+        certain: Those of them that count even if what follows may be meant as Python.
     """
     match = _AUTOMAGIC.fullmatch(text)
-    if match is None or match["name"] not in names or match["first"] in "=([.,:+*|&^":
+    if match is None or match["name"] not in names or _ASSIGNS.match(match["rest"]):
         return None
-    return f"%{text.strip()}"
+    if match["name"] not in certain and (match["rest"][0] in "([" or _OPERATES.match(match["rest"])):
+        return None
+    line = text.rstrip()
+    start = len(text[: match.start("name")].split("\n")) - 1
+    column = match.start("name") - (text.rfind("\n", 0, match.start("name")) + 1)
+    span = Span(start + 1, column, start + 1, len(line.split("\n")[-1]))
+    return Escape("line_magic", match["name"], match["rest"].strip(), span, line.strip())
 
 
 class _Scanner:
@@ -129,11 +138,15 @@ class _Scanner:
 
     def run(self, clock: Clock) -> None:
         index = next((i for i, line in enumerate(self.lines) if line.strip()), len(self.lines))
-        if index < len(self.lines) and self.lines[index].startswith("%%"):
+        if (
+            index < len(self.lines)
+            and self.lines[index].startswith("%%")
+            and not self.lines[index].endswith("?")
+        ):
             index = self._cell_magic(index)
         state = _State()
         while index < len(self.lines):
-            if state.at_statement:
+            if state.at_statement and not self.lines[index].lstrip().startswith("#"):
                 last = self._last(index)
                 if self._replace(index) and not self.lines[index].endswith("\\"):
                     self.lines[index + 1 : last + 1] = [""] * (last - index)
@@ -162,6 +175,10 @@ class _Scanner:
         line = self.lines[index]
         body = line.lstrip()
         indent = line[: len(line) - len(body)]
+        if _HELP.match(body):
+            self._note("help", "?", body, index)
+            self.lines[index] = f"{indent}pass"
+            return True
         if body.startswith("!"):
             self._note("shell", "!", self._continued(index).lstrip().lstrip("!"), index)
             self.lines[index] = f"{indent}pass"
@@ -174,10 +191,6 @@ class _Scanner:
         assigned = _ASSIGNED.search(body)
         if assigned is not None and assigned.start() and not _NO_TARGET.search(body[: assigned.start()]):
             return self._assigned(index, indent, assigned)
-        if _HELP.match(body):
-            self._note("help", "?", body, index)
-            self.lines[index] = f"{indent}pass"
-            return True
         return False
 
     def _autocall(self, index: int, indent: str, match: re.Match[str]) -> bool:
@@ -185,6 +198,7 @@ class _Scanner:
         rest = match["rest"].strip()
         given = {"/": rest, ",": ", ".join(map(repr, rest.split())), ";": repr(rest)}[match["sign"]]
         self._note("autocall", match["sign"], match["name"], index)
+        self.shifts[index + 1] = self.shifts.get(index + 1, 0) + 1
         self.lines[index] = f"{indent}{match['name']}({given})"
         return True
 

@@ -148,6 +148,8 @@ def _caught(
 def _call(program: Program, node: ast.Call, _scope: Scope) -> None:
     if isinstance(node.func, ast.Name):
         program.calls.setdefault(node.func.id, []).append(node)
+    elif isinstance(node.func, ast.Attribute):
+        program.calls.setdefault(f".{node.func.attr}", []).append(node)
     last = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
     if last.endswith("Namespace"):  # of types or argparse: each keyword becomes an attribute
         for keyword in node.keywords:

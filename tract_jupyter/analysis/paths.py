@@ -76,12 +76,12 @@ class Workspace:
             return Place.UNKNOWN
         if _DRIVE.match(text) and os.name != "nt":
             return Place.OUTSIDE
-        base = self.root or os.path.realpath(".")
         absolute = text.startswith(("/", "~", "$", "%"))
         try:
+            base = self.root or os.path.realpath(".")
             real = os.path.realpath(os.path.join(base, os.path.expandvars(os.path.expanduser(text))))  # noqa: PTH111, PTH118
         except (ValueError, OSError):
-            return Place.OUTSIDE  # no path at all (a NUL inside): nothing that a workspace would hold
+            return Place.OUTSIDE  # no path at all (a NUL inside), or no working directory any more
         if _within(real, base) and not (absolute and self.root is None):
             return _protected(os.path.relpath(real, base))
         return Place.TEMPORARY if any(_within(real, place) for place in self._temporary) else Place.OUTSIDE

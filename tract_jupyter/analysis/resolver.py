@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import builtins
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from tract_jupyter.analysis.expressions import EVALUATORS, attribute, element, member
 from tract_jupyter.analysis.names import ASSUMED, canonical
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.analysis.budget import Clock
     from tract_jupyter.analysis.program import Program
-    from tract_jupyter.analysis.scopes import Binding, Scope
+    from tract_jupyter.analysis.scopes import Binding, FunctionNode, Scope
 
 MAX_DEPTH = 50
 """Nesting that one evaluation follows; deeper parts are still visited as expressions of their own."""
@@ -41,6 +41,9 @@ _CHECKED = 511  # the clock is looked at once in so many evaluations
 _BUILTINS = frozenset(dir(builtins))
 
 
+_Key = TypeVar("_Key")
+
+
 class Resolver:
     """Evaluates the expressions of one program."""
 
@@ -49,6 +52,7 @@ class Resolver:
         self._clock = clock
         self._known: dict[ast.AST, Value] = {}
         self._known_names: dict[tuple[Scope, str], Value] = {}
+        self._provisional: dict[object, Value] = {}
         self._active: set[object] = set()
         self._depth = 0
         self._cuts = 0
@@ -58,7 +62,7 @@ class Resolver:
 
     def value(self, node: ast.expr) -> Value:
         """What the expression may stand for; the empty value when nothing is known."""
-        known = self._known.get(node)
+        known = self._known.get(node) or self._provisional.get(node)
         if known is not None:
             return known
         if isinstance(node, ast.Name):
@@ -78,8 +82,7 @@ class Resolver:
             found = evaluate(self, node)
         finally:
             self._depth -= 1
-        if self._cuts == cuts or self._is_whole():
-            self._known[node] = found
+        self._remember(self._known, node, found, is_whole=self._cuts == cuts)
         return found
 
     def once(self, key: object, evaluate: Callable[[], Value]) -> Value:
@@ -102,12 +105,21 @@ class Resolver:
             self._known[node] = found
         return found
 
-    def _is_whole(self) -> bool:
-        """Whether a result that was cut short may be remembered: nobody waits for it, or there is no time to care."""
-        if not self._active and not self._depth:
-            return True
-        self._incomplete |= self._evaluations > self._limit
-        return self._evaluations > self._limit
+    def _remember(self, known: dict[_Key, Value], key: _Key, value: Value, *, is_whole: bool) -> None:
+        """Remember a result; one that a cycle cut short only until the evaluation that met it is done.
+
+        What is outermost is whole even so: a name that depends on itself gains nothing by itself.
+        """
+        if is_whole:
+            known[key] = value
+        elif not self._active and not self._depth:
+            known[key] = value
+            self._provisional.clear()
+        elif self._evaluations > self._limit:
+            known[key] = value
+            self._incomplete = True
+        else:
+            self._provisional[key] = value
 
     @property
     def is_incomplete(self) -> bool:
@@ -135,7 +147,7 @@ class Resolver:
         return value
 
     def _of_bindings(self, key: tuple[Scope, str], bindings: list[Binding]) -> Value:
-        known = self._known_names.get(key)
+        known = self._known_names.get(key) or self._provisional.get(key)
         if known is not None:
             return known
         cuts = self._cuts
@@ -145,10 +157,10 @@ class Resolver:
             value = self.once(key, partial(self._any_of, bindings))
         if self._cuts != cuts and not self._active and not self._depth:
             # The name depends on itself, as in a loop: once more round, with what is known of it.
+            self._provisional.clear()
             self._known_names[key] = value
             value = union((value, self._any_of(bindings)))
-        if self._cuts == cuts or self._is_whole():
-            self._known_names[key] = value
+        self._remember(self._known_names, key, value, is_whole=self._cuts == cuts)
         return value
 
     def _any_of(self, bindings: list[Binding]) -> Value:
@@ -190,7 +202,7 @@ class Resolver:
             ]
         return union(choices)
 
-    def _argument(self, function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, name: str) -> Value:
+    def _argument(self, function: FunctionNode, name: str) -> Value:
         """What a parameter may be: its default, and what the calls that we see hand over."""
         arguments = function.args
         positional = [*arguments.posonlyargs, *arguments.args]
@@ -202,13 +214,24 @@ class Resolver:
             later = position - len(positional) + len(arguments.defaults)
             defaults = [arguments.defaults[later]] if later >= 0 else []
         passed = [default for default in defaults if default is not None]
+        # A method's first parameter is no argument of its calls.
+        given = position if position is None or not self._is_method(function) else position - 1
         for call in self._calls_of(function):
             passed += [keyword.value for keyword in call.keywords if keyword.arg == name]
-            if position is not None and position < len(call.args):
-                passed.append(call.args[position])
+            if given is not None and 0 <= given < len(call.args):
+                passed.append(call.args[given])
         return union([self.value(expression) for expression in passed])
 
-    def _calls_of(self, function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> list[ast.Call]:
+    def _is_method(self, function: FunctionNode) -> bool:
+        if isinstance(function, ast.Lambda) or not isinstance(
+            self.program.parent_of.get(function), ast.ClassDef
+        ):
+            return False
+        return not any(
+            isinstance(each, ast.Name) and each.id == "staticmethod" for each in function.decorator_list
+        )
+
+    def _calls_of(self, function: FunctionNode) -> list[ast.Call]:
         parent = self.program.parent_of.get(function)
         if isinstance(parent, ast.Call) and parent.func is function:
             return [parent]
@@ -216,9 +239,11 @@ class Resolver:
             return self.program.calls.get(parent.targets[0].id, [])[:MAX_CALL_SITES]
         if isinstance(function, ast.Lambda):
             return []
+        if isinstance(parent, ast.ClassDef):
+            return self.program.calls.get(f".{function.name}", [])[:MAX_CALL_SITES]
         return self.program.calls.get(function.name, [])[:MAX_CALL_SITES]
 
-    def returned(self, function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> Value:
+    def returned(self, function: FunctionNode) -> Value:
         """What a function of the user's own may return."""
         scope = self.program.scope_of.get(function)
         if scope is None or not scope.returns:

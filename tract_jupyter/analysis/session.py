@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.analyzer import CodeAnalyzer, learn
@@ -21,15 +22,17 @@ class AnalysisSession:
     def __init__(self, analyzer: CodeAnalyzer | None = None) -> None:
         self.analyzer = analyzer or CodeAnalyzer()
         self._program = Program()
+        self._lock = threading.Lock()
 
     def analyze(self, code: str) -> AnalysisResult:
         """Analyse a cell that would run now. Nothing of it is kept: perhaps it never runs."""
-        with self._program.tentatively():
+        with self._lock, self._program.tentatively():
             return self.analyzer.analyze_in(self._program, code)
 
     def ran(self, code: str) -> None:
         """Keep the names of a cell that ran; of one that cannot be read there are none."""
-        learn(self._program, code)
+        with self._lock:
+            learn(self._program, code)
 
     def reset(self) -> None:
         """Forget all names, as a kernel does that was restarted."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import threading
 import warnings
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 _NEWLINE = re.compile(r"\r\n|\r|\n")
 """What Python's tokenizer ends a line at; ``str.splitlines`` knows more and would shift the line numbers."""
+
+_WARNINGS = threading.Lock()  # the filters of warnings are one list for all threads
 
 MAX_TEXT = 200
 """Longest source text that a finding quotes, in characters."""
@@ -28,7 +31,7 @@ def split_lines(text: str) -> list[str]:
 
 def parse(text: str) -> ast.Module:
     """Parse a cell or a function body (``return`` and ``await`` may stand at the top level)."""
-    with warnings.catch_warnings():
+    with _WARNINGS, warnings.catch_warnings():
         # An invalid escape such as "\d" warns, and under "error" filters it would not even parse.
         warnings.simplefilter("ignore")
         return ast.parse(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis import CodeAnalyzer
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Advice:
-    """The one way to the analysis for everything that is reviewed.
+    """The one way to the analysis for everything that is reviewed; paths are judged against the working directory.
 
     Args:
         off: codes of rules that do not look.
@@ -27,7 +28,7 @@ class Advice:
     def __init__(self, off: Iterable[str] = (), levels: Mapping[str, str] | None = None) -> None:
         self.off = tuple(sorted(set(off)))
         self.levels = dict(sorted((levels or {}).items()))
-        self.analyzer = CodeAnalyzer(off=self.off, levels=self.levels)
+        self.analyzer = CodeAnalyzer(_working_directory(), off=self.off, levels=self.levels)
 
     def is_of(self, off: Iterable[str], levels: Mapping[str, str]) -> bool:
         """Whether it was made of these settings."""
@@ -57,3 +58,10 @@ class Advice:
             description=action.description,
             analysis_note=" ".join(filter(None, [nothing, self.note])),
         )
+
+
+def _working_directory() -> Path | None:
+    try:
+        return Path.cwd()
+    except OSError:  # a cell may have removed it
+        return None

@@ -67,7 +67,7 @@ class LoadsObjects(Rule):
         given = {keyword.arg: keyword.value for keyword in call.keywords} if call else {}
         level = reference.level
         harmful = _HARMFUL_WITH.get(reference.symbol)
-        if harmful is not None and call is not None and not _is_true(given.get(harmful) or _third(call)):
+        if harmful is not None and call is not None and _is_false(given.get(harmful) or _third(call), view):
             return
         harmless = _HARMLESS_WITH.get(reference.symbol)
         if harmless is not None and call is not None:
@@ -79,6 +79,13 @@ class LoadsObjects(Rule):
         yield self.finding(
             view, reference.node, f"{reference.shown} {self.effect}.", level, reference.confidence
         )
+
+
+def _is_false(node: ast.expr | None, view: View) -> bool:
+    """Whether it is left out, or known to be false."""
+    if isinstance(node, ast.Name):
+        node = view.program.sole_value(node) or node
+    return node is None or (isinstance(node, ast.Constant) and not node.value)
 
 
 def _third(call: ast.Call) -> ast.expr | None:

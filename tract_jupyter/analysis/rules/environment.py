@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from tract_jupyter.analysis.view import View
 
 _SECRET = re.compile(
-    r"(?i)key|token|secret|pass|pwd$|cred|auth|private|cookie|session|dsn|database|_url$|_uri$|conn|cert|login|sign|salt"
+    r"(?i)(?:^|_|api)keys?(?:_|$)|token|secret|pass|pwd$|cred|auth|private|cookie|session|dsn|database|_url$|_uri$|conn|cert|login|sign|salt"
     r"|aws|azure|gcp|google|openai|anthropic|github|slack|stripe|\ue000"
 )
-_STEERS_CODE = re.compile(
+STEERS_CODE = re.compile(
     r"(?:LD_|DYLD_|PYTHON|GIT_|BASH_ENV$|ENV$|PERL5|RUBYOPT|NODE_OPTIONS|JAVA_TOOL|PATH$|IFS$)"
 )
 _SETTING = re.compile(
@@ -101,7 +101,7 @@ class ChangesEnvironment(Rule):
         if reference.symbol in {"os.environ", "os.environb"} and not _is_write(reference.node, view):
             return
         keys = _keys(reference.node, view)
-        level = HIGH if any(map(_STEERS_CODE.match, keys)) else reference.level
+        level = HIGH if any(map(STEERS_CODE.match, keys)) else reference.level
         if keys and all(map(_SETTING.match, keys)):
             level = LOW
         yield self.finding(

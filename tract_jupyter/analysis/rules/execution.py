@@ -66,7 +66,8 @@ class RunsText(Rule):
         ):
             given = view.resolver.value(call.args[0])
             level = LOW if isinstance(call.args[0], ast.Lambda) or given.functions else level
-        if reference.symbol.startswith("types.") and _is_asked(reference.node, view):
+        is_type = reference.symbol.startswith("types.")
+        if is_type and (isinstance(reference.node, ast.alias) or _is_asked(reference.node, view)):
             return
         yield self.finding(
             view, reference.node, f"{reference.shown} {self.effect}.", level, reference.confidence
@@ -80,7 +81,7 @@ def _is_asked(node: ast.AST, view: View) -> bool:
     parent = view.parent(node)
     if isinstance(parent, ast.Tuple):
         parent = view.parent(parent)
-    if isinstance(parent, ast.Compare):
+    if isinstance(parent, (ast.Compare, ast.arg, ast.AnnAssign, ast.BinOp, ast.FunctionDef, ast.Subscript)):
         return True
     names = view.resolver.value(parent.func).names if isinstance(parent, ast.Call) else frozenset()
     return not names.isdisjoint({"builtins.isinstance", "builtins.issubclass"})
@@ -129,7 +130,7 @@ class AllowsCode(Rule):
                 yield self.finding(view, keyword, f"{keyword.arg}={given} {self.effect}.")
 
 
-_NAME_IN_QUERY = re.compile(r"@\s*\w+\s*\.|__\w+__")
+_NAME_IN_QUERY = re.compile(r"@\s*\w+(?:\s*\.\s*\w+){0,9}\s*\(|__\w+__")
 
 
 @register

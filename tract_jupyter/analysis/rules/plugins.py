@@ -7,6 +7,7 @@ is a finding (TJ904); the other rules go on.
 from __future__ import annotations
 
 import re
+import threading
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING
@@ -23,9 +24,17 @@ GROUP = "tract_jupyter.rules"
 _CODE = re.compile(r"(?!TJ)[A-Z]{2,8}\d{3}")
 
 
-@cache
+_LOADING = threading.Lock()
+
+
 def load_plugins() -> tuple[str, ...]:
     """Load what is installed, once; returns what went wrong, a text for each rule that is missing."""
+    with _LOADING:
+        return _load_plugins()
+
+
+@cache
+def _load_plugins() -> tuple[str, ...]:
     problems = []
     for entry in entry_points(group=GROUP):
         try:

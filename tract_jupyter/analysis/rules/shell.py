@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, ClassVar
 
 from tract_jupyter.analysis.findings import Category
 from tract_jupyter.analysis.ipython_syntax import PYTHON_CELL_MAGICS, Escape
 from tract_jupyter.analysis.paths import Place
 from tract_jupyter.analysis.rules.base import CRITICAL, HIGH, LOW, MEDIUM, Rule, register
+from tract_jupyter.analysis.rules.environment import STEERS_CODE
 from tract_jupyter.analysis.tables import execution, magics
+from tract_jupyter.analysis.values import HOLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -110,23 +113,37 @@ class UsesMagic(Rule):
 
 
 def _level(escape: Escape, view: View) -> RiskLevel | None:
-    name, rest = escape.name, escape.rest.strip()
-    if escape.kind in {"help", "autocall"} or name.startswith("tract"):
+    if escape.kind in {"help", "autocall"} or escape.name.startswith("tract"):
         return None
-    if escape.kind == "cell_magic":
-        if name in {"writefile", "file"}:
-            target = (rest.split() or [""])[-1]
-            return LOW if view.workspace.place(target) in {Place.INSIDE, Place.TEMPORARY} else HIGH
-        return None if name in PYTHON_CELL_MAGICS else magics.CELL.get(name, MEDIUM)
-    if name == "config" and "(" in rest:
-        return HIGH
+    judge = _cell_level if escape.kind == "cell_magic" else _line_level
+    return judge(escape.name, escape.rest.strip(), view)
+
+
+def _cell_level(name: str, rest: str, view: View) -> RiskLevel | None:
+    if name in {"writefile", "file"}:
+        target = re.sub(r"\{.*?\}|\$\w+", HOLE, (rest.split() or [""])[-1])
+        return LOW if view.workspace.place(target) in {Place.INSIDE, Place.TEMPORARY} else HIGH
+    return None if name in PYTHON_CELL_MAGICS else magics.CELL.get(name, MEDIUM)
+
+
+def _line_level(name: str, rest: str, view: View) -> RiskLevel | None:
+    level = magics.LINE.get(name, LOW)
+    if name == "config" and "(" in rest:  # what is assigned is evaluated
+        level = HIGH
+    if name in {"env", "set_env"} and _SETS.search(rest) and STEERS_CODE.match(re.split(r"[=\s]", rest)[0]):
+        level = HIGH
+    if name in {"cd", "pushd"} and view.workspace.place(rest) is Place.OUTSIDE:
+        level = MEDIUM
     if name in {"load_ext", "reload_ext"} and rest in magics.HARMLESS_EXTENSIONS:
-        return None
-    return magics.LINE.get(name, LOW)
+        level = None
+    return level
+
+
+_SETS = re.compile(r"\S[=\s]+\S")
 
 
 def _effect(escape: Escape, level: RiskLevel) -> str:
     known = escape.name in (magics.CELL if escape.kind == "cell_magic" else magics.LINE)
     if not known:
         return "is not known here; look up what it does"
-    return UsesMagic.effect if level > LOW else "shows or writes content"
+    return UsesMagic.effect if level > LOW else "shows content, or writes it to a file"
