@@ -30,12 +30,14 @@ def rows(seconds: int = 300) -> Iterator[Row]:
         command = [sys.executable, "-m", "benchmarks.fuzz", str(report), f"-max_total_time={seconds}"]
         command += ["-max_len=2048", "-timeout=20", f"-artifact_prefix={folder}/"]
         ran = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own
-        seen: dict[str, Any] = {"slowest": 0.0, "wrong": 1, "text": ran.stderr}
+        seen: dict[str, Any] = {"slowest": 0.0, "wrong": 1, "text": ran.stderr, "slow": ""}
         if report.exists():
             seen = json.loads(report.read_text())
         count = _RUNS.search(ran.stderr)
         if seen["wrong"]:
             print(f"a text that went wrong: {seen['text']!r}", file=sys.stderr)
+        if seen["slowest"] > MOST_SECONDS:
+            print(f"the slowest: {seen['slow']!r}", file=sys.stderr)
         yield Row(f"texts analysed in {seconds} s", int(count[1]) if count else 0, "texts")
         yield Row("of them without a verdict, or with an error of the analysis", seen["wrong"], "texts", 0)
         yield Row("slowest verdict", seen["slowest"], "ms", MOST_SECONDS * 1000)
