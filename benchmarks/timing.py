@@ -15,6 +15,7 @@ _SCALE: Final = {
     "s": 1.0,
     "ms": 1e3,
     "µs": 1e6,
+    "x": 1.0,
     "packages": 1.0,
     "commits": 1.0,
     "texts": 1.0,
@@ -59,13 +60,13 @@ class Row:
         return ("ok" if all(kept) else "over") if kept else ""
 
 
-def best_of(function: Callable[[], object]) -> float:
+def best_of(function: Callable[[], object], samples: int = SAMPLES) -> float:
     """Return the seconds that a call takes, at best, once it is warm. Short calls are timed many at a time."""
     function()
     loops = 1
     while _seconds(function, loops) < _ENOUGH_SECONDS:
         loops *= 2
-    return min(_seconds(function, loops) for _ in range(SAMPLES)) / loops
+    return min(_seconds(function, loops) for _ in range(samples)) / loops
 
 
 def _seconds(function: Callable[[], object], loops: int) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
 from tract_jupyter.analysis import folding
@@ -48,7 +49,9 @@ _PASS_ON = frozenset(
     {f"builtins.{name}" for name in ("list", "tuple", "set", "sorted", "reversed", "iter", "next", "dict")}
 )
 _CARRIERS = frozenset(
-    {"os", "sys", "subprocess", "builtins", "shutil", "socket", "ctypes", "importlib", ANY_MODULE}
+    name + suffix
+    for name in ("os", "sys", "subprocess", "builtins", "shutil", "socket", "ctypes", "importlib", ANY_MODULE)
+    for suffix in ("", ".__dict__")
 )
 """Modules worth following through a function that we do not know: ``nullcontext(os)`` may well be os."""
 
@@ -107,7 +110,7 @@ def call_value(resolver: Evaluator, node: ast.Call) -> Value:
             Value(entries=tuple((each.arg or "", resolver.value(each.value)) for each in node.keywords))
         )
     if not target.functions:
-        found += [_carried(argument) for argument in arguments if argument.names]
+        found += [named(*argument.names & _CARRIERS) for argument in arguments if argument.names]
     value = union(found) if found else UNKNOWN
     return value._replace(guessed=True) if target.guessed and not value.guessed else value
 
@@ -160,10 +163,6 @@ def _arguments(resolver: Evaluator, node: ast.Call) -> list[Value]:
     return given
 
 
-def _carried(argument: Value) -> Value:
-    return named(*(name for name in argument.names if name.removesuffix(".__dict__") in _CARRIERS))
-
-
 def _method(owner: Value, name: str, arguments: list[Value]) -> Value:
     if name in LOADERS:
         return named(*(canonical(text) for text in arguments[0].texts)) if arguments else UNKNOWN
@@ -208,10 +207,15 @@ def _known(name: str, arguments: list[Value]) -> Value:
     base, _, last = name.rpartition(".")
     if base == "pathlib.Path" and last in _PATH_METHODS:
         return Value(named("pathlib.Path()").names, (folding.CONSTANTS.get(f"{name}()", "."),))
-    instance = canonical(f"{name}()")
+    instance = _instance(name)
     folded = folding.call(name, arguments)
-    known = folding.CONSTANTS.get(instance)
-    return Value(named(instance).names, folded.consts or constant(known).consts)
+    return Value(instance.names, folded.consts) if folded.consts else instance
+
+
+@lru_cache(maxsize=4096)
+def _instance(name: str) -> Value:
+    dotted = canonical(f"{name}()")
+    return Value(named(dotted).names, constant(folding.CONSTANTS.get(dotted)).consts)
 
 
 def _imported(arguments: list[Value]) -> Value:

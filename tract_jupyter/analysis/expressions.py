@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis import folding
@@ -58,7 +59,7 @@ def _field(resolver: Resolver, name: str) -> Value:
     """The attribute of an object that is not known: what such an attribute is set to anywhere."""
     program = resolver.program
     if name in program.fields or name in program.methods:
-        return resolver.once(("field", name), lambda: _set_anywhere(resolver, name))
+        return resolver.once(("field", name), partial(_set_anywhere, resolver), name)
     return _carried_module(name)
 
 

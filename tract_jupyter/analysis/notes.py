@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tract_jupyter.analysis.scopes import Binding, Child, FunctionNode, Scope
 
@@ -23,22 +23,16 @@ _LEAF_FIELDS = frozenset(
 _LEAVES = frozenset({ast.Constant, ast.MatchSingleton, ast.Global, ast.Nonlocal})
 
 
-class _ChildFields(dict[type[ast.AST], tuple[str, ...]]):
-    """For a kind of node the fields that may hold children, last first, as a stack wants them."""
-
-    def __missing__(self, kind: type[ast.AST]) -> tuple[str, ...]:
-        leaves = kind._fields if kind in _LEAVES else _LEAF_FIELDS
-        fields = self[kind] = tuple(name for name in reversed(kind._fields) if name not in leaves)
-        return fields
-
-
-CHILD_FIELDS = _ChildFields()
+def _child_fields(kind: type[ast.AST]) -> tuple[str, ...]:
+    """The fields that may hold children, last first, as a stack wants them."""
+    leaves = kind._fields if kind in _LEAVES else _LEAF_FIELDS
+    return tuple(name for name in reversed(kind._fields) if name not in leaves)
 
 
 def children_of(node: ast.AST, scope: Scope, *leave_out: str) -> list[Child]:
     """The nodes right below, in the order of the source, with the scope that they stand in."""
     found: list[Child] = []
-    for name in reversed(CHILD_FIELDS[type(node)]):
+    for name in reversed(SYNTAX[type(node)].fields):
         value = None if name in leave_out else getattr(node, name, None)
         if isinstance(value, list):
             found.extend((item, scope) for item in value if isinstance(item, ast.AST))
@@ -174,8 +168,16 @@ def _function(program: Program, node: FunctionNode, scope: Scope) -> list[Child]
     inner = Scope("function", scope)
     program.scope_of[node] = inner
     arguments = node.args
-    for arg in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]:
-        inner.bind(arg.arg, Binding("param", node, name=arg.arg))
+    positional = [*arguments.posonlyargs, *arguments.args]
+    first_default = len(positional) - len(arguments.defaults)
+    for index, arg in enumerate(positional):
+        inner.bind(arg.arg, Binding("param", node, (index,), arg.arg))
+        if index >= first_default:
+            inner.bind(arg.arg, Binding("value", arguments.defaults[index - first_default]))
+    for arg, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+        inner.bind(arg.arg, Binding("param", node, (), arg.arg))
+        if default is not None:
+            inner.bind(arg.arg, Binding("value", default))
     for extra in (arguments.vararg, arguments.kwarg):
         if extra is not None:
             inner.bind(extra.arg)
@@ -196,7 +198,7 @@ def _class(program: Program, node: ast.ClassDef, scope: Scope) -> list[Child]:
     return [*children_of(node, scope, "body"), *((statement, inner) for statement in node.body)]
 
 
-NOTES: dict[type[ast.AST], Callable[..., None]] = {
+_NOTES: dict[type[ast.AST], Callable[..., None]] = {
     ast.Name: _name,
     ast.Assign: _assign,
     **dict.fromkeys((ast.AnnAssign, ast.AugAssign), _annotated),
@@ -212,8 +214,26 @@ NOTES: dict[type[ast.AST], Callable[..., None]] = {
     **dict.fromkeys((ast.ExceptHandler, ast.MatchStar, ast.MatchMapping), _caught),
     ast.Call: _call,
 }
-OPENS_SCOPE: dict[type[ast.AST], Callable[..., list[Child]]] = {
+_OPENS_SCOPE: dict[type[ast.AST], Callable[..., list[Child]]] = {
     **dict.fromkeys((ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp), _comprehension),
     **dict.fromkeys((ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda), _function),
     ast.ClassDef: _class,
 }
+
+
+class Kind(NamedTuple):
+    """What to do with a kind of node: its note, how it opens a scope, the fields that may hold children."""
+
+    note: Callable[..., None] | None
+    opens: Callable[..., list[Child]] | None
+    fields: tuple[str, ...]
+
+
+class _Syntax(dict[type[ast.AST], Kind]):
+    def __missing__(self, kind: type[ast.AST]) -> Kind:
+        found = self[kind] = Kind(_NOTES.get(kind), _OPENS_SCOPE.get(kind), _child_fields(kind))
+        return found
+
+
+SYNTAX = _Syntax()
+"""What to do with each kind of node."""

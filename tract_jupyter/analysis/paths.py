@@ -51,6 +51,7 @@ class Workspace:
         self.root = None if root is None else os.path.realpath(root)
         self._temporary = {os.path.realpath(tempfile.gettempdir()), os.path.realpath("/tmp")}  # noqa: S108
         self._known: dict[str, Place] = {}
+        self._folders: dict[str, str] = {}
 
     def fresh(self) -> Workspace:
         """The same root without the answers of before, which links and a new working directory may have changed."""
@@ -78,13 +79,26 @@ class Workspace:
             return Place.OUTSIDE
         absolute = text.startswith(("/", "~", "$", "%"))
         try:
-            base = self.root or os.path.realpath(".")
-            real = os.path.realpath(os.path.join(base, os.path.expandvars(os.path.expanduser(text))))  # noqa: PTH111, PTH118
+            base = self.root or self._folder(".")
+            real = self._real(os.path.join(base, os.path.expandvars(os.path.expanduser(text))))  # noqa: PTH111, PTH118
         except (ValueError, OSError):
             return Place.OUTSIDE  # no path at all (a NUL inside), or no working directory any more
         if _within(real, base) and not (absolute and self.root is None):
             return _protected(os.path.relpath(real, base))
         return Place.TEMPORARY if any(_within(real, place) for place in self._temporary) else Place.OUTSIDE
+
+    def _real(self, path: str) -> str:
+        """Where the path leads; ``os.path.realpath`` that asks the disk but once for each folder."""
+        folder, name = os.path.split(path)
+        if name in {"", ".", ".."}:
+            return os.path.realpath(path)
+        real = os.path.join(self._folder(folder), name)  # noqa: PTH118
+        return os.path.realpath(real) if os.path.islink(real) else real  # noqa: PTH114
+
+    def _folder(self, path: str) -> str:
+        if path not in self._folders:
+            self._folders[path] = os.path.realpath(path)
+        return self._folders[path]
 
 
 def _within(path: str, root: str) -> bool:

@@ -11,7 +11,7 @@ import ast
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.analysis.notes import CHILD_FIELDS, NOTES, OPENS_SCOPE
+from tract_jupyter.analysis.notes import SYNTAX
 from tract_jupyter.analysis.scopes import Binding, Scope
 
 if TYPE_CHECKING:
@@ -58,13 +58,11 @@ class Program:
             order.append(node)
             if clock is not None and not len(order) % 1024:
                 clock.check()
-            kind = type(node)
-            note = NOTES.get(kind)
+            note, opens, fields = SYNTAX[type(node)]
             if note is not None:
                 note(self, node, scope)
-            opens = OPENS_SCOPE.get(kind)
             if opens is None:
-                self._push_children(node, scope, stack, order)
+                self._push_children(node, fields, scope, stack, order)
                 continue
             children = opens(self, node, scope)
             for child, _ in children:
@@ -95,9 +93,11 @@ class Program:
             for table, before in zip(tables, known, strict=True):
                 _restore(table, before)
 
-    def _push_children(self, node: ast.AST, scope: Scope, stack: list[Child], order: list[ast.AST]) -> None:
+    def _push_children(
+        self, node: ast.AST, fields: tuple[str, ...], scope: Scope, stack: list[Child], order: list[ast.AST]
+    ) -> None:
         parent_of = self.parent_of
-        for name in CHILD_FIELDS[type(node)]:
+        for name in fields:
             value = getattr(node, name, None)
             for child in reversed(value) if type(value) is list else (value,):
                 if child is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from itertools import chain, pairwise
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.budget import TooLongError
@@ -11,18 +11,20 @@ from tract_jupyter.analysis.calls import GETATTR
 from tract_jupyter.analysis.names import canonical
 from tract_jupyter.analysis.rules import Reference, Rule, is_boring, module_level, rules_for
 from tract_jupyter.analysis.rules.base import GUESS, LIKELY, SURE
-from tract_jupyter.analysis.rules.lookup import asked_attributes
+from tract_jupyter.analysis.rules.lookup import asked, asked_attributes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from tract_jupyter.analysis.budget import Clock
     from tract_jupyter.analysis.findings import Finding, RiskLevel
+    from tract_jupyter.analysis.rules.lookup import Hits
     from tract_jupyter.analysis.values import Value
     from tract_jupyter.analysis.view import View
 
 _NAMING = GETATTR | {"builtins.setattr", "builtins.delattr", "operator.attrgetter", "operator.methodcaller"}
 _MAP = frozenset({"builtins.map"})
+_STATEMENTS = frozenset(ast.stmt.__subclasses__())
 _READERS = frozenset({"__getattribute__", "__getattr__", "get"})
 
 
@@ -32,8 +34,7 @@ def findings(view: View, clock: Clock) -> Iterator[Finding]:
     Raises:
         TooLongError: There is no time left on the clock.
     """
-    mentions = [node for node in _inner_first(view.nodes) if type(node) in _LOOKS]
-    for node in clock.watched(mentions):
+    for node in clock.watched(_mentions(view.nodes)):
         try:
             yield from _LOOKS[type(node)](node, view)
         except TooLongError:
@@ -42,14 +43,22 @@ def findings(view: View, clock: Clock) -> Iterator[Finding]:
             view.problems.append(error)
 
 
-def _inner_first(nodes: Sequence[ast.AST]) -> Sequence[ast.AST]:
-    """One statement after the other, at any depth; in each, what is inner first.
+def _mentions(nodes: Sequence[ast.AST]) -> Sequence[ast.AST]:
+    """What may name something: one statement after the other, at any depth; in each, what is inner first.
 
     So evaluation finds what it asks for known, the parts of an expression and what earlier lines bind, and
     never recurses deeply.
     """
-    starts = [index for index, node in enumerate(nodes) if isinstance(node, ast.stmt)]
-    return [node for begin, end in pairwise([*starts, len(nodes)]) for node in reversed(nodes[begin:end])]
+    found: list[ast.AST] = []
+    statement: list[ast.AST] = []
+    for node in nodes:
+        kind = type(node)
+        if kind in _STATEMENTS:
+            found += reversed(statement)
+            statement = []
+        if kind in _LOOKS:
+            statement.append(node)
+    return found + statement[::-1]
 
 
 def imported(view: View) -> tuple[str, ...]:
@@ -62,13 +71,11 @@ def imported(view: View) -> tuple[str, ...]:
 def _name(node: ast.Name, view: View) -> Iterable[Finding]:
     if isinstance(node.ctx, ast.Store):
         return ()  # what is assigned speaks for itself
-    value = view.resolver.value(node)
-    return _named(node, value, view) if value.names else ()
+    return _named(node, view.resolver.value(node), view)
 
 
 def _attribute(node: ast.Attribute, view: View) -> Iterable[Finding]:
-    value = view.resolver.value(node)
-    found = _named(node, value, view) if value.names else ()
+    found = _named(node, view.resolver.value(node), view)
     if node.attr not in asked_attributes() or (node.attr in view.program.methods and node.attr[:2] != "__"):
         return found
     return chain(found, _ask(node, f"*.{node.attr}", SURE, view))
@@ -76,19 +83,17 @@ def _attribute(node: ast.Attribute, view: View) -> Iterable[Finding]:
 
 def _call(node: ast.Call, view: View) -> Iterator[Finding]:
     value = view.resolver.value(node)
-    if value.names:
-        yield from _named(node, value, view)
-    elif value.items is not None and view.resolver.value(node.func).names == _MAP:
+    yield from _named(node, value, view)
+    function = view.resolver.value(node.func).names
+    if value.items is not None and function == _MAP and not value.names:
         # map(methodcaller("system", ...), [os]) names the function nowhere but in what it yields.
-        yield from chain.from_iterable(_named(node, item, view) for item in value.items if item.names)
-    for name in _spelt(node, view):
+        yield from chain.from_iterable(_named(node, item, view) for item in value.items)
+    for name in _spelt(node, function, view):
         yield from _ask(node, f"*.{name}", SURE, view)
 
 
 def _subscript(node: ast.Subscript, view: View) -> Iterator[Finding]:
-    value = view.resolver.value(node)
-    if value.names:
-        yield from _named(node, value, view)
+    yield from _named(node, view.resolver.value(node), view)
     for text in view.resolver.value(node.slice).texts:
         if text.startswith("__"):
             yield from _ask(node, f"*.{text}", SURE, view)
@@ -99,24 +104,24 @@ def _match_class(node: ast.MatchClass, view: View) -> Iterator[Finding]:
         yield from _ask(pattern, f"*.{name}", SURE, view)
 
 
-def _named(node: ast.expr, value: Value, view: View) -> Iterator[Finding]:
+def _named(node: ast.expr, value: Value, view: View) -> Iterable[Finding]:
+    hits = asked(value.names)
+    return _judged(node, value, hits, view) if hits else ()
+
+
+def _judged(node: ast.expr, value: Value, hits: Hits, view: View) -> Iterator[Finding]:
     confidence = GUESS if value.guessed else _confidence(node, len(value.names))
-    for name in sorted(value.names) if len(value.names) > 1 else value.names:
-        for rule, level in rules_for(name):
-            if not _goes_on(node, rule, view):
-                yield from rule.on_reference(Reference(node, name, level, confidence), view)
+    parent = view.parent(node)
+    # The same rule may speak about the longer chain that this node begins.
+    longer = view.resolver.value(parent).names if isinstance(parent, ast.Attribute) else frozenset()
+    later = {rule for _, rule, _ in asked(longer)}
+    for name, rule, level in hits:
+        if rule not in later:
+            yield from rule.on_reference(Reference(node, name, level, confidence), view)
 
 
 def _confidence(node: ast.expr, possibilities: int) -> float:
     return SURE if possibilities == 1 and isinstance(node, (ast.Name, ast.Attribute)) else LIKELY
-
-
-def _goes_on(node: ast.expr, rule: Rule, view: View) -> bool:
-    """Whether the same rule will speak about the longer chain that this node begins."""
-    parent = view.parent(node)
-    if not isinstance(parent, ast.Attribute):
-        return False
-    return any(rule is other for name in view.resolver.value(parent).names for other, _ in rules_for(name))
 
 
 def _ask(node: ast.expr | ast.pattern, symbol: str, confidence: float, view: View) -> Iterable[Finding]:
@@ -128,9 +133,8 @@ def _ask(node: ast.expr | ast.pattern, symbol: str, confidence: float, view: Vie
     )
 
 
-def _spelt(node: ast.Call, view: View) -> Sequence[str]:
-    """Internal attributes that a call reads by their names as strings."""
-    names = view.resolver.value(node.func).names
+def _spelt(node: ast.Call, names: frozenset[str], view: View) -> Sequence[str]:
+    """Internal attributes that a call of one of these functions reads by their names as strings."""
     if not names.isdisjoint(_NAMING):
         given = node.args[:1] if any(name.startswith("operator.") for name in names) else node.args[1:2]
     elif isinstance(node.func, ast.Attribute) and node.func.attr in _READERS:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from tract_jupyter.analysis.expressions import EVALUATORS, attribute, element, member
@@ -42,6 +41,7 @@ _BUILTINS = frozenset(dir(builtins))
 
 
 _Key = TypeVar("_Key")
+_Asked = TypeVar("_Asked")
 
 
 class Resolver:
@@ -62,14 +62,17 @@ class Resolver:
 
     def value(self, node: ast.expr) -> Value:
         """What the expression may stand for; the empty value when nothing is known."""
-        known = self._known.get(node) or self._provisional.get(node)
+        if isinstance(node, ast.Name):
+            return self.name(node.id, self.program.scope_of.get(node, self.program.module))
+        known = self._known.get(node)
         if known is not None:
             return known
-        if isinstance(node, ast.Name):
-            return self._of_name(node)
         evaluate = EVALUATORS.get(type(node))
         if evaluate is None:
             return UNKNOWN
+        return self._provisional.get(node) or self._evaluated(node, evaluate)
+
+    def _evaluated(self, node: ast.expr, evaluate: Callable[[Resolver, ast.expr], Value]) -> Value:
         if self._depth >= MAX_DEPTH:
             self._cuts += 1
             return UNKNOWN
@@ -85,7 +88,7 @@ class Resolver:
         self._remember(self._known, node, found, is_whole=self._cuts == cuts)
         return found
 
-    def once(self, key: object, evaluate: Callable[[], Value]) -> Value:
+    def once(self, key: object, evaluate: Callable[[_Asked], Value], asked: _Asked) -> Value:
         """Evaluate, unless that is what is being done: every cycle passes a name, a function or a field."""
         if key in self._active or self._depth >= MAX_DEPTH:
             self._cuts += 1
@@ -93,17 +96,10 @@ class Resolver:
         self._active.add(key)
         self._depth += 1
         try:
-            return evaluate()
+            return evaluate(asked)
         finally:
             self._depth -= 1
             self._active.discard(key)
-
-    def _of_name(self, node: ast.Name) -> Value:
-        scope = self.program.scope_of.get(node, self.program.module)
-        found = self.name(node.id, scope)
-        if (scope, node.id) in self._known_names:
-            self._known[node] = found
-        return found
 
     def _remember(self, known: dict[_Key, Value], key: _Key, value: Value, *, is_whole: bool) -> None:
         """Remember a result; one that a cycle cut short only until the evaluation that met it is done.
@@ -151,10 +147,7 @@ class Resolver:
         if known is not None:
             return known
         cuts = self._cuts
-        if len(bindings) == 1:
-            value = self.once(key, partial(self._bound, bindings[0]))
-        else:
-            value = self.once(key, partial(self._any_of, bindings))
+        value = self.once(key, self._any_of, bindings)
         if self._cuts != cuts and not self._active and not self._depth:
             # The name depends on itself, as in a loop: once more round, with what is known of it.
             self._provisional.clear()
@@ -164,6 +157,8 @@ class Resolver:
         return value
 
     def _any_of(self, bindings: list[Binding]) -> Value:
+        if len(bindings) == 1:
+            return self._bound(bindings[0])
         return union([self._bound(binding) for binding in bindings[-MAX_BINDINGS:]])
 
     def _unbound(self, name: str, scope: Scope) -> Value:
@@ -181,18 +176,18 @@ class Resolver:
         return Value(names=frozenset({canonical(assumed)}), guessed=True) if assumed else UNKNOWN
 
     def _bound(self, binding: Binding) -> Value:
+        node = binding.node
+        if binding.kind == "value" and not binding.path and isinstance(node, ast.expr):
+            return self.value(node)
         if binding.kind == "import":
             return named(canonical(binding.name))
-        node = binding.node
         if binding.kind == "param" and isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-            return self._argument(node, binding.name)
+            return self._argument(node, binding)
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             return Value(functions=(node,))
         if not isinstance(node, ast.expr):
             return UNKNOWN
         found = self.value(node)
-        if binding.kind == "value" and not binding.path:
-            return found
         choices = [found]
         if binding.kind == "element":
             choices = list(found.items) if found.items is not None else [element(found)]
@@ -202,25 +197,17 @@ class Resolver:
             ]
         return union(choices)
 
-    def _argument(self, function: FunctionNode, name: str) -> Value:
-        """What a parameter may be: its default, and what the calls that we see hand over."""
-        arguments = function.args
-        positional = [*arguments.posonlyargs, *arguments.args]
-        position = next((index for index, arg in enumerate(positional) if arg.arg == name), None)
-        if position is None:
-            named_only = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-            defaults = [default for arg, default in named_only if arg.arg == name]
-        else:
-            later = position - len(positional) + len(arguments.defaults)
-            defaults = [arguments.defaults[later]] if later >= 0 else []
-        passed = [default for default in defaults if default is not None]
-        # A method's first parameter is no argument of its calls.
-        given = position if position is None or not self._is_method(function) else position - 1
-        for call in self._calls_of(function):
-            passed += [keyword.value for keyword in call.keywords if keyword.arg == name]
-            if given is not None and 0 <= given < len(call.args):
-                passed.append(call.args[given])
-        return union([self.value(expression) for expression in passed])
+    def _argument(self, function: FunctionNode, binding: Binding) -> Value:
+        """What the calls that we see hand over for a parameter."""
+        passed: list[ast.expr] = []
+        calls = self._calls_of(function)
+        if calls and binding.path:
+            # A method's first parameter is no argument of its calls.
+            position = int(binding.path[0]) - self._is_method(function)
+            passed += [call.args[position] for call in calls if 0 <= position < len(call.args)]
+        for call in calls:
+            passed += [keyword.value for keyword in call.keywords if keyword.arg == binding.name]
+        return self._any_value(passed)
 
     def _is_method(self, function: FunctionNode) -> bool:
         if isinstance(function, ast.Lambda) or not isinstance(
@@ -248,4 +235,7 @@ class Resolver:
         scope = self.program.scope_of.get(function)
         if scope is None or not scope.returns:
             return UNKNOWN
-        return self.once(function, lambda: union([self.value(expression) for expression in scope.returns]))
+        return self.once(function, self._any_value, scope.returns)
+
+    def _any_value(self, expressions: list[ast.expr]) -> Value:
+        return union([self.value(expression) for expression in expressions])

@@ -74,8 +74,10 @@ def named(*names: str) -> Value:
 
 def constant(*consts: Const | None) -> Value:
     """A value of known constants; those that could not be folded (None) are left out."""
-    kept = dict.fromkeys([const for const in consts if const is not None and _is_small(const)])
-    return Value(consts=tuple(kept)[:MAX_ALTERNATIVES]) if kept else UNKNOWN
+    kept = tuple([const for const in consts if const is not None and _is_small(const)])
+    if len(kept) > 1:
+        kept = tuple(dict.fromkeys(kept))[:MAX_ALTERNATIVES]
+    return Value(consts=kept) if kept else UNKNOWN
 
 
 def _is_small(const: Const) -> bool:

@@ -81,6 +81,11 @@ class View:
         for name in names:
             yield from self.clock.watched(self._by_name.get(name, ()))
 
+    def calls_below(self, prefix: str) -> Iterator[ast.Call]:
+        """The calls of functions whose dotted names begin so, each once."""
+        names = [name for name in self._by_name if name.startswith(prefix)]
+        yield from dict.fromkeys(self.calls_to(names))
+
     def method_calls(self, names: Collection[str]) -> Iterator[ast.Call]:
         """The calls of methods of these names, whatever they are called on."""
         for name in names:

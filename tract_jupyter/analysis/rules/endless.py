@@ -172,12 +172,8 @@ class WaitsForever(Rule):
         for call in view.calls_to(("time.sleep", "asyncio.sleep")):
             if call.args and (magnitude(call.args[0], view) or 0) >= _LONG_SLEEP:
                 yield self.finding(view, call, "Sleeps for an hour or more.")
-        passed_on = _passed_on(view)
-        for call in view.method_calls(("wait", "get", "join")):
-            if _waits_for_nobody(call, passed_on, view):
-                yield self.finding(
-                    view, call, "Waits for what nothing in this code gives.", confidence=LIKELY
-                )
+        for call in _waits_for_nobody(view):
+            yield self.finding(view, call, "Waits for what nothing in this code gives.", confidence=LIKELY)
         recursive = _recursive(view)
         for function in view.of(ast.FunctionDef):
             first = _first_own_call(function, view) if function in recursive else None
@@ -212,17 +208,22 @@ _GIVEN_BY = {
 }
 
 
-def _waits_for_nobody(call: ast.Call, passed_on: set[str], view: View) -> bool:
-    """Whether what was made here and is waited for is never set, put or handed to anybody."""
-    owner = call.func.value if isinstance(call.func, ast.Attribute) else None
-    if not isinstance(owner, ast.Name) or call.args or call.keywords:
+def _waits_for_nobody(view: View) -> Iterator[ast.Call]:
+    """The calls that wait for what was made here and is never set, put or handed to anybody."""
+    waiting = [call for call in view.method_calls(("wait", "get", "join")) if _waits(call, view)]
+    passed_on = _passed_on(view) if waiting else set()
+    return (call for call in waiting if ast.unparse(call.func).partition(".")[0] not in passed_on)
+
+
+def _waits(call: ast.Call, view: View) -> bool:
+    function = call.func
+    if not isinstance(function, ast.Attribute) or not isinstance(function.value, ast.Name):
         return False
-    method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
-    for name in view.resolver.value(owner).names:
-        givers = _GIVEN_BY.get((name, method))
-        if givers is not None and not any(view.method_calls(givers)) and owner.id not in passed_on:
-            return True
-    return False
+    if call.args or call.keywords:
+        return False
+    names = view.resolver.value(function.value).names
+    givers = [_GIVEN_BY[name, function.attr] for name in names if (name, function.attr) in _GIVEN_BY]
+    return any(not any(view.method_calls(each)) for each in givers)
 
 
 def _passed_on(view: View) -> set[str]:
@@ -234,12 +235,14 @@ def _passed_on(view: View) -> set[str]:
 def _recursive(view: View) -> set[ast.AST]:
     """The functions with a call of their own name inside."""
     found: set[ast.AST] = set()
+    own = {function.name for function in view.of(ast.FunctionDef)}
     for call in view.of(ast.Call):
-        around = view.parent(call) if isinstance(call.func, ast.Name) else None
-        while around is not None and not isinstance(around, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            around = view.parent(around)
-        if around is not None and isinstance(call.func, ast.Name) and around.name == call.func.id:
-            found.add(around)
+        if isinstance(call.func, ast.Name) and call.func.id in own:
+            around = view.parent(call)
+            while around is not None and not isinstance(around, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                around = view.parent(around)
+            if around is not None and around.name == call.func.id:
+                found.add(around)
     return found
 
 

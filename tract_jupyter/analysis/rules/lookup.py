@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from tract_jupyter.analysis.findings import RiskLevel
 
 _Hits = tuple[tuple[Rule, "RiskLevel"], ...]
+Hits = tuple[tuple[str, Rule, "RiskLevel"], ...]
 
 _BORING = ("Error", "Exception", "Timeout", "Warning")
 
@@ -43,6 +44,12 @@ def rules_for(symbol: str) -> _Hits:
         return exact
     asked = {rule for rule, _ in exact}
     return exact + tuple(hit for hit in _of_module(symbol, _index()) if hit[0] not in asked)
+
+
+@lru_cache(maxsize=16_384)
+def asked(names: frozenset[str]) -> Hits:
+    """Those of the names that rules ask for, sorted, each with a rule and its level; most values have none."""
+    return tuple((name, rule, level) for name in sorted(names) for rule, level in rules_for(name))
 
 
 def is_boring(symbol: str) -> bool:

@@ -108,13 +108,13 @@ class ChangesTools(Rule):
     def check(self, view: View) -> Iterator[Finding]:
         """Look at what is assigned to, deleted and set by name."""
         for node in view.of(ast.Attribute):
-            if not isinstance(node.ctx, ast.Load) and _is_tools(node.value, view):
+            if type(node.ctx) is not ast.Load and _is_tools(node.value, view):
                 yield self.finding(view, node, f"Assigning to tools.{node.attr} {self.effect}.")
         for item in view.of(ast.Subscript):
-            if not isinstance(item.ctx, ast.Load) and _is_tools(item.value, view):
+            if type(item.ctx) is not ast.Load and _is_tools(item.value, view):
                 yield self.finding(view, item, f"This assignment {self.effect}.")
         for name in view.of(ast.Name):
-            if isinstance(name.ctx, ast.Del) and name.id == "tools":
+            if name.id == "tools" and isinstance(name.ctx, ast.Del):
                 yield self.finding(view, name, "Deletes the tools.")
         yield from self._calls(view)
 
@@ -231,8 +231,8 @@ class CallsToolsUnbounded(Rule):
 
     def check(self, view: View) -> Iterator[Finding]:
         """Look for the loop around each tool call."""
-        for call in view.of(ast.Call):
-            loop = _while_around(call, view) if _is_tool_call(call, view) else None
+        for call in view.calls_below("tools."):
+            loop = _while_around(call, view)
             if loop is not None:
                 endless = isinstance(loop.test, ast.Constant) and not has_exit(loop, view)
                 reason = f"{ast.unparse(call.func)[:80]} {self.effect}."
@@ -244,7 +244,3 @@ def _while_around(node: ast.AST, view: View) -> ast.While | None:
     while around is not None and not isinstance(around, (ast.While, ast.For, ast.FunctionDef, ast.Lambda)):
         around = view.parent(around)
     return around if isinstance(around, ast.While) else None
-
-
-def _is_tool_call(node: ast.Call, view: View) -> bool:
-    return any(name.startswith("tools.") for name in view.resolver.value(node.func).names)
