@@ -22,6 +22,11 @@ def printable(text: str, limit: int | None = None) -> str:
     return _UNSHOWABLE.sub("\ufffd", shown.replace("\r\n", "\n"))
 
 
+def shortened(text: str, limit: int = 2_000) -> str:
+    """The beginning of a text of somebody else's, fit to be shown, with an ellipsis where it was cut."""
+    return printable(text, limit).strip() + ("…" if len(text) > limit else "")
+
+
 def safe_repr(value: Any) -> str:
     """The repr of anything: of an integer of a million digits or an object whose repr raises, what it is."""
     try:
