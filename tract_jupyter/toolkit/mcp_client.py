@@ -18,6 +18,7 @@ from tract_jupyter.exceptions import (
 )
 from tract_jupyter.models.canonical import digest, plain
 from tract_jupyter.models.text import brief_repr, shortened
+from tract_jupyter.toolkit.mcp_sdk import needing_sdk
 from tract_jupyter.toolkit.names import python_name
 
 if TYPE_CHECKING:
@@ -227,13 +228,8 @@ class McpServer:
             connection.close()
 
     def _connect(self) -> Connection:
-        try:
+        with needing_sdk():
             from tract_jupyter.toolkit.mcp_connection import Connection
-        except ModuleNotFoundError as error:
-            raise McpStartError(
-                f"MCP needs a package that is not installed ({error.name}): "
-                "python -m pip install 'tract_jupyter[mcp]'"
-            ) from None
         endpoint = self._endpoint()
         try:
             return Connection(endpoint, self._start_timeout, self._look)
