@@ -85,7 +85,7 @@ def _add_mcp_server(commands: argparse._SubParsersAction[argparse.ArgumentParser
         "mcp-server",
         help="serve the tools of a store to an MCP client",
         description="Serve the tools of a store, and its approved operations, over stdin and stdout, as the Model "
-        "Context Protocol has it. What needs a person waits in the inbox of the store: see '%%tract inbox' in a "
+        "Context Protocol has it. What needs a person waits in the inbox of the store: see '%tract inbox' in a "
         "notebook on it.",
     )
     serve.add_argument("store", help="the SQLite file, such as .tract/tract.db, or an SQLAlchemy URL")

@@ -83,10 +83,6 @@ class Tract(Learning, Restoring, Exchange, Querying, Tagging, Trusting, Kinship)
             raise
         return tract
 
-    def close(self) -> None:
-        """Close the store. A second call does nothing."""
-        self._database.close()
-
     def __enter__(self) -> Self:
         return self
 

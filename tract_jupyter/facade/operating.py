@@ -5,12 +5,13 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from tract_jupyter.facade.parts import Parts
+from tract_jupyter.facade.serving import Serving
 from tract_jupyter.hooks.bus import check_operation
 from tract_jupyter.models.checks import check_choice, check_limit, check_text
 from tract_jupyter.toolkit.bridge import ToolBridge
 from tract_jupyter.toolkit.context_tools import context_tools
 from tract_jupyter.toolkit.executor import ToolExecutor
+from tract_jupyter.toolkit.live_tools import LiveTools
 from tract_jupyter.toolkit.operation_tools import OperationTools
 from tract_jupyter.toolkit.stubs import ToolsModule
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from tract_jupyter.tract import Tract
 
 
-class Operating(Parts):
+class Operating(Serving):
     """The part of `Tract` that has operations, handlers and tools."""
 
     def register_operation(self, spec: OperationSpec, *, review: bool = False) -> type[Pending] | None:
@@ -170,7 +171,7 @@ class Operating(Parts):
     @cached_property
     def executor(self) -> ToolExecutor:
         """The one way to run a tool."""
-        live = OperationTools(self.operations, self.reviewer.decide_now)
+        live = LiveTools(OperationTools(self.operations, self.reviewer.decide_now), self._mcp)
         return ToolExecutor(self, context_tools(cast("Tract", self)), live)
 
     @cached_property

@@ -37,6 +37,7 @@ class ToolDefinition:
         owner: who brought it: `tract`, `operation:<name>`, `user`.
         version: what else tells its code from another one's, where the handler is the same for several.
         told_actor: whether the handler is told who calls, as its first argument.
+        namespace: the part of the name before its first dot, if its function is `tools.<namespace>.<rest>`.
     """
 
     name: str
@@ -47,6 +48,12 @@ class ToolDefinition:
     owner: str = "tract"
     version: str = ""
     told_actor: bool = False
+    namespace: str = ""
+
+    @property
+    def own_name(self) -> str:
+        """The name within its namespace."""
+        return self.name.removeprefix(f"{self.namespace}.") if self.namespace else self.name
 
     @cached_property  # the source is that of the file, which may be edited while the code that runs stays
     def definition_hash(self) -> str:

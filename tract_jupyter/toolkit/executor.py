@@ -71,6 +71,7 @@ class ToolExecutor:
         self._fixed = {tool.name: tool for tool in fixed}
         self._live = live
         self.policy = policy
+        self._spaces: tuple[object, frozenset[str]] = (None, frozenset())
 
     def tools(self) -> dict[str, ToolDefinition]:
         """All tools that can be called now, by name."""
@@ -88,8 +89,34 @@ class ToolExecutor:
             raise OperationExistsError(
                 f"{tool.name!r}: names with {PREFIX!r} are those of operations; choose another"
             )
+        space = next(
+            (s for s in self.namespaces() if s in {python_name(tool.name), tool.name.partition(".")[0]}), None
+        )
+        if space is not None:
+            raise OperationExistsError(
+                f"{tool.name!r}: tools.{space} holds the tools of an MCP server; choose another name"
+            )
         python_names([*self._fixed, tool.name])
         self._fixed[tool.name] = tool
+
+    def namespaces(self) -> frozenset[str]:
+        """The names that stand for several tools: `tools.<namespace>.<tool>`."""
+        live = self._live()
+        if live is not self._spaces[0]:
+            self._spaces = live, frozenset(tool.namespace for tool in live.values()) - {""}
+        return self._spaces[1]
+
+    def check_namespace(self, name: str) -> None:
+        """Check that no tool has a name, or one within it.
+
+        Raises:
+            OperationExistsError: one has.
+        """
+        for tool in self.tools().values():
+            if not tool.namespace and name in {python_name(tool.name), tool.name.partition(".")[0]}:
+                raise OperationExistsError(
+                    f"there is a tool {tool.name!r} already; choose another name than {name!r}"
+                )
 
     def get(self, name: str) -> ToolDefinition | None:
         """The tool of that name, if it can be called now."""

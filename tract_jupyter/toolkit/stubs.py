@@ -23,14 +23,22 @@ if TYPE_CHECKING:
 
 
 class ToolsModule(types.ModuleType):
-    """The module object that is called `tools` in a notebook."""
+    """The module object that is called `tools` in a notebook, and each namespace in it.
 
-    def __init__(self, bridge: ToolBridge, name: str = "tools") -> None:
+    Args:
+        bridge: what its functions call.
+        name: the module's.
+        namespace: whose tools it has; empty for those that have none.
+    """
+
+    def __init__(self, bridge: ToolBridge, name: str = "tools", namespace: str = "") -> None:
         super().__init__(
-            name, "Every tool as a function: tools.list_tools() names them, tools.<name>? explains one."
+            name, f"Every tool as a function: {name}.list_tools() names them, {name}.<name>? explains one."
         )
         self.__dict__["_bridge"] = bridge
+        self.__dict__["_namespace"] = namespace
         self.__dict__["_stubs"] = {}
+        self.__dict__["_spaces"] = {}
 
     def __getattr__(self, name: str) -> Any:
         # Only for names that the module's own dict lacks, which is all tools.
@@ -40,6 +48,8 @@ class ToolsModule(types.ModuleType):
         stub, definition = stubs.get(name, (None, None))
         if stub is not None and bridge.executor.get(definition.name) is definition:
             return stub
+        if not self.__dict__["_namespace"] and name in bridge.executor.namespaces():
+            return self._space(name)
         return self._make(name)
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -49,39 +59,61 @@ class ToolsModule(types.ModuleType):
         raise AttributeError(f"'tools' is made from the registered tools; {name!r} cannot be deleted from it")
 
     def __dir__(self) -> list[str]:
-        return sorted({*python_names(self.__dict__["_bridge"].executor.tools()), *HELPERS})
+        return sorted({*self._helpers().names(), *HELPERS})
 
     def __repr__(self) -> str:
-        return f"<tools: {', '.join(dir(self))}>"
+        return f"<{self.__name__}: {', '.join(dir(self))}>"
+
+    def _helpers(self) -> _Helpers:
+        return _Helpers(self.__dict__["_bridge"], self.__dict__["_namespace"])
+
+    def _space(self, name: str) -> ToolsModule:
+        spaces: dict[str, ToolsModule] = self.__dict__["_spaces"]
+        return spaces.setdefault(name, ToolsModule(self.__dict__["_bridge"], f"{self.__name__}.{name}", name))
 
     def _make(self, name: str) -> Any:
-        bridge, stubs = self.__dict__["_bridge"], self.__dict__["_stubs"]
-        tools = bridge.executor.tools()
-        mapped = python_names(tools)
-        if name in mapped:
-            definition = tools[mapped[name]]
+        bridge, stubs, helpers = self.__dict__["_bridge"], self.__dict__["_stubs"], self._helpers()
+        functions = helpers.functions()
+        if name in functions:
+            definition = functions[name]
             stub = make_stub(name, definition, bridge)
             stubs[name] = (stub, definition)
             return stub
         if name in HELPERS:
-            return getattr(_Helpers(bridge), name)
-        raise AttributeError(
-            f"no tool {name!r}.{nearest(name, [*mapped, *HELPERS])} tools.list_tools() names them all"
-        )
+            return getattr(helpers, name)
+        near = nearest(name, [*helpers.names(), *HELPERS])
+        raise AttributeError(f"no tool {name!r}.{near} {self.__name__}.list_tools() names them all")
 
 
 class _Helpers:
     """What `tools` offers besides the tools."""
 
-    def __init__(self, bridge: ToolBridge) -> None:
+    def __init__(self, bridge: ToolBridge, namespace: str) -> None:
         self._bridge = bridge
+        self._namespace = namespace
+
+    def functions(self) -> dict[str, ToolDefinition]:
+        """The tools of this namespace by their Python names."""
+        own = {
+            tool.own_name: tool
+            for tool in self._bridge.executor.tools().values()
+            if tool.namespace == self._namespace
+        }
+        return {short: own[name] for short, name in python_names(own).items()}
+
+    def names(self) -> list[str]:
+        """The Python names of the tools and namespaces here."""
+        return [*self.functions(), *([] if self._namespace else self._bridge.executor.namespaces())]
 
     def list_tools(self) -> dict[str, str]:
         """Return every tool's Python name and the first line of what it does."""
-        tools = self._bridge.executor.tools()
+        spaces = [self._namespace] if self._namespace else ["", *sorted(self._bridge.executor.namespaces())]
         return {
-            short: (tools[name].description.splitlines() or [""])[0]
-            for short, name in python_names(tools).items()
+            short if space == self._namespace else f"{space}.{short}": (
+                tool.description.splitlines() or [""]
+            )[0]
+            for space in spaces
+            for short, tool in _Helpers(self._bridge, space).functions().items()
         }
 
     @property
