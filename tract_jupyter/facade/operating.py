@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from tract_jupyter.facade.serving import Serving
+from tract_jupyter.facade.parts import Parts
 from tract_jupyter.hooks.bus import check_operation
 from tract_jupyter.models.checks import check_choice, check_limit, check_text
 from tract_jupyter.toolkit.bridge import ToolBridge
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tract_jupyter.tract import Tract
 
 
-class Operating(Serving):
+class Operating(Parts):
     """The part of `Tract` that has operations, handlers and tools."""
 
     def register_operation(self, spec: OperationSpec, *, review: bool = False) -> type[Pending] | None:

@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tract_jupyter.exceptions import McpError
-from tract_jupyter.facade.parts import Parts
-from tract_jupyter.toolkit.mcp_tools import McpTools
+from tract_jupyter.facade.operating import Operating
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from tract_jupyter.toolkit.executor import ToolExecutor
     from tract_jupyter.toolkit.mcp_client import McpServer
 
 
-class Serving(Parts):
+class Serving(Operating):
     """The part of `Tract` that has MCP servers."""
-
-    executor: ToolExecutor
-
-    @cached_property
-    def _mcp(self) -> McpTools:
-        return McpTools()
 
     def add_mcp_server(
         self,
@@ -40,7 +31,7 @@ class Serving(Parts):
         max_result: int = 1_000_000,
         trust_annotations: bool = False,
     ) -> McpServer:
-        """Start an MCP server, or connect to one; its tools are `tools.NAME.tool` until it is removed or this is closed.
+        """Start an MCP server, or connect to one; its tools are `tools.NAME.tool` until it is removed or this closed.
 
         Its program may do all that you may do: add what you trust. It is not stored, so that no store starts programs.
         Calls of your own are made as they are; those of a model are asked about, as for all tools.
@@ -90,8 +81,3 @@ class Serving(Parts):
             McpError: there is none of that name.
         """
         self._mcp.remove(name)
-
-    def close(self) -> None:
-        """End the servers, and close the store. A second call does nothing."""
-        self._mcp.close()
-        self._database.close()

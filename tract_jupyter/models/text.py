@@ -22,9 +22,14 @@ def printable(text: str, limit: int | None = None) -> str:
     return _UNSHOWABLE.sub("\ufffd", shown.replace("\r\n", "\n"))
 
 
-def shortened(text: str, limit: int = 2_000) -> str:
-    """The beginning of a text of somebody else's, fit to be shown, with an ellipsis where it was cut."""
-    return printable(text, limit).strip() + ("…" if len(text) > limit else "")
+def shortened(text: str, limit: int) -> str:
+    """A text fit to be shown, of at most `limit` characters."""
+    return printable(text) if len(text) <= limit else printable(text, limit - 1).rstrip() + "…"
+
+
+def one_line(text: str, limit: int) -> str:
+    """The same on one line."""
+    return shortened(" ".join(printable(text, 4 * limit).split()), limit)
 
 
 def safe_repr(value: Any) -> str:

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import inspect
+import typing
 from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import ContentError
 from tract_jupyter.models.canonical import canonical_json, digest
 from tract_jupyter.models.parameters import Parameters
+from tract_jupyter.models.schema_parameters import SchemaParameters
+from tract_jupyter.models.text import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import CellType
+
+    from tract_jupyter.models.parameters import ParameterSet
+
+
+_LONGEST_DESCRIPTION: Final = 4_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +46,19 @@ class ToolDefinition:
         version: what else tells its code from another one's, where the handler is the same for several.
         told_actor: whether the handler is told who calls, as its first argument.
         namespace: the part of the name before its first dot, if its function is `tools.<namespace>.<rest>`.
+        returns: the type of what it gives back, or a JSON Schema of that; not checked, only told in stubs.
     """
 
     name: str
     description: str
-    parameters: Parameters
+    parameters: ParameterSet
     handler: Callable[..., Any]
     traits: Traits = field(default_factory=Traits)
     owner: str = "tract"
     version: str = ""
     told_actor: bool = False
     namespace: str = ""
+    returns: Any = Any
 
     @property
     def own_name(self) -> str:
@@ -82,7 +92,40 @@ class ToolDefinition:
             function,
             traits=traits or Traits(),
             owner=owner,
+            returns=typing.get_type_hints(function).get("return", Any),
         )
+
+    @classmethod
+    def from_schema(
+        cls,
+        name: str,
+        description: str,
+        schema: dict[str, Any],
+        handler: Callable[..., Any],
+        *,
+        traits: Traits | None = None,
+        owner: str = "user",
+        output_schema: dict[str, Any] | None = None,
+    ) -> ToolDefinition:
+        """Make a tool of what a server or another library says about it.
+
+        Args:
+            name: as models call it.
+            description: for models and for help; it is cut after 4,000 characters.
+            schema: JSON Schema of the arguments; see `SchemaParameters`.
+            handler: called with the arguments by the names that the schema has for them, whatever they are. So it takes
+                `**arguments`, and where it has a parameter of its own, that is positional-only.
+            traits: what calling it can do.
+            owner: who brought it.
+            output_schema: JSON Schema of what it gives back.
+
+        Raises:
+            SpecError: the schema cannot be used.
+        """
+        return cls(
+            name, shortened(description, _LONGEST_DESCRIPTION), SchemaParameters(name, schema), handler,
+            traits=traits or Traits(), owner=owner, returns=Any if output_schema is None else output_schema,
+        )  # fmt: skip
 
     def to_openai(self) -> dict[str, Any]:
         """The shape of OpenAI's `tools`."""

@@ -16,7 +16,7 @@ from mcp_types import (
 from pydantic import ValidationError
 
 from tract_jupyter.exceptions import McpResultError
-from tract_jupyter.models.text import shortened
+from tract_jupyter.models.text import one_line
 from tract_jupyter.toolkit.mcp_tools import McpTool
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ async def list_tools(client: Client, server: str) -> tuple[McpTool, ...]:
             if error.code == CONNECTION_CLOSED:
                 raise
             raise McpResultError(
-                f"MCP server {server!r} does not list its tools: {shortened(error.message)}"
+                f"MCP server {server!r} does not list its tools: {one_line(error.message, 500)}"
             ) from None
         except ValidationError as error:
             raise _nonsense(server, "a list of tools", error) from None
@@ -92,5 +92,5 @@ def _tool(tool: Tool) -> McpTool:
 def _nonsense(server: str, what: str, error: ValidationError) -> McpResultError:
     first = error.errors(include_url=False, include_context=False)[0]
     where = ".".join(map(str, first["loc"]))
-    why = shortened(f"{where}: {first['msg']}", 300)
+    why = one_line(f"{where}: {first['msg']}", 300)
     return McpResultError(f"MCP server {server!r} sent as {what} what is none: {why}")

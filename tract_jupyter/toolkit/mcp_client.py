@@ -17,7 +17,7 @@ from tract_jupyter.exceptions import (
     ToolExecutionError,
 )
 from tract_jupyter.models.canonical import digest, plain
-from tract_jupyter.models.text import brief_repr, shortened
+from tract_jupyter.models.text import brief_repr, one_line
 from tract_jupyter.toolkit.mcp_sdk import needing_sdk
 from tract_jupyter.toolkit.names import python_name
 
@@ -240,7 +240,7 @@ class McpServer:
         except OSError as error:
             why = str(error)
         except Exception as error:  # noqa: BLE001 # of HTTP, of the protocol
-            why = f"{endpoint.why_it_ended()} ({type(error).__name__}: {shortened(str(error))})"
+            why = f"{endpoint.why_it_ended()} ({type(error).__name__}: {one_line(str(error), 500)})"
         raise McpStartError(f"MCP server {self.name!r} ({self.place}) cannot be used: {why}")
 
     def _endpoint(self) -> Endpoint:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from mcp_types import EmbeddedResource, ResourceLink, TextContent, TextResourceContents
 
@@ -12,6 +12,8 @@ from tract_jupyter.models.text import shortened
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult, ContentBlock
+
+_LONGEST_REASON: Final = 2_000
 
 
 def value_of(result: CallToolResult, subject: str, limit: int) -> Any:
@@ -43,7 +45,7 @@ def reason_of(result: CallToolResult) -> str:
     text = _text(result.content)
     if not text and result.structured_content is not None:
         text = json.dumps(result.structured_content, ensure_ascii=False)
-    return shortened(text) or "the server did not say why"
+    return shortened(text.strip(), _LONGEST_REASON) or "the server did not say why"
 
 
 def _text(content: list[ContentBlock]) -> str:

@@ -13,18 +13,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import McpError, SpecError, ToolExecutionError, nearest
 from tract_jupyter.models.canonical import digest
-from tract_jupyter.models.text import printable, shortened
+from tract_jupyter.models.text import one_line, printable
 from tract_jupyter.toolkit.definitions import ToolDefinition, Traits
 from tract_jupyter.toolkit.executor import ToolResult
 from tract_jupyter.toolkit.names import python_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from tract_jupyter.toolkit.mcp_client import McpServer
 
 _LONGEST_NAME: Final = 128  # https://modelcontextprotocol.io/specification: tool names
-_LONGEST_DESCRIPTION: Final = 10_000
 
 
 @dataclass(frozen=True)
@@ -33,8 +32,8 @@ class McpTool:
 
     name: str
     description: str
-    input_schema: Mapping[str, Any]
-    output_schema: Mapping[str, Any] | None = None
+    input_schema: dict[str, Any]
+    output_schema: dict[str, Any] | None = None
     read_only: bool | None = None
     destructive: bool | None = None
     open_world: bool | None = None
@@ -102,7 +101,7 @@ def _made(server: McpServer, listed: tuple[McpTool, ...]) -> _Made:
             _check_name(tool.name, names[tool.name], short[python_name(tool.name)])
             definition = _definition(server, tool)
         except SpecError as error:
-            made.problems[shortened(tool.name, 60)] = str(error)
+            made.problems[one_line(tool.name, 60)] = str(error)
         else:
             made.tools[definition.name] = definition
     return made
@@ -119,8 +118,9 @@ def _check_name(name: str, times: int, times_in_python: int) -> None:
 
 def _definition(server: McpServer, tool: McpTool) -> ToolDefinition:
     made = ToolDefinition.from_schema(
-        f"{server.name}.{tool.name}", shortened(tool.description, _LONGEST_DESCRIPTION), tool.input_schema,
-        _handler(server, tool.name), traits=_traits(tool, trusted=server.trust_annotations), owner=f"mcp:{server.name}",
+        f"{server.name}.{tool.name}", tool.description, tool.input_schema, _handler(server, tool.name),
+        traits=_traits(tool, trusted=server.trust_annotations), owner=f"mcp:{server.name}",
+        output_schema=tool.output_schema,
     )  # fmt: skip
     claims = {**asdict(tool), "server": server.identity}
     return replace(made, namespace=server.name, version=digest(claims))

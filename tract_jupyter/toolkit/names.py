@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import keyword
-import re
-import unicodedata
 from typing import TYPE_CHECKING
 
 from tract_jupyter.exceptions import OperationExistsError
+from tract_jupyter.models.identifiers import identifier
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,14 +19,9 @@ HELPERS = ("list_tools", "call_log", "savings")
 
 def python_name(name: str) -> str:
     """The Python name of a tool: other characters become `_`, a keyword gets a trailing `_`."""
-    cleaned = unicodedata.normalize("NFKC", name)  # the form in which Python reads names
-    if not cleaned.isidentifier():
-        cleaned = re.sub(r"\W", "_", cleaned)
-    if not cleaned.isidentifier():
-        cleaned = f"_{cleaned}"
-    if cleaned.startswith("__") and cleaned.endswith("__"):  # Python's own
-        cleaned = f"tool{cleaned}"
-    return f"{cleaned}_" if keyword.iskeyword(cleaned) else cleaned
+    cleaned = identifier(name)
+    is_special = cleaned.startswith("__") and cleaned.endswith("__")  # Python's own
+    return f"tool{cleaned}" if is_special else cleaned
 
 
 def python_names(names: Iterable[str]) -> dict[str, str]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import ParameterError, ToolExecutionError, nearest
 from tract_jupyter.models.parameters import type_text
+from tract_jupyter.models.text import brief_repr
 from tract_jupyter.toolkit.names import HELPERS, python_names
 
 if TYPE_CHECKING:
@@ -132,13 +133,13 @@ def make_stub(name: str, tool: ToolDefinition, bridge: ToolBridge) -> Callable[.
 
     def stub(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
-        return call(target, _bind(tool, args, kwargs) if args else kwargs)
+        return call(target, _bind(tool, args, kwargs))
 
     stub.__name__ = stub.__qualname__ = name
     stub.__module__ = "tools"
     stub.__doc__ = _docstring(tool)
     stub.__signature__ = tool.parameters.signature()  # type: ignore[attr-defined]
-    stub.__annotations__ = {p.name: p.annotation for p in tool.parameters}
+    stub.__annotations__ = {name: p.annotation for name, p in tool.parameters.arguments.items()}
     return stub
 
 
@@ -159,8 +160,8 @@ def _docstring(tool: ToolDefinition) -> str:
     lines = [tool.description]
     if len(tool.parameters):
         lines += ["", "Args:"]
-    for p in tool.parameters:
-        default = "" if p.required or p.optional else f" Default: {p.default!r}."
-        lines.append(f"    {p.name} ({type_text(p.annotation)}): {p.description}{default}")
+    for name, p in tool.parameters.arguments.items():
+        default = "" if p.required or p.optional else f" Default: {brief_repr(p.default)}."
+        lines.append(f"    {name} ({type_text(p.annotation)}): {p.description}{default}")
     lines += ["", "Raises:", "    ToolExecutionError: the call failed or was denied."]
     return "\n".join(lines)
