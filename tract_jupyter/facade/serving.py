@@ -71,7 +71,11 @@ class Serving(Operating):
         return dict(self._mcp.servers)
 
     def mcp_problems(self, name: str) -> dict[str, str]:
-        """The tools of a server that cannot be used, and why."""
+        """The tools of a server that cannot be used, and why.
+
+        Raises:
+            McpError: there is none of that name.
+        """
         return dict(self._mcp.problems(name))
 
     def remove_mcp_server(self, name: str) -> None:

@@ -19,7 +19,7 @@ from tract_jupyter.exceptions import (
 from tract_jupyter.models.canonical import digest, plain
 from tract_jupyter.models.text import brief_repr, one_line
 from tract_jupyter.toolkit.mcp_sdk import needing_sdk
-from tract_jupyter.toolkit.names import python_name
+from tract_jupyter.toolkit.names import HELPERS, PREFIX, python_name
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -260,15 +260,12 @@ def _call(client: Client, server: str, tool: str, arguments: dict[str, Any]) -> 
 
 
 def _check(name: str, command: Sequence[str] | None, url: str | None) -> None:
-    if (
-        not isinstance(name, str)
-        or name != python_name(name)
-        or name.startswith("_")
-        or len(name) > _LONGEST_NAME
-    ):
+    is_name = isinstance(name, str) and name == python_name(name) and len(name) <= _LONGEST_NAME
+    if not is_name or name in HELPERS or name.startswith(("_", PREFIX)):
         raise McpError(
-            f"{name!r} cannot be the name of an MCP server: tools.NAME is where its tools are, so it must be a Python "
-            f"name of at most {_LONGEST_NAME} characters that begins with a letter"
+            f"{brief_repr(name)} cannot be the name of an MCP server. Its tools are at tools.NAME, so it must be a "
+            f"Python name of at most {_LONGEST_NAME} characters that does not begin with '_' or {PREFIX!r}, and "
+            f"none of {', '.join(HELPERS)}"
         )
     if (command is None) == (url is None):
         raise McpError(f"MCP server {name!r} needs either a command or a url")

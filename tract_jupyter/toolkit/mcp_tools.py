@@ -67,7 +67,12 @@ class McpTools:
         return self._all
 
     def problems(self, name: str) -> dict[str, str]:
-        """Why some of a server's tools are left out."""
+        """Why some of a server's tools are left out.
+
+        Raises:
+            McpError: there is no server of that name.
+        """
+        self._check_known(name)
         self()
         return self._made[name].problems
 
@@ -77,15 +82,18 @@ class McpTools:
         Raises:
             McpError: there is none of that name.
         """
-        if name not in self.servers:
-            known = f" There are: {', '.join(self.servers)}." if self.servers else " There is none."
-            raise McpError(f"no MCP server {name!r}.{nearest(str(name), self.servers)}{known}")
+        self._check_known(name)
         self.servers.pop(name).close()
 
     def close(self) -> None:
         """End all of them."""
         while self.servers:
             self.servers.popitem()[1].close()
+
+    def _check_known(self, name: str) -> None:
+        if name not in self.servers:
+            known = f" There are: {', '.join(self.servers)}." if self.servers else " There is none."
+            raise McpError(f"no MCP server {name!r}.{nearest(str(name), self.servers)}{known}")
 
     def _up_to_date(self, server: McpServer) -> _Made:
         before, listed = self._made.get(server.name), server.listed
