@@ -269,12 +269,16 @@ def _check(name: str, command: Sequence[str] | None, url: str | None) -> None:
         )
     if (command is None) == (url is None):
         raise McpError(f"MCP server {name!r} needs either a command or a url")
-    if url is not None and not url.startswith(("http://", "https://")):
+    if url is not None and not str(url).startswith(("http://", "https://")):
         raise McpError(
             f"the url of MCP server {name!r} must begin with http:// or https://, got {brief_repr(url)}"
         )
-    if command is not None and (isinstance(command, str) or not command):
+    if command is not None and not (_is_list(command) and all(isinstance(word, str) for word in command)):
         raise McpError(
-            f"the command of MCP server {name!r} must be a list, the program first: "
-            f"shlex.split({brief_repr(command)}) makes one of a line of a shell"
+            f"the command of MCP server {name!r} must be a list of texts, the program first; shlex.split makes one of "
+            f"a line of a shell. Got {brief_repr(command)}"
         )
+
+
+def _is_list(command: Sequence[str]) -> bool:
+    return isinstance(command, list | tuple) and bool(command)

@@ -77,7 +77,8 @@ if way == "deaf":  # does not end when its stdin does, nor when it is asked to
 
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 if way == "parent":
-    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    ANSWERS["parent"] = {"content": [{"type": "text", "text": str(child.pid)}]}
 if way == "chatty":
     sys.stderr.write("e" * 3_000_000)
     print("Hello, I am a forgotten print!")
