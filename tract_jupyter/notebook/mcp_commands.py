@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tract_jupyter.exceptions import OperationError
 from tract_jupyter.notebook.command import Command, option
 from tract_jupyter.notebook.display import Grid, View
+from tract_jupyter.toolkit.names import python_name
 
 if TYPE_CHECKING:
     from tract_jupyter.notebook.session import Session
@@ -70,9 +71,11 @@ def _split(words: list[str]) -> list[str]:
 
 
 def _added(session: Session, server: McpServer) -> View:
-    tract, space = session.tract, f"{session.config.tools_name}.{server.name}"
+    tract, tools = session.tract, session.config.tools_name
     rows = tuple(
-        (f"{space}.{short}", text) for short, text in getattr(tract.tools, server.name).list_tools().items()
+        (f"{tools}.{server.name}.{python_name(tool.own_name)}", tool.description.partition("\n")[0])
+        for tool in tract.executor.tools().values()
+        if tool.namespace == server.name
     )
     told = f"It is started for this session only: {server.place}"
     return View(f"MCP server {server.name}", (told,), (_tools(rows), _left_out(tract, server.name)))

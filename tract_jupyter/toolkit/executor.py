@@ -94,7 +94,7 @@ class ToolExecutor:
         )
         if space is not None:
             raise OperationExistsError(
-                f"{tool.name!r}: tools.{space} holds the tools of an MCP server; choose another name"
+                f"{tool.name!r}: tools.{space} holds the tools of an MCP server; choose another"
             )
         python_names([*self._fixed, tool.name])
         self._fixed[tool.name] = tool

@@ -27,7 +27,8 @@ LISTS = {
     "no_object": [tool("go"), tool("array", {"type": "array"})],
     "schema_is_text": [tool("go"), tool("bad", "object")],
     "no_list": {"tools": 3},
-    "hints": [tool("reads", annotations={"readOnlyHint": True}), tool("go")],
+    "hints": [tool("reads", annotations={"readOnlyHint": True, "openWorldHint": False}), tool("go"),
+              tool("destroys", annotations={"destructiveHint": True, "openWorldHint": False})],
 }  # fmt: skip
 
 
