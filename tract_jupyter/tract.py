@@ -85,7 +85,10 @@ class Tract(Learning, Restoring, Scripting, Exchange, Querying, Tagging, Trustin
         return tract
 
     def close(self) -> None:
-        """Close the store. A second call does nothing."""
+        """Close the store, and end the processes of its sandbox. A second call does nothing."""
+        scripts = self.__dict__.pop("scripts", None)  # made when it is first used
+        if scripts is not None:
+            scripts.close()
         self._database.close()
 
     def __enter__(self) -> Self:

@@ -172,6 +172,7 @@ class TractMagics(Magics):
         return pending
 
     @magic_arguments()
+    @argument("--sandbox", action="store_true", help="Run it in a process that has tools and nothing else.")
     @argument("--notebook", metavar="ID", help="Keep variables in a script notebook, not in your namespace.")
     @argument("--fresh", action="store_true", help="Forget that script notebook's variables first.")
     @argument("--timeout", type=float, metavar="SECONDS", help="Of running; waiting for you does not count.")
@@ -192,6 +193,7 @@ class TractMagics(Magics):
             sum(len(str(commit["content"])) for commit in found)
 
         It runs in this kernel, and nothing contains it; variables are yours, unless --notebook says otherwise.
+        With --sandbox it runs in a process of its own, a subset of Python with tools as its only way out.
         """
         from tract_jupyter.notebook.script_cell import ScriptOptions, run_cell
         from tract_jupyter.scripts.budget import Budget
@@ -199,7 +201,9 @@ class TractMagics(Magics):
         given = parse_argstring(self.tract_script, line)
         bounds = {"seconds": given.timeout, "calls": given.calls}
         budget = Budget(**{name: value for name, value in bounds.items() if value is not None})
-        options = ScriptOptions(given.notebook, given.fresh, budget, given.out)
+        options = ScriptOptions(
+            "sandbox" if given.sandbox else "kernel", given.notebook, given.fresh, budget, given.out
+        )
         return _told(run_cell(self._session, cell, options))
 
     @line_cell_magic

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tract_jupyter.scripts.budget import Budget
     from tract_jupyter.scripts.result import OutputKind, ScriptResult
     from tract_jupyter.scripts.run import Run
+    from tract_jupyter.scripts.runner import Backend
 
 _HEARTBEAT_SECONDS = 0.05
 _REFRESHED_EVERY = 4  # heartbeats
@@ -33,6 +34,7 @@ _PATIENCE_SECONDS = 2.0  # for a script that was stopped
 class ScriptOptions:
     """How a cell's script is to run."""
 
+    backend: Backend
     notebook_id: str | None
     fresh: bool
     budget: Budget
@@ -50,7 +52,12 @@ async def run_cell(session: Session, code: str, options: ScriptOptions) -> None:
     if session.shell.user_ns is not scripts.notebooks.user_namespace:
         scripts.notebooks.user_namespace = session.shell.user_ns
     run = scripts.prepare(
-        code, notebook_id=options.notebook_id, budget=options.budget, live=_to_screen, first_line=2
+        code,
+        backend=options.backend,
+        notebook_id=options.notebook_id,
+        budget=options.budget,
+        live=_to_screen,
+        first_line=2,
     )
     worker = _Worker(lambda: _executed(session, run, fresh=options.fresh))
     view = LiveView(run)

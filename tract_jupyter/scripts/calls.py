@@ -52,15 +52,20 @@ class ScriptCalls:
         """Refuse all calls from now on: of code that goes on after its script."""
         self._ended = "the script has ended"
 
-    def execute(self, executor: ToolExecutor, name: str, arguments: Mapping[str, Any]) -> ToolResult:
-        """Make a call within the budget; what was refused comes back as an error."""
+    def execute(
+        self, executor: ToolExecutor, name: str, arguments: Mapping[str, Any], *, line: int | None = None
+    ) -> ToolResult:
+        """Make a call within the budget; what was refused comes back as an error.
+
+        `line` is that of the script; it is looked for on this thread's stack if left out.
+        """
         refusal = self._ended or self.meter.refusal()
         if refusal:
             result, seconds = ToolResult(name, success=False, error=refusal, denied=bool(self._ended)), 0.0
         else:
             with self._stopper.shielded():
                 result, seconds = self._made(executor, name, arguments)
-        self._record(name, arguments, result, seconds, self._line())
+        self._record(name, arguments, result, seconds, self._line() if line is None else line)
         return result
 
     @contextmanager

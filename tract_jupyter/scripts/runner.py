@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from tract_jupyter.exceptions import ScriptFailedError
+from tract_jupyter.models.checks import check_choice
 from tract_jupyter.scripts.budget import Budget
 from tract_jupyter.scripts.kernel import NAMES, run_in_kernel
-from tract_jupyter.scripts.notebooks import ScriptNotebooks
+from tract_jupyter.scripts.notebooks import MAIN, ScriptNotebooks
 from tract_jupyter.scripts.run import Run
+from tract_jupyter.scripts.sandbox import Sandbox
 from tract_jupyter.scripts.savings import Savings
 from tract_jupyter.scripts.source import Script
 from tract_jupyter.toolkit.calling import current_caller
@@ -18,7 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tract_jupyter.scripts.result import OutputKind, ScriptResult
+    from tract_jupyter.toolkit.executor import ToolExecutor
     from tract_jupyter.toolkit.stubs import ToolsModule
+
+Backend = Literal["kernel", "sandbox"]
 
 _KEPT = 100
 _MOST_CODE = 1_000_000
@@ -29,18 +34,24 @@ class Scripts:
 
     Args:
         tools: gives the module that scripts find as `tools`.
+        executor: makes the calls of those in the sandbox.
         record: stores what came of a run.
 
     Attributes:
-        notebooks: whose variables scripts see.
+        notebooks: whose variables scripts of the kernel see.
+        sandbox: runs what nobody approved, and keeps its variables.
         results: the newest 100, the oldest first.
         totals: what all of them saved.
     """
 
     def __init__(
-        self, tools: Callable[[], ToolsModule], record: Callable[[ScriptResult], object] = lambda _: None
+        self,
+        tools: Callable[[], ToolsModule],
+        executor: ToolExecutor,
+        record: Callable[[ScriptResult], object] = lambda _: None,
     ) -> None:
         self.notebooks = ScriptNotebooks(lambda: {"tools": tools(), **NAMES})
+        self.sandbox = Sandbox(executor)
         self.results: deque[ScriptResult] = deque(maxlen=_KEPT)
         self.totals = Savings()
         self._record = record
@@ -49,6 +60,7 @@ class Scripts:
         self,
         code: str,
         *,
+        backend: Backend = "kernel",
         notebook_id: str | None = None,
         budget: Budget | None = None,
         live: Callable[[OutputKind, str], object] | None = None,
@@ -58,6 +70,7 @@ class Scripts:
 
         Args:
             code: plain Python; `await` may stand at the top level.
+            backend: where it is to run: `kernel` or `sandbox`.
             notebook_id: whose variables it sees; the user's own, or `main`, if left out.
             budget: what it may take.
             live: is given what it prints, as it comes.
@@ -73,10 +86,11 @@ class Scripts:
             raise ScriptFailedError(f"a script is a text of up to {_MOST_CODE:,} characters")
         script = Script(code, first_line)
         script.compiled()
+        check_choice(backend, ("kernel", "sandbox"), "backend")
         return Run(
             script,
-            backend="kernel",
-            notebook_id=self.notebooks.resolved(notebook_id),
+            backend=backend,
+            notebook_id=self.notebooks.resolved(notebook_id if backend == "kernel" else notebook_id or MAIN),
             budget=budget or Budget(),
             live=live,
         )
@@ -87,15 +101,25 @@ class Scripts:
         Raises:
             ScriptFailedError: the notebook cannot be used; nothing ran.
         """
-        namespace = self.notebooks.namespace(run.notebook_id, fresh=fresh)
-        run_in_kernel(run, namespace)
-        self.notebooks.restore(namespace)
-        self.notebooks.ran(run.notebook_id)
+        if run.backend == "sandbox":
+            self.sandbox.run(run, fresh=fresh)
+        else:
+            self._run_in_kernel(run, fresh=fresh)
         result = run.result()
         self.results.append(result)
         self.totals += result.savings
         self._record(result)
         return result
+
+    def close(self) -> None:
+        """End the processes of the sandbox."""
+        self.sandbox.close()
+
+    def _run_in_kernel(self, run: Run, *, fresh: bool) -> None:
+        namespace = self.notebooks.namespace(run.notebook_id, fresh=fresh)
+        run_in_kernel(run, namespace)
+        self.notebooks.restore(namespace)
+        self.notebooks.ran(run.notebook_id)
 
     def run(self, code: str, *, fresh: bool = False, **options: Any) -> ScriptResult:
         """Run a script in the current thread; see `prepare` for the options."""

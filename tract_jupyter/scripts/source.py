@@ -10,9 +10,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tract_jupyter.exceptions import ScriptSyntaxError
+from tract_jupyter.review.source import Place
 
 if TYPE_CHECKING:
     from types import CodeType
+
+    from pydantic_monty import SourceRange
 
 _AWAIT = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 _PARSE_ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError)
@@ -47,7 +50,7 @@ class Script:
             ScriptSyntaxError: it is no Python, with the line.
         """
         try:
-            tree = ast.parse(self._placed, self.filename)
+            tree = ast.parse(self.placed, self.filename)
             last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
             body = compile(tree, self.filename, "exec", flags=_AWAIT, dont_inherit=True)
             if not isinstance(last, ast.Expr):
@@ -61,11 +64,15 @@ class Script:
 
     def register(self) -> None:
         """Let tracebacks and `inspect` find its lines."""
-        lines = self._placed.splitlines(keepends=True)
+        lines = self.placed.splitlines(keepends=True)
         # without a time of change, so that `linecache.checkcache` keeps it
-        linecache.cache[self.filename] = (len(self._placed), None, lines, self.filename)
+        linecache.cache[self.filename] = (len(self.placed), None, lines, self.filename)
+
+    def place_of(self, position: SourceRange) -> Place:
+        """The line of something that a sandbox points at."""
+        return Place(self.filename, self.placed.count("\n", 0, position.start) + 1)
 
     @property
-    def _placed(self) -> str:
+    def placed(self) -> str:
         """The text with its lines where they are counted."""
         return "\n" * (self.first_line - 1) + self.code

@@ -12,10 +12,12 @@ import ctypes
 import threading
 import time
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
 _AGAIN_SECONDS = 0.5
 _LOOK_SECONDS = 0.05
@@ -27,7 +29,7 @@ class ScriptStopped(BaseException):  # no error: an order to end, as KeyboardInt
 
 
 class Stopper:
-    """Ends what runs within `stoppable`.
+    """Ends what runs within `stoppable` or `killable`.
 
     Attributes:
         reason: why it was stopped: `timed_out` or `interrupted`; empty if it was not.
@@ -35,7 +37,8 @@ class Stopper:
 
     def __init__(self) -> None:
         self.reason = ""
-        self._thread: int | None = None
+        self._strike: Callable[[], object] | None = None
+        self._take_back: Callable[[], object] = lambda: None
         self._shields = 0
         self._since: float | None = None
         self._lock = threading.Lock()
@@ -44,7 +47,7 @@ class Stopper:
     def stop(self, reason: str) -> None:
         """Have it end; the first reason counts. Returns at once."""
         self.reason = self.reason or reason
-        self._raise()
+        self._order()
 
     def check(self) -> None:
         """End here, if it was told to.
@@ -60,7 +63,7 @@ class Stopper:
         """Let a tool call come to its end first; it is stopped before and after."""
         with self._lock:
             self._shields += 1
-            _order(self._thread, None)
+            self._take_back()
         try:
             self.check()
             yield
@@ -69,19 +72,25 @@ class Stopper:
                 self._shields -= 1
         self.check()
 
-    @contextmanager
-    def stoppable(self) -> Iterator[None]:
+    def stoppable(self) -> AbstractContextManager[None]:
         """Within this, the current thread can be stopped."""
+        thread = threading.get_ident()
+        return self.killable(partial(_raise_in, thread, ScriptStopped), partial(_raise_in, thread, None))
+
+    @contextmanager
+    def killable(
+        self, strike: Callable[[], object], take_back: Callable[[], object] = lambda: None
+    ) -> Iterator[None]:
+        """Within this, `strike` ends what runs; `take_back` undoes that where it had no effect yet."""
         with self._lock:
-            self._thread = threading.get_ident()
+            self._strike, self._take_back = strike, take_back
         try:
             self.check()
             yield
         finally:
             with self._lock:  # an order that comes now finds nobody
-                _order(self._thread, None)
-                self._thread = None
-            self._ended.set()
+                take_back()
+                self._strike, self._take_back = None, lambda: None
 
     @contextmanager
     def watched(self, is_over: Callable[[], bool]) -> Iterator[None]:
@@ -101,19 +110,18 @@ class Stopper:
             if not self.reason and is_over():
                 self.reason = "timed_out"
             if self.reason:
-                self._raise()
+                self._order()
                 pause = _AGAIN_SECONDS
 
-    def _raise(self) -> None:
+    def _order(self) -> None:
         with self._lock:
             self._since = self._since or time.monotonic()
             is_patient = self._shields and time.monotonic() - self._since < _GRACE_SECONDS
-            if self._thread is not None and not is_patient:
-                _order(self._thread, ScriptStopped)
+            if self._strike is not None and not is_patient:
+                self._strike()
 
 
-def _order(thread: int | None, exception: type[BaseException] | None) -> None:
+def _raise_in(thread: int, exception: type[BaseException] | None) -> None:
     """Have an exception raised in a thread; None takes back one that was not raised yet."""
-    if thread is not None:
-        given = None if exception is None else ctypes.py_object(exception)
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), given)
+    given = None if exception is None else ctypes.py_object(exception)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), given)
