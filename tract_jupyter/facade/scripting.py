@@ -65,6 +65,7 @@ class Scripting(Parts):
         """Store what ran, as an event."""
         data: dict[str, Any] = {
             "script_hash": result.script_hash,
+            "author": result.author,
             "code": result.code,
             "backend": result.backend,
             "notebook_id": result.notebook_id,

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import builtins
 import re
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tract_jupyter.exceptions import ScriptFailedError, nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
 USER = ""
 """The id that stands for the user's own namespace."""
@@ -20,16 +18,7 @@ USER = ""
 MAIN = "main"
 _ID = re.compile(r"[A-Za-z0-9][\w.-]{0,63}", re.ASCII)
 _MOST = 100
-
-
-@dataclass
-class ScriptNotebook:
-    """One namespace."""
-
-    notebook_id: str
-    created_at: datetime
-    namespace: dict[str, Any]
-    runs: int = 0
+_Notebook = TypeVar("_Notebook")
 
 
 class ScriptNotebooks:
@@ -45,7 +34,7 @@ class ScriptNotebooks:
     def __init__(self, given: Callable[[], Mapping[str, Any]]) -> None:
         self.user_namespace: dict[str, Any] | None = None
         self._given = given
-        self._notebooks: dict[str, ScriptNotebook] = {}
+        self._notebooks: dict[str, dict[str, Any]] = {}
 
     def resolved(self, notebook_id: str | None) -> str:
         """The id that is meant; without one, the user's own namespace, or `main` where there is none.
@@ -55,11 +44,7 @@ class ScriptNotebooks:
         """
         if notebook_id is None:
             return MAIN if self.user_namespace is None else USER
-        if not isinstance(notebook_id, str) or not _ID.fullmatch(notebook_id):
-            raise ScriptFailedError(
-                f"{notebook_id!r:.80} is no id of a script notebook: it has up to 64 letters, digits, '_', '-' and '.'"
-            )
-        return notebook_id
+        return checked_id(notebook_id)
 
     def namespace(self, notebook_id: str, *, fresh: bool = False) -> dict[str, Any]:
         """The namespace of a notebook, made at its first use.
@@ -74,7 +59,7 @@ class ScriptNotebooks:
                 )
             namespace = self.user_namespace
         else:
-            namespace = self._opened(notebook_id, fresh=fresh).namespace
+            namespace = self._opened(notebook_id, fresh=fresh)
         self.restore(namespace)
         return namespace
 
@@ -87,9 +72,9 @@ class ScriptNotebooks:
             elif name != "tools":  # the extension's own is there, if the user wants it
                 namespace.setdefault(name, value)
 
-    def list(self) -> list[ScriptNotebook]:
-        """All of them, the oldest first."""
-        return list(self._notebooks.values())
+    def sizes(self) -> dict[str, int]:
+        """How many variables each has, by id."""
+        return {notebook_id: len(self.variables(notebook_id)) for notebook_id in self._notebooks}
 
     def variables(self, notebook_id: str) -> dict[str, str]:
         """The variables of a notebook, with what they are: `{"rows": "list[12]"}`; nothing that begins with `_`.
@@ -100,7 +85,7 @@ class ScriptNotebooks:
         given = self._given()
         return {
             name: _kind(value)
-            for name, value in self._existing(notebook_id).namespace.items()
+            for name, value in self._existing(notebook_id).items()
             if not name.startswith("_") and not isinstance(value, ModuleType) and given.get(name) is not value
         }
 
@@ -111,11 +96,10 @@ class ScriptNotebooks:
             ScriptFailedError: there is no such notebook.
         """
         count = len(self.variables(notebook_id))
-        notebook = self._existing(notebook_id)
-        notebook.namespace = _empty()
+        self._notebooks[notebook_id] = _empty()
         return count
 
-    def create(self, notebook_id: str) -> ScriptNotebook:
+    def create(self, notebook_id: str) -> None:
         """Make a notebook.
 
         Raises:
@@ -123,31 +107,53 @@ class ScriptNotebooks:
         """
         if self.resolved(notebook_id) in self._notebooks:
             raise ScriptFailedError(f"there is a script notebook {notebook_id!r} already")
-        return self._opened(notebook_id)
+        self._opened(notebook_id)
 
-    def ran(self, notebook_id: str) -> None:
-        """Count a run."""
-        if notebook_id in self._notebooks:
-            self._notebooks[notebook_id].runs += 1
+    def _opened(self, notebook_id: str, *, fresh: bool = False) -> dict[str, Any]:
+        if fresh or notebook_id not in self._notebooks:
+            check_room(notebook_id, self._notebooks)
+            self._notebooks[notebook_id] = _empty()
+        return self._notebooks[notebook_id]
 
-    def _opened(self, notebook_id: str, *, fresh: bool = False) -> ScriptNotebook:
-        notebook = self._notebooks.get(notebook_id)
-        if notebook is None:
-            if len(self._notebooks) >= _MOST:
-                raise ScriptFailedError(f"there are {_MOST} script notebooks already; use one of them")
-            notebook = ScriptNotebook(notebook_id, datetime.now(UTC), _empty())
-            self._notebooks[notebook_id] = notebook
-        elif fresh:
-            notebook.namespace = _empty()
-        return notebook
+    def _existing(self, notebook_id: str) -> dict[str, Any]:
+        return self._opened(MAIN) if notebook_id == MAIN else existing(notebook_id, self._notebooks)
 
-    def _existing(self, notebook_id: str) -> ScriptNotebook:
-        found = self._notebooks.get(notebook_id)
-        if found is None:
-            known = ", ".join(self._notebooks) or "none yet"
-            close = nearest(str(notebook_id), self._notebooks)
-            raise ScriptFailedError(f"no script notebook {notebook_id!r:.80}.{close} There are: {known}")
-        return found
+
+def checked_id(notebook_id: str) -> str:
+    """The id, if it is one.
+
+    Raises:
+        ScriptFailedError: it is none.
+    """
+    if not isinstance(notebook_id, str) or not _ID.fullmatch(notebook_id):
+        raise ScriptFailedError(
+            f"{notebook_id!r:.80} is no id of a script notebook: it has up to 64 letters, digits, '_', '-' and '.'"
+        )
+    return notebook_id
+
+
+def check_room(notebook_id: str, notebooks: Collection[str]) -> None:
+    """Check that there may be one more.
+
+    Raises:
+        ScriptFailedError: there are too many.
+    """
+    if notebook_id not in notebooks and len(notebooks) >= _MOST:
+        raise ScriptFailedError(f"there are {_MOST} script notebooks already; use one of them")
+
+
+def existing(notebook_id: str, notebooks: Mapping[str, _Notebook]) -> _Notebook:
+    """The notebook of that id.
+
+    Raises:
+        ScriptFailedError: there is none.
+    """
+    found = notebooks.get(notebook_id)
+    if found is None:
+        known = ", ".join(notebooks) or "none yet"
+        close = nearest(str(notebook_id), notebooks)
+        raise ScriptFailedError(f"no script notebook {notebook_id!r:.80}.{close} There are: {known}")
+    return found
 
 
 def _empty() -> dict[str, Any]:

@@ -77,6 +77,7 @@ class ScriptResult:
 
     Attributes:
         script_hash: 64 hex digits over the code.
+        author: who wrote it: `user`, `agent:<id>`, ...
         backend: `kernel` or `sandbox`.
         notebook_id: whose variables it saw; empty for the user's own namespace.
         value: of the last expression.
@@ -88,6 +89,7 @@ class ScriptResult:
 
     code: str
     script_hash: str
+    author: str
     backend: str
     notebook_id: str
     status: ScriptStatus

@@ -27,6 +27,7 @@ class Run:
         notebook_id: whose variables it sees.
         budget: what it may take.
         live: is given what it prints, as it comes.
+        author: who wrote it.
     """
 
     def __init__(
@@ -37,10 +38,12 @@ class Run:
         notebook_id: str,
         budget: Budget,
         live: Callable[[OutputKind, str], object] | None = None,
+        author: str = "user",
     ) -> None:
         self.script = script
         self.backend = backend
         self.notebook_id = notebook_id
+        self.author = author
         self.meter = Meter(budget)
         self.stopper = Stopper()
         self.calls = ScriptCalls(script, self.meter, self.stopper)
@@ -57,6 +60,7 @@ class Run:
         return ScriptResult(
             code=self.script.code,
             script_hash=self.script.script_hash,
+            author=self.author,
             backend=self.backend,
             notebook_id=self.notebook_id,
             status=self.status or ScriptStatus.FAILED,

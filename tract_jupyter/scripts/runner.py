@@ -65,6 +65,7 @@ class Scripts:
         budget: Budget | None = None,
         live: Callable[[OutputKind, str], object] | None = None,
         first_line: int = 1,
+        author: str = "user",
     ) -> Run:
         """Check a script and get it ready; nothing of it runs.
 
@@ -75,6 +76,7 @@ class Scripts:
             budget: what it may take.
             live: is given what it prints, as it comes.
             first_line: the number of its first line, for what names lines.
+            author: who wrote it, for the record.
 
         Raises:
             ScriptSyntaxError: it is no Python.
@@ -90,10 +92,17 @@ class Scripts:
         return Run(
             script,
             backend=backend,
-            notebook_id=self.notebooks.resolved(notebook_id if backend == "kernel" else notebook_id or MAIN),
+            notebook_id=self.notebooks.resolved(
+                MAIN if notebook_id is None and backend == "sandbox" else notebook_id
+            ),
             budget=budget or Budget(),
             live=live,
+            author=author,
         )
+
+    def notebooks_of(self, backend: Backend) -> Sandbox | ScriptNotebooks:
+        """Who keeps the variables of a backend's notebooks."""
+        return self.sandbox if backend == "sandbox" else self.notebooks
 
     def execute(self, run: Run, *, fresh: bool = False) -> ScriptResult:
         """Run what was prepared, in the current thread, and return what came of it.
@@ -119,7 +128,6 @@ class Scripts:
         namespace = self.notebooks.namespace(run.notebook_id, fresh=fresh)
         run_in_kernel(run, namespace)
         self.notebooks.restore(namespace)
-        self.notebooks.ran(run.notebook_id)
 
     def run(self, code: str, *, fresh: bool = False, **options: Any) -> ScriptResult:
         """Run a script in the current thread; see `prepare` for the options."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tract_jupyter.exceptions import ContentError, ParameterError, ScriptFailedError
 from tract_jupyter.models.canonical import plain
 from tract_jupyter.review.source import asked_at
+from tract_jupyter.scripts.notebooks import MAIN, check_room, checked_id, existing
 from tract_jupyter.scripts.result import ScriptError, ScriptStatus
 from tract_jupyter.scripts.sandbox_errors import explained
 from tract_jupyter.scripts.sandbox_types import bound_names, check_calls
@@ -48,7 +49,10 @@ class _Variables(NamedTuple):
     """A notebook's variables: the interpreter's own form of them, and their names."""
 
     state: bytes
-    names: set[str]
+    names: frozenset[str]
+
+
+_EMPTY = _Variables(b"", frozenset())
 
 
 class Sandbox:
@@ -71,7 +75,8 @@ class Sandbox:
         """
         pool = self._opened()
         if fresh:
-            self.forget(run.notebook_id)
+            self._variables.pop(run.notebook_id, None)
+        check_room(run.notebook_id, self._variables)
         module, variables = self._module(), self._variables.get(run.notebook_id)
         run.error = check_calls(pool, module, run.script, variables.names if variables is not None else ())
         if run.error is not None:
@@ -105,16 +110,57 @@ class Sandbox:
         if pool is not None:
             pool.__exit__(None, None, None)
 
-    def forget(self, notebook_id: str) -> None:
-        """Forget a notebook's variables."""
-        self._variables.pop(notebook_id, None)
+    def create(self, notebook_id: str) -> None:
+        """Make a notebook.
+
+        Raises:
+            ScriptFailedError: it exists, its id is none, or there are too many.
+        """
+        if checked_id(notebook_id) in self._variables:
+            raise ScriptFailedError(f"there is a script notebook {notebook_id!r} already")
+        check_room(notebook_id, self._variables)
+        self._variables[notebook_id] = _EMPTY
+
+    def sizes(self) -> dict[str, int]:
+        """How many variables each notebook has, by id."""
+        return {notebook_id: len(variables.names) for notebook_id, variables in self._variables.items()}
+
+    def variables(self, notebook_id: str) -> dict[str, str]:
+        """The variables of a notebook, with their types.
+
+        Raises:
+            ScriptFailedError: there is no such notebook.
+        """
+        variables = self._existing(notebook_id)
+        if not variables.names:
+            return {}
+        with self._opened().checkout(external_modules={"tools": self._module()}) as session:
+            session.load_session(variables.state)
+            pairs = (f"{name!r}: type({name}).__name__" for name in sorted(variables.names))
+            found: dict[str, str] = session.feed_run(f"{{{', '.join(pairs)}}}")
+        return found
+
+    def reset(self, notebook_id: str) -> int:
+        """Forget a notebook's variables; returns how many there were.
+
+        Raises:
+            ScriptFailedError: there is no such notebook.
+        """
+        count = len(self._existing(notebook_id).names)
+        self._variables[notebook_id] = _EMPTY
+        return count
+
+    def _existing(self, notebook_id: str) -> _Variables:
+        if notebook_id == MAIN:
+            return self._variables.setdefault(MAIN, _EMPTY)
+        return existing(notebook_id, self._variables)
 
     @contextmanager
     def _session(self, run: Run, module: ExternalModule) -> Iterator[MontySession]:
         checkout = self._opened().checkout(limits=_limits(run), external_modules={"tools": module})
         with checkout as session:
             variables = self._variables.get(run.notebook_id)
-            if variables is None:
+            if variables is None or variables is _EMPTY:
                 session.feed_run(_PRELUDE)
             else:
                 session.load_session(variables.state)
@@ -130,7 +176,7 @@ class Sandbox:
     def _keep(self, run: Run, session: MontySession) -> None:
         before = self._variables.get(run.notebook_id)
         names = bound_names(run.script.code) | (before.names if before is not None else set())
-        self._variables[run.notebook_id] = _Variables(session.dump(), names)
+        self._variables[run.notebook_id] = _Variables(session.dump(), frozenset(names))
 
     def _opened(self) -> Monty:
         try:

@@ -37,6 +37,7 @@ class ToolDefinition:
         owner: who brought it: `tract`, `operation:<name>`, `user`.
         version: what else tells its code from another one's, where the handler is the same for several.
         told_actor: whether the handler is told who calls, as its first argument.
+        asks_itself: whether the handler has a person asked where that is due; the call itself is not asked about.
     """
 
     name: str
@@ -47,6 +48,7 @@ class ToolDefinition:
     owner: str = "tract"
     version: str = ""
     told_actor: bool = False
+    asks_itself: bool = False
 
     @cached_property  # the source is that of the file, which may be edited while the code that runs stays
     def definition_hash(self) -> str:
