@@ -49,6 +49,9 @@ TractError
 │   ├── McpConnectionError    it ended, or was lost, while a call waited
 │   ├── McpTimeoutError       it did not answer in time; the call was cancelled
 │   └── McpResultError        what it sent cannot be used
+├── ScriptFailedError         a script that cannot be run
+│   ├── ScriptSyntaxError     it is no Python: where, and what to do
+│   └── ScriptRaisedError     it did not run to its end; has the result so far
 ├── LLMError                  asking a language model
 │   ├── LLMConfigError        there is no client to ask, or it is none
 │   └── LLMResponseError      what it gave back has not the shape of a reply
@@ -321,6 +324,42 @@ class McpTimeoutError(McpError):
 
 class McpResultError(McpError):
     """What the server sent is too large, or not what MCP asks for."""
+
+
+class ScriptFailedError(TractError):
+    """A script cannot be run, or did not end as it should."""
+
+
+class ScriptSyntaxError(ScriptFailedError, ValueError):
+    """The code is no Python. `line` is that of the script, from 1; None where no line is to blame."""
+
+    def __init__(self, message: str, line: int | None = None) -> None:
+        super().__init__(message)
+        self.line = line
+
+    @classmethod
+    def of(cls, error: BaseException) -> ScriptSyntaxError:
+        """What Python's parser said, in a sentence with the line."""
+        if not isinstance(error, SyntaxError):
+            return cls(f"the script cannot be parsed: {error or type(error).__name__}")
+        line, text = error.lineno, (error.text or "").strip()
+        place = f"line {line}: {text!r}: " if line and text else ""
+        magic = (
+            " A script is plain Python; magics and ! belong to cells." if text[:1] in {"%", "!", "?"} else ""
+        )
+        return cls(f"the script is no Python: {place}{error.msg}.{magic}", line)
+
+
+class ScriptRaisedError(ScriptFailedError):
+    """A script did not run to its end. `result` has what it did until then, `traceback` its own lines."""
+
+    def __init__(self, message: str, result: Any, traceback_text: str = "") -> None:
+        super().__init__(message)
+        self.result = result
+        self.traceback = traceback_text
+
+    def _render_traceback_(self) -> list[str]:
+        return self.traceback.splitlines() or [str(self)]
 
 
 class LLMError(TractError):

@@ -13,7 +13,6 @@ from tract_jupyter.analysis.names import REACHABLE, canonical
 from tract_jupyter.analysis.values import (
     ANY_MODULE,
     HOLE,
-    MAX_CONST,
     UNKNOWN,
     Value,
     constant,
@@ -105,11 +104,9 @@ def attribute(owner: Value, name: str) -> Value:
     return Value(named(*names).names, constant(*consts).consts, guessed=owner.guessed)
 
 
-def _constant(_resolver: Resolver, node: ast.Constant) -> Value:
-    value = node.value
-    if isinstance(value, str) and len(value) <= MAX_CONST:
-        return Value(consts=(value,))
-    return constant(value) if isinstance(value, (str, bytes, int)) else UNKNOWN
+def constant_value(literal: object) -> Value:
+    """What a literal stands for; numbers with a point and ``None`` are nothing that is looked at."""
+    return constant(literal) if isinstance(literal, (str, bytes, int)) else UNKNOWN
 
 
 def _binary(resolver: Resolver, node: ast.BinOp) -> Value:
@@ -144,7 +141,7 @@ def _either(resolver: Resolver, node: ast.BoolOp) -> Value:
 
 
 def _display(resolver: Resolver, node: ast.Tuple | ast.List | ast.Set) -> Value:
-    return Value(items=tuple(resolver.value(member) for member in node.elts[:MAX_ITEMS]))
+    return Value(items=tuple([resolver.value(member) for member in node.elts[:MAX_ITEMS]]))
 
 
 def _produced(resolver: Resolver, node: ast.ListComp | ast.GeneratorExp | ast.SetComp) -> Value:
@@ -199,7 +196,6 @@ def _sliced(resolver: Resolver, owner: Value, bounds: ast.Slice) -> Value:
 
 EVALUATORS: dict[type[ast.expr], Callable[..., Value]] = {
     ast.Attribute: _attribute,
-    ast.Constant: _constant,
     ast.BinOp: _binary,
     ast.UnaryOp: _negative,
     ast.JoinedStr: _joined,

@@ -10,7 +10,7 @@ import ast
 import builtins
 from typing import TYPE_CHECKING, TypeVar
 
-from tract_jupyter.analysis.expressions import EVALUATORS, attribute, element, member
+from tract_jupyter.analysis.expressions import EVALUATORS, attribute, constant_value, element, member
 from tract_jupyter.analysis.names import ASSUMED, canonical
 from tract_jupyter.analysis.values import (
     UNKNOWN,
@@ -62,15 +62,15 @@ class Resolver:
 
     def value(self, node: ast.expr) -> Value:
         """What the expression may stand for; the empty value when nothing is known."""
-        if isinstance(node, ast.Name):
-            return self.name(node.id, self.program.scope_of.get(node, self.program.module))
-        known = self._known.get(node)
+        kind = type(node)
+        leaf = _LEAVES.get(kind)
+        if leaf is not None:
+            return leaf(self, node)
+        known = self._known.get(node) or self._provisional.get(node)  # a value is never false
         if known is not None:
             return known
-        evaluate = EVALUATORS.get(type(node))
-        if evaluate is None:
-            return UNKNOWN
-        return self._provisional.get(node) or self._evaluated(node, evaluate)
+        evaluate = EVALUATORS.get(kind)
+        return UNKNOWN if evaluate is None else self._evaluated(node, evaluate)
 
     def _evaluated(self, node: ast.expr, evaluate: Callable[[Resolver, ast.expr], Value]) -> Value:
         if self._depth >= MAX_DEPTH:
@@ -239,3 +239,14 @@ class Resolver:
 
     def _any_value(self, expressions: list[ast.expr]) -> Value:
         return union([self.value(expression) for expression in expressions])
+
+
+def _of_name(resolver: Resolver, node: ast.Name) -> Value:
+    return resolver.name(node.id, resolver.program.scope_of.get(node, resolver.program.module))
+
+
+_LEAVES: dict[type[ast.expr], Callable[..., Value]] = {
+    ast.Name: _of_name,
+    ast.Constant: lambda _, node: constant_value(node.value),
+}
+"""More than half of all expressions; these have no parts, and are remembered elsewhere."""

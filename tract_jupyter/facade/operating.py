@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from tract_jupyter.facade.parts import Parts
 from tract_jupyter.hooks.bus import check_operation
 from tract_jupyter.models.checks import check_choice, check_limit, check_text
+from tract_jupyter.scripts.tools import script_tools
 from tract_jupyter.toolkit.bridge import ToolBridge
 from tract_jupyter.toolkit.context_tools import context_tools
 from tract_jupyter.toolkit.executor import ToolExecutor
@@ -172,7 +173,9 @@ class Operating(Parts):
     def executor(self) -> ToolExecutor:
         """The one way to run a tool."""
         live = LiveTools(OperationTools(self.operations, self.reviewer.decide_now), self._mcp)
-        return ToolExecutor(self, context_tools(cast("Tract", self)), live)
+        whole = cast("Tract", self)
+        tools = [*context_tools(whole), *script_tools(whole, lambda: whole.scripts)]
+        return ToolExecutor(self, tools, live)
 
     @cached_property
     def tools(self) -> ToolsModule:

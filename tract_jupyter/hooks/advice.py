@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,16 +49,17 @@ class Advice:
 
     def block(self, action: ActionDef) -> CodeBlock:
         """An action's code as a reviewer sees it: the `def` line, then the body with its own line numbers."""
-        result = self.analyzer.analyze(action.code)
-        nothing = "" if result.findings else result.summary()
-        return CodeBlock(
-            action.name,
-            action.code,
-            result.findings,
-            header=f"def {action.name}{action.parameters().signature_text('pending')}:",
-            description=action.description,
-            analysis_note=" ".join(filter(None, [nothing, self.note])),
+        header = f"def {action.name}{action.parameters().signature_text('pending')}:"
+        return replace(
+            self.code_block(action.name, action.code), header=header, description=action.description
         )
+
+    def code_block(self, title: str, code: str) -> CodeBlock:
+        """Code as a reviewer sees it."""
+        result = self.analyzer.analyze(code)
+        nothing = "" if result.findings else result.summary()
+        note = " ".join(filter(None, [nothing, self.note]))
+        return CodeBlock(title, code, result.findings, analysis_note=note)
 
 
 def _working_directory() -> Path | None:

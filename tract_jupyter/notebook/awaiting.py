@@ -1,4 +1,4 @@
-"""Cells that wait: `%%tract_operation ... --wait` is rewritten to an `await` of the same magic.
+"""Cells that wait: `%%tract_script` and `%%tract_operation ... --wait` are rewritten to an `await` of the same magic.
 
 A cell magic's coroutine is not awaited by IPython, so the first line must become an expression that is.
 """
@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import re
 
-_WAITING_CELL = re.compile(r"\s*%%tract_operation\b(?P<line>[^\n]*(?<!\S)--wait(?!\S)[^\n]*)\n?")
+_WAITING_CELL = re.compile(
+    r"\s*%%(?P<name>tract_script\b|tract_operation\b(?=[^\n]*(?<!\S)--wait(?!\S)))(?P<line>[^\n]*)\n?"
+)
 
 
 def await_waiting_cells(lines: list[str]) -> list[str]:
@@ -16,7 +18,7 @@ def await_waiting_cells(lines: list[str]) -> list[str]:
     if match is None:
         return lines
     cell = "".join(lines)[match.end() :]
-    return [f"await get_ipython().run_cell_magic('tract_operation', {match['line'].strip()!r}, {cell!r})\n"]
+    return [f"await get_ipython().run_cell_magic({match['name']!r}, {match['line'].strip()!r}, {cell!r})\n"]
 
 
 # IPython's word for: not while a terminal asks whether the cell is complete; it would be, after its first line.

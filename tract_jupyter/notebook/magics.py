@@ -1,4 +1,4 @@
-"""`%tract`, `%%tract_operation`, `%tract_fire`, `%%tract_check`.
+"""`%tract`, `%%tract_operation`, `%tract_fire`, `%%tract_script`, `%%tract_check`.
 
 Each imports what it runs when it runs: `%load_ext` must stay quick.
 """
@@ -21,11 +21,11 @@ from IPython.core.magic import (
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 from IPython.display import display
 
-from tract_jupyter.exceptions import ToolExecutionError, TractError
+from tract_jupyter.exceptions import ScriptRaisedError, ToolExecutionError, TractError
 from tract_jupyter.notebook.ran_cells import RanCells
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from tract_jupyter.notebook.check import Checker
     from tract_jupyter.notebook.session import Session
@@ -47,6 +47,16 @@ def _tells_the_user(function: Callable[P, R]) -> Callable[P, R]:
             raise UsageError(str(error)) from None
 
     return told
+
+
+async def _told(work: Awaitable[R]) -> R:
+    """The same for what a cell awaits."""
+    try:
+        return await work
+    except ScriptRaisedError:
+        raise  # it shows the script's own traceback
+    except TractError as error:
+        raise UsageError(str(error)) from None
 
 
 @magics_class
@@ -161,6 +171,41 @@ class TractMagics(Magics):
         if given.review:
             tract.reviewer.show(pending)
         return pending
+
+    @magic_arguments()
+    @argument("--sandbox", action="store_true", help="Run it in a process that has tools and nothing else.")
+    @argument("--notebook", metavar="ID", help="Keep variables in a script notebook, not in your namespace.")
+    @argument("--fresh", action="store_true", help="Forget that script notebook's variables first.")
+    @argument("--timeout", type=float, metavar="SECONDS", help="Of running; waiting for you does not count.")
+    @argument("--calls", type=int, metavar="N", help="The most tool calls.")
+    @argument(
+        "--out", default="", metavar="NAME", help="A variable for the result: outputs, calls, tokens saved."
+    )
+    @cell_magic
+    @_tells_the_user
+    def tract_script(self, line: str, cell: str) -> Any:
+        """Run the cell as a script that calls tools.
+
+        The calls are counted, and those that do not only read are asked about where they stand: the line waits for
+        you, and `ToolDenied` can be caught. What the tools give back stays in the script::
+
+            %%tract_script
+            found = [tools.get_commit(commit_hash=c["commit_hash"]) for c in tools.log(limit=20)]
+            sum(len(str(commit["content"])) for commit in found)
+
+        It runs in this kernel, and nothing contains it; variables are yours, unless --notebook says otherwise.
+        With --sandbox it runs in a process of its own, a subset of Python with tools as its only way out.
+        """
+        from tract_jupyter.notebook.script_cell import ScriptOptions, run_cell
+        from tract_jupyter.scripts.budget import Budget
+
+        given = parse_argstring(self.tract_script, line)
+        bounds = {"seconds": given.timeout, "calls": given.calls}
+        budget = Budget(**{name: value for name, value in bounds.items() if value is not None})
+        options = ScriptOptions(
+            "sandbox" if given.sandbox else "kernel", given.notebook, given.fresh, budget, given.out
+        )
+        return _told(run_cell(self._session, cell, options))
 
     @line_cell_magic
     @no_var_expand

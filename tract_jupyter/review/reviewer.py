@@ -26,6 +26,7 @@ from tract_jupyter.review.dispatch import capturing, dispatch
 from tract_jupyter.review.gate import BUSY
 from tract_jupyter.review.replay import replay
 from tract_jupyter.review.ticket import Ticket
+from tract_jupyter.review.waiting import check_wait
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -240,6 +241,7 @@ class Reviewer:
         started = polled = leased = time.monotonic()
         self.ledger.wait(ticket.pending.pending_id, _LEASE_SECONDS)
         while not ticket.settled.is_set():
+            check_wait()
             self.carry_out(ticket)
             now = time.monotonic()
             if not ticket.settled.is_set() and not self.channel.panel_may_answer(ticket, now - started):

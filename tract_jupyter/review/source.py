@@ -7,12 +7,15 @@ import linecache
 import os
 import re
 import sys
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from tract_jupyter.review.request import CodeBlock
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import FrameType
 
 _FOREIGN = (str(Path(__file__).parent.parent), os.path.dirname(os.__file__))  # noqa: PTH120 # frames name files as text
@@ -39,8 +42,24 @@ class Place(NamedTuple):
         return CodeBlock(title, _as_typed("".join(shown)), first_line=first, marked=self.line)
 
 
+_told: ContextVar[Place | None] = ContextVar("_told", default=None)
+
+
+@contextmanager
+def asked_at(place: Place) -> Iterator[None]:
+    """Name the line for what is asked meanwhile: of code that is not on this stack."""
+    token = _told.set(place)
+    try:
+        yield
+    finally:
+        _told.reset(token)
+
+
 def asking_place() -> Place | None:
-    """The innermost line on the stack that is neither ours nor a library's."""
+    """The innermost line on the stack that is neither ours nor a library's, unless it is told otherwise."""
+    told = _told.get()
+    if told is not None:
+        return told
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 # `inspect.currentframe` is the same, and no better
     for _ in range(_MOST_FRAMES):
         if frame is None:

@@ -7,6 +7,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.exceptions import ToolDeniedError, ToolExecutionError
+from tract_jupyter.toolkit.calling import current_caller
 from tract_jupyter.toolkit.permissions import USER
 from tract_jupyter.toolkit.savings import TokenSavings, estimate_savings, rough_size
 
@@ -47,7 +48,9 @@ class ToolBridge:
         self.call_log: deque[CallRecord] = deque(maxlen=_LOG_LENGTH)
 
     def call(self, name: str, arguments: Mapping[str, Any], *, is_approved: bool = False) -> Any:
-        """Call a tool and return its bare result. `is_approved`: this call was decided about already.
+        """Call a tool and return its bare result; within a script, as that script.
+
+        `is_approved`: this call was decided about already.
 
         Raises:
             ToolDeniedError: it was not allowed.
@@ -55,11 +58,15 @@ class ToolBridge:
         """
         __tracebackhide__ = True
         started = perf_counter()
-        result = self.executor.execute(name, arguments, actor=self.actor, is_approved=is_approved)
+        script, executor = current_caller(), self.executor
+        if script is None:
+            result = executor.execute(name, arguments, actor=self.actor, is_approved=is_approved)
+        else:
+            result = script.execute(executor, name, arguments)
         duration = perf_counter() - started
         self.call_log.append(
             CallRecord(
-                name, arguments, self.actor, result.success, result.error, duration,
+                name, arguments, script.actor if script else self.actor, result.success, result.error, duration,
                 rough_size(arguments), rough_size(result.output),
             )
         )  # fmt: skip

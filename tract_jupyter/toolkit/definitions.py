@@ -47,6 +47,7 @@ class ToolDefinition:
         told_actor: whether the handler is told who calls, as its first argument.
         namespace: the part of the name before its first dot, if its function is `tools.<namespace>.<rest>`.
         returns: the type of what it gives back, or a JSON Schema of that; not checked, only told in stubs.
+        asks_itself: whether the handler has a person asked where that is due; the call itself is not asked about.
     """
 
     name: str
@@ -59,6 +60,7 @@ class ToolDefinition:
     told_actor: bool = False
     namespace: str = ""
     returns: Any = Any
+    asks_itself: bool = False
 
     @property
     def own_name(self) -> str:

@@ -17,6 +17,7 @@ from tract_jupyter.exceptions import (
 )
 from tract_jupyter.hooks.builtin.tool_call import PendingToolCall
 from tract_jupyter.models.pending import PendingStatus
+from tract_jupyter.toolkit.calling import waiting
 from tract_jupyter.toolkit.names import PREFIX, python_name, python_names
 from tract_jupyter.toolkit.permissions import USER, Permission, default_policy
 
@@ -180,7 +181,8 @@ class ToolExecutor:
         )
         try:
             if not self._tract.reviewer.granted(pending):
-                self._tract.reviewer.decide_now(pending)
+                with waiting():
+                    self._tract.reviewer.decide_now(pending)
         except UndecidedError as error:
             raise _Denied(str(error)) from error
         if pending.status is not PendingStatus.APPROVED:

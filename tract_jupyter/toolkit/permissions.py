@@ -24,5 +24,6 @@ class Permission(StrEnum):
 
 
 def default_policy(tool: ToolDefinition, actor: str) -> Permission:
-    """Allow the user and all reading; ask about the rest."""
-    return Permission.ALLOW if actor == USER or tool.traits.read_only else Permission.ASK
+    """Allow the user, all reading, and what asks by itself; ask about the rest."""
+    is_free = actor == USER or tool.traits.read_only or tool.asks_itself
+    return Permission.ALLOW if is_free else Permission.ASK

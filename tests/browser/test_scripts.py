@@ -1,0 +1,38 @@
+"""Scripts that stop at a call until a person decides, clicked in a real JupyterLab."""
+
+LOAD = "%load_ext tract_jupyter"
+SCRIPT = """%%tract_script --out result
+seen = []
+topic = {"content_type": "dialogue", "role": "user", "text": "From line 7"}
+for n in range(20):
+    if n == 10:
+        try:
+            made = tools.commit(content=topic, message=f"number {n}")
+        except ToolDenied as error:
+            made = {"message": f"denied: {error.reason}"}
+    else:
+        seen.append(tools.status()["commit_count"])
+print("half", seen[9], "then", seen[-1])
+made["message"]
+"""
+CHECK = "print(result.status, result.call_count, [c.line for c in result.calls if c.tool == 'commit'], result.value)"
+
+
+def test_a_script_waits_for_one_of_its_calls(open_lab, screenshot):
+    lab = open_lab(LOAD, SCRIPT, CHECK, viewport=(1100, 1400))
+    lab.run_cell(0)
+    lab.run_cell(1, wait=False)
+    panel = lab.output(1).get_by_role("form", name="Approve")
+    panel.wait_for()
+    output = lab.output(1)
+    output.get_by_text("Script waits for a decision: 10 of 1,000 tool calls").wait_for()
+    screenshot(lab, "script-waits", 1)
+    output.locator("summary", has_text="Change values").click()
+    output.locator("[data-part=edits]").get_by_label("message").fill("number eleven")
+    panel.get_by_role("button", name="Approve").click()
+    assert lab.wait_cell(1)
+    text = lab.wait_output(1, "Script completed: 20 tool calls")
+    assert "half 0 then 1" in text
+    screenshot(lab, "script-completed", 1)
+    lab.run_cell(2)
+    assert lab.text(2) == "completed 20 [7] number eleven\n"

@@ -1,0 +1,269 @@
+"""Scripts in this process: what they show, how they end, what they may take."""
+
+from __future__ import annotations
+
+import sys
+import threading
+
+import pytest
+
+from tract_jupyter.exceptions import ContentError, ScriptFailedError, ScriptRaisedError, ScriptSyntaxError
+from tract_jupyter.scripts import Budget, ScriptStatus
+from tract_jupyter.scripts.capture import Capture
+
+
+def kinds(result):
+    return [(output.kind, output.text) for output in result.outputs]
+
+
+def test_a_script_calls_tools_and_shows_what_it_prints(tract):
+    result = tract.run_script(
+        "import sys\nprint('branch', tools.status()['branch'])\nprint('late', file=sys.stderr)\nprint('end')\n6 * 7"
+    )
+    assert result.succeeded
+    assert kinds(result) == [("stdout", "branch main\n"), ("stderr", "late\n"), ("stdout", "end\n")]
+    assert result.value == 42
+    (call,) = result.calls
+    assert (call.tool, call.line, call.success) == ("status", 2, True)
+    assert result.savings.calls == 1
+    assert result.savings.saved == result.savings.without - result.savings.used
+    assert sys.stdout.__class__.__name__ != "_Routed"
+
+
+def test_what_other_threads_print_is_not_the_scripts(tract, capsys):
+    go_on, printed = threading.Event(), threading.Event()
+
+    def elsewhere():
+        go_on.wait(10)
+        print("not mine")
+        printed.set()
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    tract.scripts.notebooks.namespace("main").update(go_on=go_on, printed=printed)
+    result = tract.run_script("go_on.set()\nprinted.wait(10)\nprint('mine')", notebook_id="main")
+    thread.join()
+    assert result.stdout == "mine\n"
+    assert capsys.readouterr().out == "not mine\n"
+
+
+def test_variables_stay_with_their_notebook(tract):
+    tract.run_script("rows = [1, 2]\ndef double():\n    return [2 * row for row in rows]")
+    assert tract.run_script("double()").value == [2, 4]
+    assert tract.run_script("rows", notebook_id="other").error.name == "NameError"
+    assert tract.scripts.notebooks.variables("main") == {"rows": "list[2]", "double": "function"}
+    assert tract.run_script("rows", fresh=True).error.name == "NameError"
+    tract.scripts.notebooks.namespace("other")["x"] = 1
+    assert tract.scripts.notebooks.reset("other") == 1
+    assert tract.scripts.notebooks.sizes() == {"main": 0, "other": 0}
+
+
+@pytest.mark.parametrize("notebook_id", ["", "a b", "../x", "x" * 65, 7])
+def test_ids_of_notebooks_are_checked(tract, notebook_id):
+    with pytest.raises(ScriptFailedError, match="no id"):
+        tract.run_script("1", notebook_id=notebook_id)
+
+
+def test_an_unknown_notebook_is_named_with_those_that_exist(tract):
+    tract.run_script("1", notebook_id="first")
+    with pytest.raises(ScriptFailedError, match="'frist'.*first"):
+        tract.scripts.notebooks.variables("frist")
+
+
+def test_await_at_the_top_level(tract):
+    code = "import asyncio\nasync def one():\n    return 1\nx = await one()\nawait asyncio.sleep(0, x + 1)"
+    assert tract.run_script(code).value == 2
+
+
+def test_an_exception_keeps_what_came_before_and_shows_the_scripts_lines_only(tract):
+    result = tract.run_script("print('before')\ndef broken(n):\n    return 1 / n\nbroken(0)")
+    assert (result.status, result.stdout) == (ScriptStatus.FAILED, "before\n")
+    assert (result.error.name, result.error.message) == ("ZeroDivisionError", "division by zero")
+    assert result.error.traceback.count("File ") == 2
+    assert "return 1 / n" in result.error.traceback
+    with pytest.raises(ScriptRaisedError, match="ZeroDivisionError") as caught:
+        result.check()
+    assert caught.value.result is result
+
+
+def test_a_failed_call_can_be_caught_and_its_traceback_has_no_frames_of_ours(tract):
+    result = tract.run_script(
+        "try:\n    tools.get_commit(commit_hash='nope')\nexcept ToolExecutionError as error:\n    reason = error.reason\n"
+        "print(reason)\ntools.get_commit(commit_hash='nope')"
+    )
+    assert "nope" in result.stdout
+    assert result.error.name == "ToolExecutionError"
+    assert "tract_jupyter" not in result.error.traceback
+    assert [call.success for call in result.calls] == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "message"),
+    [
+        ("raise SystemExit", "completed", ""),
+        ("import sys\nsys.exit(0)", "completed", ""),
+        ("raise SystemExit('bad')", "failed", "bad"),
+        ("raise KeyboardInterrupt", "interrupted", ""),
+        ("raise GeneratorExit('x')", "failed", "x"),
+        ("def f(): f()\nf()", "failed", "maximum recursion depth exceeded"),
+    ],
+)
+def test_what_would_end_a_process_ends_the_script_only(tract, code, status, message):
+    result = tract.run_script(code)
+    assert result.status == status
+    assert (result.error.message if result.error else "") == message
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "while True: pass",
+        "while True:\n    try:\n        while True: pass\n    except Exception: pass",
+        "try:\n    while True: pass\nfinally:\n    tools.status()",
+        "for _ in iter(int, 1): tools.status()",
+    ],
+)
+def test_a_script_that_does_not_end_is_stopped(tract, code):
+    result = tract.run_script(code, budget=Budget(seconds=0.2, calls=None))
+    assert result.status is ScriptStatus.TIMED_OUT
+    with pytest.raises(ScriptRaisedError, match="its time is over"):
+        result.check()
+    assert tract.run_script("1").succeeded  # nothing is left of the order to stop
+    assert len(tract.events("script")) == 2  # and the store is whole
+
+
+def test_calls_after_the_end_are_refused(tract):
+    code = (
+        "import threading\ngo = threading.Event()\nsaid = []\ndef later():\n    go.wait(10)\n    try:\n"
+        "        tools.status()\n    except ToolDenied as error:\n        said.append(error.reason)\n"
+        "thread = threading.Thread(target=later, daemon=True)\nthread.start()\nbound = tools.status"
+    )
+    assert tract.run_script(code).succeeded
+    namespace = tract.scripts.notebooks.namespace("main")
+    namespace["go"].set()
+    namespace["thread"].join(10)
+    # the thread's call is a person's own again, once no script runs: reading is allowed
+    assert namespace["said"] == []
+
+
+def test_calls_of_a_scripts_threads_are_the_scripts(tract):
+    code = (
+        "from concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor(4) as pool:\n"
+        "    found = list(pool.map(lambda _: tools.status()['branch'], range(8)))\nfound"
+    )
+    result = tract.run_script(code)
+    assert result.value == ["main"] * 8
+    assert result.call_count == 8
+    assert {call.line for call in result.calls} == {3}
+
+
+def test_what_writes_is_asked_about_and_a_refusal_can_be_caught(tract):
+    content = {"content_type": "dialogue", "role": "user", "text": "x"}
+    code = f"try:\n    tools.commit(content={content})\nexcept ToolDenied as error:\n    print(error.reason)"
+    result = tract.run_script(code)
+    assert "nobody can be asked" in result.stdout
+    assert tract.head is None
+    assert result.calls[0].success is False
+
+
+def test_the_budget_of_calls(tract):
+    code = "for n in range(5):\n    try:\n        tools.status()\n    except ToolExecutionError as error:\n        print(n, error.reason)"
+    result = tract.run_script(code, budget=Budget(calls=3))
+    assert result.stdout.splitlines() == [
+        f"{n} the script's budget of 3 tool calls is used up" for n in (3, 4)
+    ]
+
+
+def test_the_budget_of_results(tract, add):
+    def big() -> str:
+        """Give back much."""
+        return "x" * 1_000
+
+    from tract_jupyter.toolkit import Traits
+
+    add(big, traits=Traits(read_only=True))
+    result = tract.run_script("for n in range(5): tools.big()", budget=Budget(result_bytes=2_500))
+    assert "2,500 bytes of results" in result.error.message
+    assert result.call_count == 4
+
+
+@pytest.mark.parametrize(
+    "bounds", [{"calls": 0}, {"seconds": -1}, {"depth": None}, {"memory": "x"}, {"calls": True}]
+)
+def test_a_budget_is_positive(bounds):
+    with pytest.raises(ContentError, match="positive number"):
+        Budget(**bounds)
+
+
+def test_a_script_runs_no_script(tract):
+    tract.scripts.notebooks.namespace("main")["tract"] = tract
+    result = tract.run_script("tract.run_script('1')")
+    assert "cannot run another script" in result.error.message
+
+
+def test_much_output_keeps_its_beginning_and_its_end(tract):
+    result = tract.run_script("for n in range(100_000): print(n)", budget=Budget(output_characters=1_000))
+    assert result.stdout.startswith("0\n1\n2\n")
+    assert result.stdout.endswith("99998\n99999\n")
+    assert len(result.stdout) <= 1_000
+    assert "characters left out" in result.stderr
+    assert len(str(result.to_dict())) < 2_000
+
+
+def test_a_progress_bar_leaves_one_line(tract):
+    code = "import sys\nfor n in range(1000):\n    sys.stderr.write(f'\\r{n}/999')\nprint()"
+    assert tract.run_script(code).stderr == "999/999"
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("x = (", "line 1.*never closed"),
+        ("a = 1\n  b = 2", "line 2"),
+        ("%ls", "magics and ! belong to cells"),
+        ("!ls", "magics and ! belong to cells"),
+        ("x = '\0'", "null"),
+        ("(" * 5_000, "cannot be parsed|too many"),
+    ],
+)
+def test_what_is_no_python_is_refused_before_anything_runs(tract, code, message):
+    with pytest.raises(ScriptSyntaxError, match=message):
+        tract.run_script(code)
+    assert tract.scripts.results.maxlen
+    assert not tract.scripts.results
+
+
+@pytest.mark.parametrize("code", [None, b"1", "x" * 1_000_001])
+def test_what_is_no_script(tract, code):
+    with pytest.raises(ScriptFailedError, match="a text of up to"):
+        tract.run_script(code)
+
+
+def test_a_script_that_removes_tools_harms_itself_only(tract):
+    assert tract.run_script("del tools\nlen = None").succeeded
+    assert tract.run_script("tools.status()['branch']").value == "main"
+    assert tract.run_script("tools.status = 1").error.name == "AttributeError"
+
+
+def test_each_run_is_an_event(tract):
+    tract.run_script("tools.status()\n1 / 0")
+    event = tract.events("script")[0]
+    assert event.data["code"] == "tools.status()\n1 / 0"
+    assert (event.data["status"], event.data["tool_calls"]) == ("failed", 1)
+    assert event.data["error"] == "ZeroDivisionError: division by zero"
+
+
+def test_totals_add_up(tract):
+    for _ in range(3):
+        tract.run_script("tools.status()")
+    assert tract.scripts.totals.calls == 3
+    assert abs(tract.scripts.totals.saved - sum(result.savings.saved for result in tract.scripts.results)) < 3
+
+
+def test_a_capture_of_many_small_pieces_is_bounded():
+    capture = Capture(10_000)
+    for n in range(100_000):
+        capture.write("stdout", f"{n}\n")
+    text = "".join(output.text for output in capture.outputs() if output.kind == "stdout")
+    assert len(text) <= 10_000
+    assert capture.size == sum(len(f"{n}\n") for n in range(100_000))

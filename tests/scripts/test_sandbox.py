@@ -1,0 +1,205 @@
+"""Scripts in the sandbox: tools are their only way out."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.review.fakes import FakeChannel, click
+from tract_jupyter.scripts import Budget, ScriptStatus
+from tract_jupyter.toolkit import Traits
+
+VECTORS = Path(__file__).parent.parent / "vectors"
+NOTE = {"content_type": "dialogue", "role": "user", "text": "x"}
+
+
+@pytest.fixture
+def run(tract):
+    def run_in_sandbox(code, **options):
+        return tract.run_script(code, backend="sandbox", **options)
+
+    return run_in_sandbox
+
+
+def test_it_calls_tools_and_prints(run):
+    result = run("found = tools.status()\nprint('on', found['branch'])\nlen(found)")
+    assert (result.status, result.stdout, result.backend) == ("completed", "on main\n", "sandbox")
+    assert result.value == 6
+    assert [(call.tool, call.line) for call in result.calls] == [("status", 1)]
+
+
+def test_positional_arguments_and_helpers(tract, run, search):
+    assert run("tools.web_search('x', 2)[0]").succeeded
+    assert run("from tools import web_search\nweb_search(query='y')[0]").succeeded
+    assert run("def f(q):\n    return tools.web_search(query=q)\n[f(q) for q in 'ab']").calls[1].line == 2
+
+
+def test_variables_stay_until_they_are_forgotten(run):
+    assert run("rows = [1, 2]\ndef double(x):\n    return 2 * x").succeeded
+    assert run("[double(x) for x in rows]").value == [2, 4]
+    assert run("rows", notebook_id="other").error.name == "TypeCheckError"
+    assert run("rows", fresh=True).error.name == "TypeCheckError"
+
+
+def test_a_script_that_fails_leaves_the_variables_as_they_were(run):
+    run("n = 1")
+    assert run("n = 2\n1 / 0").error.name == "ZeroDivisionError"
+    assert run("n").value == 1
+
+
+def test_errors_of_tools_can_be_caught(run):
+    code = "try:\n    tools.get_commit(commit_hash='nope')\nexcept ToolExecutionError as error:\n    print(error)"
+    assert "nope" in run(code).stdout
+    code = f"try:\n    tools.commit(content={NOTE})\nexcept ToolDenied as error:\n    print('denied:', error)"
+    assert run(code).stdout.startswith("denied: commit: ")
+
+
+def test_what_is_wrong_with_a_call_is_told_before_anything_runs(run, search):
+    result = run("print('begins')\ntools.web_serch(query='x')\nundefined\nimport numpy")
+    assert (result.error.name, result.stdout) == ("TypeCheckError", "")
+    assert result.error.message.startswith("line 2: Module `tools` has no member `web_serch`, and 2 more")
+    assert "line 4" in result.error.traceback
+
+
+@pytest.mark.parametrize(
+    ("code", "name", "hint"),
+    [
+        ("def f():\n    yield 1\nf()", "NotImplementedError", "subset of Python"),
+        ("class A(Exception): pass", "NotImplementedError", "subset of Python"),
+        ("open('x.txt').read()", "PermissionError", "no files"),
+        ("import os\nos.environ['HOME']", "RuntimeError", "no environment"),
+        ("import os\nos.listdir('/')", "PermissionError", "no files"),
+        ("1 / 0", "ZeroDivisionError", "division by zero"),
+        ("assert 1 == 2", "AssertionError", "1 == 2"),
+        ("x = [0] * 10**12", "MemoryError", "memory limit"),
+        ("def f(): return f()\nf()", "RecursionError", "recursion"),
+    ],
+)
+def test_what_it_lacks_is_explained(run, code, name, hint):
+    error = run(code).error
+    assert error.name == name
+    assert hint in error.message
+
+
+def test_tracebacks_have_the_scripts_lines(run):
+    result = run("def broken(n):\n    return 1 / n\nbroken(0)")
+    assert "line 3" in result.error.traceback
+    assert "return 1 / n" in result.error.traceback
+
+
+@pytest.mark.parametrize(
+    "code", ["while True: pass", "x = 10 ** (10 ** 8)", "for _ in iter(int, 1): tools.status()"]
+)
+def test_a_script_that_does_not_end_is_stopped(run, code):
+    result = run(code, budget=Budget(seconds=0.3, calls=None))
+    assert result.status in {ScriptStatus.TIMED_OUT, ScriptStatus.FAILED}
+    assert run("1").value == 1
+
+
+def test_output_is_bounded(run):
+    result = run("for n in range(100_000): print(n)", budget=Budget(output_characters=1_000))
+    assert result.stdout.startswith("0\n1\n")
+    assert result.stdout.endswith("99999\n")
+    assert len(result.stdout) <= 1_000
+
+
+def test_the_budget_of_calls(run):
+    code = "for n in range(5):\n    try:\n        tools.status()\n    except RuntimeError as error:\n        print(n, error)"
+    assert len(run(code, budget=Budget(calls=3)).stdout.splitlines()) == 2
+
+
+def test_results_that_have_no_json_form_do_not_enter(tract, run, add):
+    def odd() -> object:
+        """Give back an object of Python's."""
+        return object()
+
+    add(odd, traits=Traits(read_only=True))
+    assert "has no JSON form" in run("tools.odd()").error.message
+
+
+def test_the_panel_shows_the_line_that_asks(tract, run):
+    tract.reviewer.channel = FakeChannel(
+        lambda ticket: click(ticket, "approve", edits={"message": "changed"})
+    )
+    result = run(f"print('one')\nmade = tools.commit(content={NOTE}, message='as it was')\nmade['message']")
+    assert result.value == "changed"
+    request, _ = tract.reviewer.channel.shown[0]
+    block = request.code[0]
+    assert (block.marked, block.title) == (2, f"Asked by <script:{result.script_hash[:12]}>, line 2")
+
+
+def test_a_rejection_reaches_the_script_with_its_reason(tract, run):
+    tract.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "reject", reason="not now"))
+    code = f"try:\n    tools.commit(content={NOTE})\nexcept ToolDenied as error:\n    print(error)\n'went on'"
+    result = run(code)
+    assert result.stdout == "commit: not now\n"
+    assert result.value == "went on"
+
+
+PROBE = """
+import json, sys
+from tract_jupyter import Tract
+from tract_jupyter.scripts import Budget
+
+tract = Tract.open()
+tract.run_script("tools.status()", backend="sandbox")  # everything is loaded, the worker runs
+touched = []
+watched = ("os.", "subprocess.", "socket.", "shutil.", "ctypes.", "pty.", "webbrowser.", "urllib.", "ftplib.", "smtplib.")
+state = {"on": False}
+
+def reaches_out(event, arguments):
+    if event == "open":  # for writing
+        return isinstance(arguments[1], str) and bool(set(arguments[1]) & set("wax+"))
+    if event == "exec":  # the script's own code, in this process
+        return arguments[0].co_filename.startswith("<script")
+    return event.startswith(watched) and event != "os.kill"  # of the sandbox's process, whose time is over
+
+def hook(event, arguments):
+    if state["on"] and reaches_out(event, arguments):
+        touched.append((event, str(arguments)[:200]))
+
+sys.addaudithook(hook)
+found = {}
+for name, code in json.load(open(sys.argv[1])).items():
+    touched.clear()
+    state["on"] = True
+    try:
+        result = tract.run_script(code, backend="sandbox", fresh=True, budget=Budget(seconds=1))
+        status = str(result.status)
+    except Exception as error:
+        status = type(error).__name__
+    state["on"] = False
+    found[name] = [status, list(touched)]
+json.dump(found, open(sys.argv[2], "w"))
+"""
+
+
+def adversarial():
+    """The critical snippets of the vectors, and all adversarial ones of the sets that were written later."""
+    labelled = json.loads((VECTORS / "analyzer.json").read_text())
+    yield from ((each["id"], each["code"]) for each in labelled if each["suggested_risk"] == "critical")
+    unseen = json.loads((VECTORS / "unseen.json").read_text())
+    yield from ((each["id"], each["code"]) for each in unseen if each["kind"] == "adversarial")
+
+
+def test_no_dangerous_snippet_has_an_effect(tmp_path):
+    snippets = dict(adversarial())
+    assert len(snippets) >= 2 * 99
+    (tmp_path / "codes.json").write_text(json.dumps(snippets))
+    (tmp_path / "probe.py").write_text(PROBE)
+    work = tmp_path / "work"
+    work.mkdir()
+    environment = {**os.environ, "JUPYTER_DATA_DIR": str(tmp_path / "data"), "HOME": str(work)}
+    subprocess.run(
+        [sys.executable, tmp_path / "probe.py", tmp_path / "codes.json", tmp_path / "found.json"],
+        cwd=work, env=environment, check=True, timeout=100,
+    )  # fmt: skip
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert {name: effects for name, (_, effects) in found.items() if effects} == {}
+    assert list(work.iterdir()) == []
+    assert len(found) == len(snippets)

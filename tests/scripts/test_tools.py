@@ -1,0 +1,125 @@
+"""The tools by which a model runs scripts: no way around the gate."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.review.fakes import FakeChannel, click
+from tract_jupyter.toolkit import Permission
+
+AGENT = "agent:1"
+NOTE = {"content_type": "dialogue", "role": "user", "text": "x"}
+
+
+@pytest.fixture
+def call(tract):
+    def execute(name, **arguments):
+        return tract.executor.execute(name, arguments, actor=AGENT)
+
+    return execute
+
+
+def test_what_a_model_wrote_runs_in_the_sandbox_without_a_question(tract, call):
+    tract.reviewer.channel = FakeChannel()
+    result = call("notebook_execute", code="print(tools.status()['branch'])\n1 + 1")
+    assert result.success
+    assert result.output["output"] == "main\n"
+    assert (result.output["status"], result.output["result"], result.output["tool_calls"]) == (
+        "completed",
+        "2",
+        1,
+    )
+    assert tract.reviewer.channel.shown == []
+    assert tract.events("script")[0].data["author"] == AGENT
+
+
+def test_its_calls_are_asked_about(tract, call):
+    tract.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "reject", reason="no"))
+    result = call("notebook_execute", code=f"tools.commit(content={NOTE})")
+    assert "commit: no" in result.output["output"]
+    assert result.output["failed_calls"] == ["commit: no"]
+    assert tract.head is None
+
+
+def test_in_the_kernel_the_code_is_approved_first(tract, call):
+    channel = tract.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "approve"))
+    result = call("notebook_execute", code="import os\nos.getcwd()\n'ran'", backend="kernel")
+    assert result.output["result"] == "'ran'"
+    request, _ = channel.shown[0]
+    assert request.title == "Run a script in the kernel, with the variables of 'main'"
+    assert request.code[0].code == "import os\nos.getcwd()\n'ran'"
+    assert "agent:1 wrote this code" in request.why
+
+
+def test_a_rejected_script_does_not_run(tract, call, tmp_path):
+    tract.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "reject", reason="too much"))
+    result = call("notebook_execute", code=f"open({str(tmp_path / 'x')!r}, 'w')", backend="kernel")
+    assert (result.success, result.denied) == (False, True)
+    assert "too much" in result.error
+    assert not (tmp_path / "x").exists()
+
+
+def test_nobody_to_ask_means_no(tract, call):
+    result = call("notebook_execute", code="1", backend="kernel")
+    assert not result.success
+    assert "nobody can be asked" in result.error
+
+
+OTHER_NAMES = """notebook_execute:stream Notebook_Execute tools.notebook_execute notebook-execute
+    fire_notebook_execute functions.notebook_execute notebook_execute_ notebook_execute\0"""
+
+
+@pytest.mark.parametrize("name", [*OTHER_NAMES.split(), " notebook_execute", ""])
+def test_no_other_name_leads_to_it(call, name):
+    result = call(name, code="1", backend="kernel")
+    assert not result.success
+    assert "no tool" in result.error
+
+
+def test_every_tool_asks_reads_or_says_why_not(tract):
+    """Whoever is no person is asked about every tool, but for those that only read and those that ask themselves."""
+    free = {
+        name
+        for name, tool in tract.executor.tools().items()
+        if tract.executor.policy(tool, AGENT) is Permission.ALLOW
+    }
+    reading = {name for name, tool in tract.executor.tools().items() if tool.traits.read_only}
+    assert free - reading == {"notebook_execute", "notebook_create", "notebook_reset"}
+
+
+@pytest.mark.parametrize("backend", ["sandbox", "kernel"])
+def test_no_script_runs_a_script(tract, call, backend):
+    tract.reviewer.channel = FakeChannel(*[lambda ticket: click(ticket, "approve")] * 3)
+    result = call("notebook_execute", code="tools.notebook_execute(code='1')", backend=backend)
+    assert "cannot run another script" in result.output["output"]
+
+
+def test_a_denied_tool_stays_denied_within_a_script(tract, call):
+    usual = tract.executor.policy
+    tract.executor.policy = lambda tool, actor: (
+        Permission.DENY if tool.name == "status" and actor != "user" else usual(tool, actor)
+    )
+    result = call("notebook_execute", code="tools.status()")
+    assert "the policy denies 'status'" in result.output["output"]
+
+
+@pytest.mark.parametrize("backend", ["sandbox", "kernel"])
+def test_notebooks(tract, call, backend):
+    tract.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "approve"))
+    assert call("notebook_create", notebook_id="work", backend=backend).success
+    assert "already" in call("notebook_create", notebook_id="work", backend=backend).error
+    assert call("notebook_execute", code="n = 1\nrows = [1]", notebook_id="work", backend=backend).success
+    variables = call("notebook_variables", notebook_id="work", backend=backend).output
+    assert {name: kind.partition("[")[0] for name, kind in variables.items()} == {"n": "int", "rows": "list"}
+    assert call("notebook_list").output == [{"notebook_id": "work", "backend": backend, "variables": 2}]
+    assert call("notebook_reset", notebook_id="work", backend=backend).output["forgotten"] == 2
+    assert call("notebook_variables", notebook_id="work", backend=backend).output == {}
+    assert (
+        "no script notebook 'wrok'" in call("notebook_variables", notebook_id="wrok", backend=backend).error
+    )
+
+
+def test_what_is_no_script_is_an_error_that_says_so(call):
+    assert "line 1" in call("notebook_execute", code="x = (").error
+    assert "no id" in call("notebook_execute", code="1", notebook_id="a b").error
+    assert "backend" in call("notebook_execute", code="1", backend="moon").error

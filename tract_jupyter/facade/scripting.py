@@ -1,0 +1,79 @@
+"""Scripts that call tools."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from tract_jupyter.facade.parts import Parts
+from tract_jupyter.scripts.runner import Scripts
+
+if TYPE_CHECKING:
+    from tract_jupyter.scripts.budget import Budget
+    from tract_jupyter.scripts.result import ScriptResult
+    from tract_jupyter.scripts.runner import Backend
+    from tract_jupyter.toolkit.executor import ToolExecutor
+    from tract_jupyter.toolkit.stubs import ToolsModule
+
+
+class Scripting(Parts):
+    """The part of `Tract` that runs scripts."""
+
+    tools: ToolsModule
+    executor: ToolExecutor
+
+    @cached_property
+    def scripts(self) -> Scripts:
+        """Runs scripts, and keeps their namespaces and results."""
+        return Scripts(lambda: self.tools, self.executor, self._record_script)
+
+    def run_script(
+        self,
+        code: str,
+        *,
+        backend: Backend = "kernel",
+        notebook_id: str | None = None,
+        fresh: bool = False,
+        budget: Budget | None = None,
+    ) -> ScriptResult:
+        """Run Python code that calls tools.
+
+        In the kernel it runs in this thread and this process, and nothing contains it: that is for your own code, or
+        for code that you read. The sandbox is a process of its own, without files, network or packages, whose only
+        way out are the tools: that is for what a model wrote and nobody approved.
+
+        It finds `tools`, `ToolDenied` and `ToolExecutionError` in its namespace. Its tool calls are made by the actor
+        `script:<hash>`, so that those which do not only read are asked about.
+
+        Args:
+            code: plain Python; `await` may stand at the top level.
+            backend: `kernel` or `sandbox`.
+            notebook_id: whose variables it sees, such as `"main"`. In a notebook the user's own, if left out.
+            fresh: forget that notebook's variables first.
+            budget: what it may take.
+
+        Returns:
+            What it showed, its value, its calls, and the error if it failed.
+
+        Raises:
+            ScriptSyntaxError: it is no Python; nothing ran.
+            ScriptFailedError: it cannot be run like this; nothing ran.
+        """
+        return self.scripts.run(code, backend=backend, notebook_id=notebook_id, fresh=fresh, budget=budget)
+
+    def _record_script(self, result: ScriptResult) -> None:
+        """Store what ran, as an event."""
+        data: dict[str, Any] = {
+            "script_hash": result.script_hash,
+            "author": result.author,
+            "code": result.code,
+            "backend": result.backend,
+            "notebook_id": result.notebook_id,
+            "status": result.status.value,
+            "error": None if result.error is None else f"{result.error.name}: {result.error.message}"[:2_000],
+            "tool_calls": result.call_count,
+            "seconds": round(result.seconds, 6),
+            "tokens_saved": result.savings.saved,
+        }
+        with self._database.write() as connection:
+            self._events.append(connection, "script", f"script:{result.script_hash[:12]}", data)

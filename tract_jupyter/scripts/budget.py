@@ -1,0 +1,103 @@
+"""How much a script may take, and how much it took."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tract_jupyter.exceptions import ContentError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """The most that one script may take; None for no bound.
+
+    Attributes:
+        calls: tool calls.
+        seconds: of running; waiting for a person's decision does not count.
+        result_bytes: of what all tool calls together give back, as JSON, about.
+        output_characters: that are kept of what it prints and displays: as much of the beginning as of the end.
+        depth: tools that call tools.
+        memory: bytes, in the sandbox; the kernel's own memory cannot be bounded.
+    """
+
+    calls: int | None = 1_000
+    seconds: float | None = 300.0
+    result_bytes: int | None = 50_000_000
+    output_characters: int = 100_000
+    depth: int = 4
+    memory: int | None = 256_000_000
+
+    def __post_init__(self) -> None:
+        for name in ("calls", "seconds", "result_bytes", "output_characters", "depth", "memory"):
+            value = getattr(self, name)
+            is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            if value is None and name not in {"output_characters", "depth"}:
+                continue
+            if not is_number or value <= 0:
+                raise ContentError(f"a script's budget of {name} is a positive number, got {value!r}")
+
+
+class Meter:
+    """What one run has used of its budget. It may be read from any thread while the script runs."""
+
+    def __init__(self, budget: Budget) -> None:
+        self.budget = budget
+        self.calls = 0
+        self.result_bytes = 0
+        self.depth = 0
+        self._began = time.monotonic()
+        self._waited = 0.0
+        self._waiting_since: float | None = None
+        self._ended: float | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def seconds(self) -> float:
+        """Of running, without the time that a person took to decide."""
+        now = self._ended or time.monotonic()
+        since = self._waiting_since
+        return now - self._began - self._waited - (now - since if since is not None else 0.0)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a decision is awaited at the moment."""
+        return self._waiting_since is not None
+
+    @property
+    def is_over_time(self) -> bool:
+        """Whether its time is over."""
+        return self.budget.seconds is not None and self.seconds > self.budget.seconds
+
+    def end(self) -> None:
+        """Stop the clock."""
+        self._ended = self._ended or time.monotonic()
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """A person is asked meanwhile."""
+        self._waiting_since = time.monotonic()
+        try:
+            yield
+        finally:
+            self._waited += time.monotonic() - self._waiting_since
+            self._waiting_since = None
+
+    def refusal(self) -> str:
+        """Why no further call may begin; nothing if one may, which is counted then."""
+        budget = self.budget
+        with self._lock:
+            if budget.calls is not None and self.calls >= budget.calls:
+                return f"the script's budget of {budget.calls:,} tool calls is used up"
+            if budget.result_bytes is not None and self.result_bytes > budget.result_bytes:
+                return f"the script's budget of {budget.result_bytes:,} bytes of results is used up"
+            if self.depth >= budget.depth:
+                return f"tools may call tools no deeper than {budget.depth} levels in a script"
+            self.calls += 1
+            return ""

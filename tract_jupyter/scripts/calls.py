@@ -1,0 +1,124 @@
+"""The tool calls of one script: counted, bounded, recorded with the line that makes them."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections import deque
+from contextlib import contextmanager
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from tract_jupyter.models.text import safe_repr
+from tract_jupyter.review.waiting import checking
+from tract_jupyter.scripts.result import ToolCall
+from tract_jupyter.scripts.savings import Savings
+from tract_jupyter.toolkit.executor import ToolResult
+from tract_jupyter.toolkit.savings import rough_size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from tract_jupyter.scripts.budget import Meter
+    from tract_jupyter.scripts.source import Script
+    from tract_jupyter.scripts.stopping import Stopper
+    from tract_jupyter.toolkit.executor import ToolExecutor
+
+_KEPT = 10_000
+_SHOWN = 500  # characters of the arguments that a record keeps
+
+
+class ScriptCalls:
+    """Makes a script's calls, as `toolkit.calling.Caller`.
+
+    Attributes:
+        records: the newest 10,000.
+        line: says in which line of the script the current call stands.
+    """
+
+    def __init__(self, script: Script, meter: Meter, stopper: Stopper) -> None:
+        self.actor = script.actor
+        self.meter = meter
+        self._stopper = stopper
+        self.records: deque[ToolCall] = deque(maxlen=_KEPT)
+        self.count = 0
+        self._filename = script.filename
+        self._ended = ""
+        self._argument_size = 0
+        self._result_size = 0
+        self._lock = threading.Lock()
+
+    def end(self) -> None:
+        """Refuse all calls from now on: of code that goes on after its script."""
+        self._ended = "the script has ended"
+
+    def execute(
+        self, executor: ToolExecutor, name: str, arguments: Mapping[str, Any], *, line: int | None = None
+    ) -> ToolResult:
+        """Make a call within the budget; what was refused comes back as an error.
+
+        `line` is that of the script; it is looked for on this thread's stack if left out.
+        """
+        refusal = self._ended or self.meter.refusal()
+        if refusal:
+            result, seconds = ToolResult(name, success=False, error=refusal, denied=bool(self._ended)), 0.0
+        else:
+            with self._stopper.shielded():
+                result, seconds = self._made(executor, name, arguments)
+        self._record(name, arguments, result, seconds, self._line() if line is None else line)
+        return result
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """A person is asked meanwhile, which is not the script's time, and can be stopped."""
+        with self.meter.waiting(), checking(self._stopper.check):
+            yield
+
+    def savings(self, script_size: int, output_size: int) -> Savings:
+        """What the calls would have cost one by one."""
+        return Savings(self.count, self._argument_size, self._result_size, script_size, output_size)
+
+    def _made(
+        self, executor: ToolExecutor, name: str, arguments: Mapping[str, Any]
+    ) -> tuple[ToolResult, float]:
+        meter, started = self.meter, perf_counter()
+        meter.depth += 1
+        try:
+            return executor.execute(name, arguments, actor=self.actor), perf_counter() - started
+        finally:
+            meter.depth -= 1
+
+    def _record(
+        self, name: str, arguments: Mapping[str, Any], result: ToolResult, seconds: float, line: int
+    ) -> None:
+        argument_size, result_size = rough_size(arguments), rough_size(result.output)
+        shown = _shown(arguments)
+        with self._lock:  # a script may call from several threads
+            self.count += 1
+            self.meter.result_bytes += result_size
+            self._argument_size += argument_size
+            self._result_size += result_size
+            self.records.append(
+                ToolCall(name, shown, line, result.success, result.error, seconds, argument_size, result_size)
+            )
+
+    def _line(self) -> int:
+        """The innermost line of the script on this thread's stack."""
+        frame = sys._getframe(2)  # noqa: SLF001 # the way to a caller's line
+        while frame is not None and frame.f_code.co_filename != self._filename:
+            frame = frame.f_back  # type: ignore[assignment]
+        return frame.f_lineno if frame is not None else 0
+
+
+def _shown(arguments: Mapping[str, Any]) -> str:
+    """The arguments in short; values are cut before they are made a text, which for a large one takes long."""
+    parts = []
+    for name, value in arguments.items():
+        kind = type(value)
+        if kind is str:
+            parts.append(f"{name}={value[:80]!r}")
+        elif kind in {int, float, bool, type(None)}:
+            parts.append(f"{name}={safe_repr(value)[:80]}")
+        else:
+            parts.append(f"{name}=<{kind.__name__}>")
+    return ", ".join(parts)[:_SHOWN]

@@ -1,0 +1,165 @@
+"""What came of a script."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from tract_jupyter.exceptions import ScriptRaisedError
+from tract_jupyter.models.text import safe_repr
+
+if TYPE_CHECKING:
+    from tract_jupyter.scripts.savings import Savings
+
+_ENDED = {
+    "failed": "failed",
+    "timed_out": "was stopped: its time is over. Give it more (--timeout, Budget.seconds), or less to do",
+    "interrupted": "was interrupted",
+    "rejected": "was rejected",
+    "paused": "waits for a decision",
+}
+OutputKind = Literal["stdout", "stderr", "display", "result"]
+_MOST_FOR_MODELS = 10_000
+_MOST_CALLS_FOR_MODELS = 50
+
+
+class ScriptStatus(StrEnum):
+    """How a script ended."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    TIMED_OUT = "timed_out"
+    INTERRUPTED = "interrupted"
+    REJECTED = "rejected"
+    PAUSED = "paused"
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A piece of what a script printed or displayed, in that order. `data` maps MIME types to contents."""
+
+    kind: OutputKind
+    text: str
+    data: dict[str, Any] = field(default_factory=dict)
+
+
+class ToolCall(NamedTuple):
+    """One call that a script made.
+
+    Sizes are in characters of JSON, about; `seconds` include the time that a person took to decide. `line` is that of
+    the script, 0 if not known. `replayed` tells that the answer is that of an earlier run, and nothing was called.
+    """
+
+    tool: str
+    arguments: str
+    line: int
+    success: bool
+    error: str
+    seconds: float
+    argument_size: int
+    result_size: int
+    replayed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptError:
+    """The exception that ended a script. The traceback has the script's own lines only."""
+
+    name: str
+    message: str
+    traceback: str
+
+
+@dataclass(frozen=True)
+class ScriptResult:
+    """What came of one run.
+
+    Attributes:
+        script_hash: 64 hex digits over the code.
+        author: who wrote it: `user`, `agent:<id>`, ...
+        backend: `kernel` or `sandbox`.
+        notebook_id: whose variables it saw; empty for the user's own namespace.
+        value: of the last expression.
+        seconds: of running, without waiting for decisions.
+        call_count: how many calls it made; `calls` has the newest 10,000 of them.
+        savings: what the calls would have cost in tokens, one by one.
+        pending_id: what it waits for, where it is paused.
+    """
+
+    code: str
+    script_hash: str
+    author: str
+    backend: str
+    notebook_id: str
+    status: ScriptStatus
+    outputs: tuple[Output, ...]
+    value: Any
+    error: ScriptError | None
+    seconds: float
+    calls: tuple[ToolCall, ...]
+    call_count: int
+    savings: Savings
+    pending_id: str = ""
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether it ran to its end."""
+        return self.status is ScriptStatus.COMPLETED
+
+    @property
+    def stdout(self) -> str:
+        """What it printed; long text is cut in the middle."""
+        return "".join(output.text for output in self.outputs if output.kind == "stdout")
+
+    @property
+    def stderr(self) -> str:
+        """What it printed to standard error."""
+        return "".join(output.text for output in self.outputs if output.kind == "stderr")
+
+    @property
+    def text(self) -> str:
+        """Everything that it showed, in order, and the error if there is one."""
+        shown = "".join(output.text for output in self.outputs)
+        return shown if self.error is None else f"{shown}{self.error.traceback}"
+
+    def check(self) -> None:
+        """Raise what ended it, if it did not run to its end.
+
+        Raises:
+            ScriptRaisedError: with this result.
+        """
+        if self.succeeded:
+            return
+        if self.error is not None:
+            message = f"the script raised {self.error.name}: {self.error.message}"
+            raise ScriptRaisedError(message, self, self.error.traceback)
+        raise ScriptRaisedError(f"the script {_ENDED[self.status]}", self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What a model is told: plain data, of bounded size."""
+        told: dict[str, Any] = {
+            "status": self.status.value,
+            "output": _cut(self.text, _MOST_FOR_MODELS),
+            "tool_calls": self.call_count,
+            "failed_calls": [f"{call.tool}: {call.error}" for call in self.calls if not call.success][
+                -_MOST_CALLS_FOR_MODELS:
+            ],
+            "seconds": round(self.seconds, 3),
+        }
+        if self.value is not None:
+            told["result"] = _cut(safe_repr(self.value), _MOST_FOR_MODELS)
+        if self.pending_id:
+            told["waits_for"] = self.pending_id
+        return told
+
+    def __repr__(self) -> str:
+        calls = f"{self.call_count:,} tool calls"
+        return f"<ScriptResult {self.script_hash[:12]}: {self.status}, {calls}, {self.seconds:.2f} s>"
+
+
+def _cut(text: str, most: int) -> str:
+    if len(text) <= most:
+        return text
+    half = most // 2
+    return f"{text[:half]}\n… {len(text) - most:,} characters left out …\n{text[-half:]}"

@@ -1,0 +1,134 @@
+"""`Scripts`: runs scripts, and keeps what came of them."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any, Literal
+
+from tract_jupyter.exceptions import ScriptFailedError
+from tract_jupyter.models.checks import check_choice
+from tract_jupyter.scripts.budget import Budget
+from tract_jupyter.scripts.kernel import NAMES, run_in_kernel
+from tract_jupyter.scripts.notebooks import MAIN, ScriptNotebooks
+from tract_jupyter.scripts.run import Run
+from tract_jupyter.scripts.sandbox import Sandbox
+from tract_jupyter.scripts.savings import Savings
+from tract_jupyter.scripts.source import Script
+from tract_jupyter.toolkit.calling import current_caller
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tract_jupyter.scripts.result import OutputKind, ScriptResult
+    from tract_jupyter.toolkit.executor import ToolExecutor
+    from tract_jupyter.toolkit.stubs import ToolsModule
+
+Backend = Literal["kernel", "sandbox"]
+
+_KEPT = 100
+_MOST_CODE = 1_000_000
+
+
+class Scripts:
+    """The scripts of one tract.
+
+    Args:
+        tools: gives the module that scripts find as `tools`.
+        executor: makes the calls of those in the sandbox.
+        record: stores what came of a run.
+
+    Attributes:
+        notebooks: whose variables scripts of the kernel see.
+        sandbox: runs what nobody approved, and keeps its variables.
+        results: the newest 100, the oldest first.
+        totals: what all of them saved.
+    """
+
+    def __init__(
+        self,
+        tools: Callable[[], ToolsModule],
+        executor: ToolExecutor,
+        record: Callable[[ScriptResult], object] = lambda _: None,
+    ) -> None:
+        self.notebooks = ScriptNotebooks(lambda: {"tools": tools(), **NAMES})
+        self.sandbox = Sandbox(executor)
+        self.results: deque[ScriptResult] = deque(maxlen=_KEPT)
+        self.totals = Savings()
+        self._record = record
+
+    def prepare(
+        self,
+        code: str,
+        *,
+        backend: Backend = "kernel",
+        notebook_id: str | None = None,
+        budget: Budget | None = None,
+        live: Callable[[OutputKind, str], object] | None = None,
+        first_line: int = 1,
+        author: str = "user",
+    ) -> Run:
+        """Check a script and get it ready; nothing of it runs.
+
+        Args:
+            code: plain Python; `await` may stand at the top level.
+            backend: where it is to run: `kernel` or `sandbox`.
+            notebook_id: whose variables it sees; the user's own, or `main`, if left out.
+            budget: what it may take.
+            live: is given what it prints, as it comes.
+            first_line: the number of its first line, for what names lines.
+            author: who wrote it, for the record.
+
+        Raises:
+            ScriptSyntaxError: it is no Python.
+            ScriptFailedError: it is no text, too long, or is called from a script.
+        """
+        if current_caller() is not None:
+            raise ScriptFailedError("a script cannot run another script; call the tools that it would call")
+        if not isinstance(code, str) or len(code) > _MOST_CODE:
+            raise ScriptFailedError(f"a script is a text of up to {_MOST_CODE:,} characters")
+        script = Script(code, first_line)
+        script.compiled()
+        check_choice(backend, ("kernel", "sandbox"), "backend")
+        return Run(
+            script,
+            backend=backend,
+            notebook_id=self.notebooks.resolved(
+                MAIN if notebook_id is None and backend == "sandbox" else notebook_id
+            ),
+            budget=budget or Budget(),
+            live=live,
+            author=author,
+        )
+
+    def notebooks_of(self, backend: Backend) -> Sandbox | ScriptNotebooks:
+        """Who keeps the variables of a backend's notebooks."""
+        return self.sandbox if backend == "sandbox" else self.notebooks
+
+    def execute(self, run: Run, *, fresh: bool = False) -> ScriptResult:
+        """Run what was prepared, in the current thread, and return what came of it.
+
+        Raises:
+            ScriptFailedError: the notebook cannot be used; nothing ran.
+        """
+        if run.backend == "sandbox":
+            self.sandbox.run(run, fresh=fresh)
+        else:
+            self._run_in_kernel(run, fresh=fresh)
+        result = run.result()
+        self.results.append(result)
+        self.totals += result.savings
+        self._record(result)
+        return result
+
+    def close(self) -> None:
+        """End the processes of the sandbox."""
+        self.sandbox.close()
+
+    def _run_in_kernel(self, run: Run, *, fresh: bool) -> None:
+        namespace = self.notebooks.namespace(run.notebook_id, fresh=fresh)
+        run_in_kernel(run, namespace)
+        self.notebooks.restore(namespace)
+
+    def run(self, code: str, *, fresh: bool = False, **options: Any) -> ScriptResult:
+        """Run a script in the current thread; see `prepare` for the options."""
+        return self.execute(self.prepare(code, **options), fresh=fresh)

@@ -1,0 +1,270 @@
+"""The sandbox backend: a script in a Python interpreter of its own, with tools as its only way out.
+
+`pydantic-monty` runs it in a worker process that knows no files, no network, no environment and no clock but the
+time of day. Whatever it wants of the world stops it, and comes here as a snapshot: calls of tools are made by
+`ScriptCalls`, as everywhere; all else is refused. Its Python is a subset; see `sandbox_errors`.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import uuid
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tract_jupyter.exceptions import ContentError, ParameterError, ScriptFailedError
+from tract_jupyter.models.canonical import plain
+from tract_jupyter.review.source import asked_at
+from tract_jupyter.scripts.notebooks import MAIN, check_room, checked_id, existing
+from tract_jupyter.scripts.result import ScriptError, ScriptStatus
+from tract_jupyter.scripts.sandbox_errors import explained
+from tract_jupyter.scripts.sandbox_types import bound_names, check_calls
+from tract_jupyter.scripts.stopping import ScriptStopped
+from tract_jupyter.toolkit.calling import calling
+from tract_jupyter.toolkit.executor import ToolResult
+from tract_jupyter.toolkit.names import python_names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pydantic_monty import ExternalModule, FunctionSnapshot, Monty, MontySession
+
+    from tract_jupyter.scripts.run import Run
+    from tract_jupyter.toolkit.executor import ToolExecutor
+
+_MODULE = uuid.uuid5(uuid.NAMESPACE_URL, "tract_jupyter.tools")
+_ANSWERED = frozenset({"import", "import_stubs", "system.sleep"})
+"""What the interpreter asks for that is no reach outside: the module `tools`, and waiting."""
+
+_PRELUDE = """\
+import tools
+ToolDenied = PermissionError
+ToolExecutionError = (RuntimeError, PermissionError)
+"""
+_SUSPENSIONS = 1_000  # besides those for calls: imports, sleeps, names
+
+
+class _Variables(NamedTuple):
+    """A notebook's variables: the interpreter's own form of them, and their names."""
+
+    state: bytes
+    names: frozenset[str]
+
+
+_EMPTY = _Variables(b"", frozenset())
+
+
+class Sandbox:
+    """Runs scripts in worker processes, and keeps their variables by notebook.
+
+    Args:
+        executor: makes the calls.
+    """
+
+    def __init__(self, executor: ToolExecutor) -> None:
+        self._executor = executor
+        self._pool: Monty | None = None
+        self._variables: dict[str, _Variables] = {}
+
+    def run(self, run: Run, *, fresh: bool = False) -> None:
+        """Run a script; the outcome is put into `run`.
+
+        Raises:
+            ScriptFailedError: there is no sandbox here.
+        """
+        pool = self._opened()
+        if fresh:
+            self._variables.pop(run.notebook_id, None)
+        check_room(run.notebook_id, self._variables)
+        module, variables = self._module(), self._variables.get(run.notebook_id)
+        run.error = check_calls(pool, module, run.script, variables.names if variables is not None else ())
+        if run.error is not None:
+            run.status = ScriptStatus.FAILED
+        else:
+            self._run(run, module)
+        run.calls.end()
+
+    def _run(self, run: Run, module: ExternalModule) -> None:
+        import pydantic_monty as monty
+
+        try:
+            with calling(run.calls), self._session(run, module) as session, self._stopping(run, session):
+                run.value = self._evaluated(run, session)
+                self._keep(run, session)
+            run.status = ScriptStatus.COMPLETED
+        except ScriptStopped:
+            run.status = _stopped(run)
+        except monty.MontyCrashedError as error:
+            run.status = _stopped(run) if run.stopper.reason or error.timed_out else ScriptStatus.FAILED
+            if run.status is ScriptStatus.FAILED:
+                run.error = ScriptError("SandboxError", "the sandbox's process ended", str(error))
+        except monty.MontyError as error:
+            run.error = explained(error)
+            is_late = run.error.name == "TimeoutError" and "time limit exceeded" in run.error.message
+            run.status = ScriptStatus.TIMED_OUT if is_late else ScriptStatus.FAILED
+
+    def close(self) -> None:
+        """End the worker processes."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.__exit__(None, None, None)
+
+    def create(self, notebook_id: str) -> None:
+        """Make a notebook.
+
+        Raises:
+            ScriptFailedError: it exists, its id is none, or there are too many.
+        """
+        if checked_id(notebook_id) in self._variables:
+            raise ScriptFailedError(f"there is a script notebook {notebook_id!r} already")
+        check_room(notebook_id, self._variables)
+        self._variables[notebook_id] = _EMPTY
+
+    def sizes(self) -> dict[str, int]:
+        """How many variables each notebook has, by id."""
+        return {notebook_id: len(variables.names) for notebook_id, variables in self._variables.items()}
+
+    def variables(self, notebook_id: str) -> dict[str, str]:
+        """The variables of a notebook, with their types.
+
+        Raises:
+            ScriptFailedError: there is no such notebook.
+        """
+        variables = self._existing(notebook_id)
+        if not variables.names:
+            return {}
+        with self._opened().checkout(external_modules={"tools": self._module()}) as session:
+            session.load_session(variables.state)
+            pairs = (f"{name!r}: type({name}).__name__" for name in sorted(variables.names))
+            found: dict[str, str] = session.feed_run(f"{{{', '.join(pairs)}}}")
+        return found
+
+    def reset(self, notebook_id: str) -> int:
+        """Forget a notebook's variables; returns how many there were.
+
+        Raises:
+            ScriptFailedError: there is no such notebook.
+        """
+        count = len(self._existing(notebook_id).names)
+        self._variables[notebook_id] = _EMPTY
+        return count
+
+    def _existing(self, notebook_id: str) -> _Variables:
+        if notebook_id == MAIN:
+            return self._variables.setdefault(MAIN, _EMPTY)
+        return existing(notebook_id, self._variables)
+
+    @contextmanager
+    def _session(self, run: Run, module: ExternalModule) -> Iterator[MontySession]:
+        checkout = self._opened().checkout(limits=_limits(run), external_modules={"tools": module})
+        with checkout as session:
+            variables = self._variables.get(run.notebook_id)
+            if variables is None or variables is _EMPTY:
+                session.feed_run(_PRELUDE)
+            else:
+                session.load_session(variables.state)
+            yield session
+
+    def _module(self) -> ExternalModule:
+        """`tools`. Its functions are never called: each call comes as a snapshot, with the function's name."""
+        from pydantic_monty import ExternalModule
+
+        names = python_names(self._executor.tools())
+        return ExternalModule(dict.fromkeys(names, _stand_in), stubs=self._stubs(), id=_MODULE)
+
+    def _keep(self, run: Run, session: MontySession) -> None:
+        before = self._variables.get(run.notebook_id)
+        names = bound_names(run.script.code) | (before.names if before is not None else set())
+        self._variables[run.notebook_id] = _Variables(session.dump(), frozenset(names))
+
+    def _opened(self) -> Monty:
+        try:
+            from pydantic_monty import Monty
+        except ImportError:
+            raise ScriptFailedError(
+                "there is no sandbox in this environment; install it: pip install 'tract_jupyter[sandbox]'"
+            ) from None
+        if self._pool is None:
+            self._pool = Monty(max_processes=8)
+            self._pool.__enter__()
+        return self._pool
+
+    def _stubs(self) -> str:
+        names = python_names(self._executor.tools())
+        return "from typing import Any\n" + "".join(
+            f"def {n}(*args: Any, **kwargs: Any) -> Any: ...\n" for n in names
+        )
+
+    @contextmanager
+    def _stopping(self, run: Run, session: MontySession) -> Iterator[None]:
+        """Have the worker killed when the script is to stop; between two calls nothing else reaches it."""
+        worker = session.worker_pid  # the session does not tell while the worker is at work
+
+        def kill() -> None:
+            if worker is not None:
+                with suppress(ProcessLookupError):
+                    os.kill(worker, signal.SIGKILL)
+
+        with run.stopper.watched(lambda: run.meter.is_over_time), run.stopper.killable(kill):
+            yield
+
+    def _evaluated(self, run: Run, session: MontySession) -> Any:
+        import pydantic_monty as monty
+
+        run.script.register()
+        snapshot: Any = session.feed_start(run.script.placed, print_callback=run.capture.write)
+        while not isinstance(snapshot, monty.MontyComplete):
+            snapshot = self._answered(run, snapshot)
+        return snapshot.output
+
+    def _answered(self, run: Run, snapshot: Any) -> Any:
+        name = getattr(snapshot, "function_name", None)
+        if name is None:
+            return snapshot.resume()  # a name that nobody bound
+        if snapshot.is_os_function:
+            return snapshot.resume_auto() if name in _ANSWERED else snapshot.resume_not_handled()
+        return snapshot.resume(_reply(self._called(run, snapshot)))
+
+    def _called(self, run: Run, snapshot: FunctionSnapshot) -> ToolResult:
+        short = snapshot.function_name.removeprefix("tools.")
+        name = python_names(self._executor.tools()).get(short, short)
+        tool = self._executor.get(name)
+        arguments = snapshot.kwargs
+        if tool is not None and snapshot.args:
+            try:
+                arguments = tool.parameters.bind(snapshot.args, arguments)
+            except ParameterError as error:
+                return ToolResult(name, success=False, error="; ".join(error.problems))
+        place = run.script.place_of(snapshot.position)
+        with asked_at(place):
+            return run.calls.execute(self._executor, name, arguments, line=place.line)
+
+
+def _limits(run: Run) -> Any:
+    budget = run.meter.budget
+    calls = budget.calls if budget.calls is not None else 1_000_000
+    return {
+        "max_feed_duration_secs": budget.seconds,
+        "max_memory": budget.memory,
+        "max_suspensions": _SUSPENSIONS + 2 * calls,
+    }
+
+
+def _reply(result: ToolResult) -> Any:
+    """What the sandbox is told: a value of plain data, or an exception by name."""
+    if not result.success:
+        kind = "PermissionError" if result.denied else "RuntimeError"
+        return {"exc_type": kind, "message": f"{result.tool_name}: {result.error}"}
+    try:
+        return {"return_value": plain(result.output)}
+    except ContentError as error:
+        return {"exc_type": "RuntimeError", "message": f"{result.tool_name}: {error}"}
+
+
+def _stopped(run: Run) -> ScriptStatus:
+    return ScriptStatus.INTERRUPTED if run.stopper.reason == "interrupted" else ScriptStatus.TIMED_OUT
+
+
+def _stand_in(*_: Any, **__: Any) -> None:
+    """A function of `tools`, in the sandbox's eyes."""

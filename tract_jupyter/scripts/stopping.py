@@ -1,0 +1,127 @@
+"""Ending code that runs in a thread of this process: when its time is over, or a person says so.
+
+Python has one way to that: an exception raised in the other thread at its next bytecode. Code that waits in C (a
+sleep, a socket) gets it when that returns, and code that catches everything can go on; so it is raised again and again,
+and its tool calls end it, too. A tool that works on the store is not struck in the middle of that, unless it takes
+too long.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import time
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+
+_AGAIN_SECONDS = 0.5
+_LOOK_SECONDS = 0.05
+_GRACE_SECONDS = 5.0  # for a tool call that is under way
+
+
+class ScriptStopped(BaseException):  # no error: an order to end, as KeyboardInterrupt is one
+    """The script is to end."""
+
+
+class Stopper:
+    """Ends what runs within `stoppable` or `killable`.
+
+    Attributes:
+        reason: why it was stopped: `timed_out` or `interrupted`; empty if it was not.
+    """
+
+    def __init__(self) -> None:
+        self.reason = ""
+        self._strike: Callable[[], object] | None = None
+        self._take_back: Callable[[], object] = lambda: None
+        self._shields = 0
+        self._since: float | None = None
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+
+    def stop(self, reason: str) -> None:
+        """Have it end; the first reason counts. Returns at once."""
+        self.reason = self.reason or reason
+        self._order()
+
+    def check(self) -> None:
+        """End here, if it was told to.
+
+        Raises:
+            ScriptStopped: it was.
+        """
+        if self.reason:
+            raise ScriptStopped
+
+    @contextmanager
+    def shielded(self) -> Iterator[None]:
+        """Let a tool call come to its end first; it is stopped before and after."""
+        with self._lock:
+            self._shields += 1
+            self._take_back()
+        try:
+            self.check()
+            yield
+        finally:
+            with self._lock:
+                self._shields -= 1
+        self.check()
+
+    def stoppable(self) -> AbstractContextManager[None]:
+        """Within this, the current thread can be stopped."""
+        thread = threading.get_ident()
+        return self.killable(partial(_raise_in, thread, ScriptStopped), partial(_raise_in, thread, None))
+
+    @contextmanager
+    def killable(
+        self, strike: Callable[[], object], take_back: Callable[[], object] = lambda: None
+    ) -> Iterator[None]:
+        """Within this, `strike` ends what runs; `take_back` undoes that where it had no effect yet."""
+        with self._lock:
+            self._strike, self._take_back = strike, take_back
+        try:
+            self.check()
+            yield
+        finally:
+            with self._lock:  # an order that comes now finds nobody
+                take_back()
+                self._strike, self._take_back = None, lambda: None
+
+    @contextmanager
+    def watched(self, is_over: Callable[[], bool]) -> Iterator[None]:
+        """Look from a thread of its own whether the time is over, and order again what was not obeyed."""
+        watcher = threading.Thread(
+            target=self._watch, args=(is_over,), name="tract-script-watch", daemon=True
+        )
+        watcher.start()
+        try:
+            yield
+        finally:
+            self._ended.set()
+
+    def _watch(self, is_over: Callable[[], bool]) -> None:
+        pause = _LOOK_SECONDS
+        while not self._ended.wait(pause):
+            if not self.reason and is_over():
+                self.reason = "timed_out"
+            if self.reason:
+                self._order()
+                pause = _AGAIN_SECONDS
+
+    def _order(self) -> None:
+        with self._lock:
+            self._since = self._since or time.monotonic()
+            is_patient = self._shields and time.monotonic() - self._since < _GRACE_SECONDS
+            if self._strike is not None and not is_patient:
+                self._strike()
+
+
+def _raise_in(thread: int, exception: type[BaseException] | None) -> None:
+    """Have an exception raised in a thread; None takes back one that was not raised yet."""
+    given = None if exception is None else ctypes.py_object(exception)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), given)

@@ -1,0 +1,110 @@
+"""The tools by which a model runs scripts.
+
+What a model writes runs in the sandbox, and nobody is asked about that: its only effects are the calls of tools that
+it makes, and these go through the same gate as all. In the kernel it runs only after a person approved the code.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from tract_jupyter.hooks.builtin.script import PendingScript
+from tract_jupyter.models.parameters import Parameters
+from tract_jupyter.models.pending import PendingStatus
+from tract_jupyter.scripts.notebooks import MAIN
+from tract_jupyter.toolkit.definitions import ToolDefinition, Traits
+from tract_jupyter.toolkit.executor import ToolResult, refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tract_jupyter.scripts.runner import Backend, Scripts
+    from tract_jupyter.tract import Tract
+
+NotebookId = Annotated[str, "Whose variables the script sees: up to 64 letters, digits, '_', '-' and '.'."]
+Where = Annotated[
+    Literal["sandbox", "kernel"], "The sandbox runs at once; the kernel after a person approved the code."
+]
+_READS = Traits(read_only=True)
+
+
+def script_tools(tract: Tract, scripts: Callable[[], Scripts]) -> list[ToolDefinition]:
+    """The tools of one tract's scripts; `scripts` gives them when one is called."""
+    tools = _ScriptTools(tract, scripts)
+    changing = (tools.notebook_create, tools.notebook_reset)
+    reading = (tools.notebook_variables, tools.notebook_list)
+    return [
+        _execute(tools),
+        *(replace(_tool(function, Traits()), asks_itself=True) for function in changing),
+        *(_tool(function, _READS) for function in reading),
+    ]
+
+
+def _tool(function: Callable[..., Any], traits: Traits) -> ToolDefinition:
+    return ToolDefinition.from_function(function, traits=traits, owner="tract")
+
+
+def _execute(tools: _ScriptTools) -> ToolDefinition:
+    function = tools.notebook_execute
+    return ToolDefinition(
+        function.__name__, function.__doc__ or "", Parameters.of(function, skip=1), function,
+        told_actor=True, asks_itself=True,
+    )  # fmt: skip
+
+
+class _ScriptTools:
+    def __init__(self, tract: Tract, scripts: Callable[[], Scripts]) -> None:
+        self._tract = tract
+        self._scripts = scripts
+
+    def notebook_execute(
+        self,
+        actor: str,
+        /,
+        code: Annotated[
+            str, "Plain Python. It calls tools as tools.NAME(...) and prints what you need to know."
+        ],
+        notebook_id: NotebookId = MAIN,
+        backend: Where = "sandbox",
+    ) -> dict[str, Any] | ToolResult:
+        """Run Python code that calls tools, and return what it printed and its last expression."""
+        run = self._scripts().prepare(code, backend=backend, notebook_id=notebook_id, author=actor)
+        if backend == "sandbox" or actor == "user":
+            return self._scripts().execute(run).to_dict()
+        pending = PendingScript(
+            code, notebook_id=run.notebook_id, tract=self._tract, actor=actor,
+            execute_fn=lambda _: self._scripts().execute(run),
+        )  # fmt: skip
+        self._tract.reviewer.decide_now(pending)
+        if pending.status is not PendingStatus.APPROVED:
+            return ToolResult("notebook_execute", success=False, error=refusal(pending), denied=True)
+        return pending.result.to_dict()  # type: ignore[no-any-return] # a ScriptResult
+
+    def notebook_create(self, notebook_id: NotebookId, backend: Where = "sandbox") -> dict[str, Any]:
+        """Make a script notebook with no variables."""
+        notebooks = self._scripts().notebooks_of(backend)
+        notebooks.create(notebook_id)
+        return {"notebook_id": notebook_id, "backend": backend}
+
+    def notebook_variables(
+        self, notebook_id: NotebookId = MAIN, backend: Where = "sandbox"
+    ) -> dict[str, str]:
+        """List the variables of a script notebook, with their types."""
+        return self._scripts().notebooks_of(backend).variables(notebook_id)
+
+    def notebook_reset(self, notebook_id: NotebookId = MAIN, backend: Where = "sandbox") -> dict[str, Any]:
+        """Forget all variables of a script notebook."""
+        return {
+            "notebook_id": notebook_id,
+            "forgotten": self._scripts().notebooks_of(backend).reset(notebook_id),
+        }
+
+    def notebook_list(self) -> list[dict[str, Any]]:
+        """List the script notebooks of both backends."""
+        backends: tuple[Backend, ...] = ("sandbox", "kernel")
+        return [
+            {"notebook_id": notebook_id, "backend": backend, "variables": count}
+            for backend in backends
+            for notebook_id, count in self._scripts().notebooks_of(backend).sizes().items()
+        ]

@@ -1,0 +1,64 @@
+"""Who calls a tool: a person's own code, or a script.
+
+A script's calls are its own, whichever `tools` its code gets hold of: `ToolBridge` asks here.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from contextlib import AbstractContextManager
+
+    from tract_jupyter.toolkit.executor import ToolExecutor, ToolResult
+
+
+class Caller(Protocol):
+    """Makes the calls of a script."""
+
+    actor: str
+
+    def execute(self, executor: ToolExecutor, name: str, arguments: Mapping[str, Any]) -> ToolResult:
+        """Make a call, if the script may."""
+        ...
+
+    def waiting(self) -> AbstractContextManager[None]:
+        """A person is asked about one of its calls meanwhile."""
+        ...
+
+
+_caller: ContextVar[Caller | None] = ContextVar("_caller", default=None)
+_running: list[Caller] = []
+
+
+def current_caller() -> Caller | None:
+    """The script that this code is a part of, None for a person's own.
+
+    A thread that a script started does not know of it: while a script runs, calls of threads count as that script's.
+    """
+    caller = _caller.get()
+    if caller is None and _running and threading.current_thread() is not threading.main_thread():
+        return _running[-1]
+    return caller
+
+
+@contextmanager
+def calling(caller: Caller) -> Iterator[None]:
+    """Have the calls of this thread or task be those of a script."""
+    token = _caller.set(caller)
+    _running.append(caller)
+    try:
+        yield
+    finally:
+        _running.remove(caller)
+        _caller.reset(token)
+
+
+def waiting() -> AbstractContextManager[None]:
+    """A person is asked meanwhile, and the clock of the script that calls, if any, stands still."""
+    caller = current_caller()
+    return nullcontext() if caller is None else caller.waiting()
