@@ -33,6 +33,7 @@ MAX_PROBLEMS: Final = 10
 """How many are told of one call."""
 
 _MAX_NAMES = 30
+_WRITTEN = (str, bytes, int, type(None))  # as they stand in code
 _GENERIC = frozenset({list, dict, tuple, set, frozenset})
 
 
@@ -330,11 +331,11 @@ def type_text(annotation: Any, name: Callable[[Any], str] = type_name) -> str:
     origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in {typing.Union, types.UnionType}:
         return " | ".join(type_text(part, name) for part in parts)
-    if origin is typing.Literal:
+    if origin is typing.Literal and all(isinstance(part, _WRITTEN) for part in parts):
         return f"{name(origin)}[{', '.join(map(repr, parts))}]"
     if origin is Annotated:
         return type_text(parts[0], name)
-    if origin in _GENERIC:
+    if origin in _GENERIC and parts:
         return f"{name(origin)}[{', '.join(type_text(part, name) for part in parts)}]"
     return name(annotation)
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 PREFIX = "fire_"
 """How the tools of operations begin; others may not, so the two never collide."""
 
-HELPERS = ("list_tools", "call_log", "savings")
+HELPERS = ("list_tools", "stub_source", "call_log", "savings")
 """What the `tools` module offers besides the tools; a tool of the same name wins."""
 
 

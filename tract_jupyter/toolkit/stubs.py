@@ -13,10 +13,11 @@ from tract_jupyter.exceptions import ParameterError, ToolExecutionError, nearest
 from tract_jupyter.models.parameters import type_text
 from tract_jupyter.models.text import brief_repr
 from tract_jupyter.toolkit.names import HELPERS, python_names
+from tract_jupyter.toolkit.stub_source import stub_source
 
 if TYPE_CHECKING:
     from collections import deque
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from tract_jupyter.toolkit.bridge import CallRecord, ToolBridge
     from tract_jupyter.toolkit.definitions import ToolDefinition
@@ -117,6 +118,26 @@ class _Helpers:
             for short, tool in _Helpers(self._bridge, space).functions().items()
         }
 
+    def stub_source(self, names: Iterable[str] | None = None, *, docs: bool = True) -> str:
+        """Return the tools as the text of a `.pyi` file: for a prompt, or for a type checker.
+
+        Args:
+            names: the Python names of those that are wanted; all if left out.
+            docs: whether it says what the tools and their arguments are for.
+
+        Raises:
+            ToolExecutionError: there is no such tool.
+        """
+        tools = self._bridge.executor.tools()
+        mapped = python_names(tools)
+        wanted = list(mapped) if names is None else list(names)
+        for name in wanted:
+            if name not in mapped:
+                raise ToolExecutionError(
+                    "stub_source", {"names": wanted}, f"no tool {name!r}.{nearest(name, mapped)}"
+                )
+        return stub_source({name: tools[mapped[name]] for name in wanted}, docs=docs)
+
     @property
     def call_log(self) -> deque[CallRecord]:
         """The newest calls, with durations in seconds."""
@@ -162,6 +183,6 @@ def _docstring(tool: ToolDefinition) -> str:
         lines += ["", "Args:"]
     for name, p in tool.parameters.arguments.items():
         default = "" if p.required or p.optional else f" Default: {brief_repr(p.default)}."
-        lines.append(f"    {name} ({type_text(p.annotation)}): {p.description}{default}")
+        lines.append(f"    {name} ({type_text(p.annotation)}): {p.description}{default}".rstrip())
     lines += ["", "Raises:", "    ToolExecutionError: the call failed or was denied."]
     return "\n".join(lines)
