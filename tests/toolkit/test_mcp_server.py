@@ -16,7 +16,7 @@ from tests.review.fakes import FakeChannel, click
 from tests.toolkit.servers import until
 from tract_jupyter import ActionDef, OperationSpec, Tract, mcp_server
 from tract_jupyter.__main__ import main
-from tract_jupyter.exceptions import McpTimeoutError, ToolExecutionError
+from tract_jupyter.exceptions import McpError, McpTimeoutError, ToolExecutionError
 from tract_jupyter.toolkit import Permission, Traits
 from tract_jupyter.toolkit.mcp_client import McpServer
 
@@ -260,6 +260,14 @@ def test_what_an_operation_prints_is_not_taken_for_a_message(owner, served):
         in_the_inbox(owner).execute_tool("go", {})
         assert asked.result(60)["status"] == "approved"
     until(lambda: "hello" in served.stderr)
+
+
+def test_a_notebook_is_told_to_serve_from_elsewhere(owner):
+    async def cell():
+        mcp_server(owner).run()
+
+    with pytest.raises(McpError, match=r"mcp-server .*t.db"):
+        anyio.run(cell)
 
 
 def test_the_command_line_refuses_what_is_no_store(tmp_path, capsys):

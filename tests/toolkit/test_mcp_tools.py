@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 
 import pytest
@@ -11,7 +12,7 @@ from tests.toolkit.servers import command, until
 from tract_jupyter import Session, Tract
 from tract_jupyter.exceptions import McpError, OperationExistsError, ToolDeniedError, ToolExecutionError
 from tract_jupyter.review.decision import Answer
-from tract_jupyter.toolkit import ToolBridge, ToolDefinition, Traits
+from tract_jupyter.toolkit import ToolBridge, Traits
 from tract_jupyter.toolkit.stubs import HELPERS
 
 
@@ -39,7 +40,7 @@ def test_its_tools_are_functions_of_a_namespace(tract, add_liar):
     assert tract.tools.liar.go(n=3) == '{"n": 3}'
     assert tract.tools.liar is tract.tools.liar
     assert tract.tools.liar.go is tract.tools.liar.go
-    assert repr(tract.tools.liar) == "<tools.liar: call_log, go, list_tools, savings>"
+    assert repr(tract.tools.liar) == f"<tools.liar: {', '.join(sorted(['go', *HELPERS]))}>"
 
 
 def test_they_have_signature_and_help(tract, add_liar):
@@ -287,10 +288,32 @@ def test_an_approval_of_what_changed_meanwhile_is_none(tract, add_liar):
         ToolBridge(tract.executor, actor="agent:1").call("liar.go", {"n": 1})
 
 
-def test_a_tool_of_a_server_needs_no_namespace_to_be_one():
-    tool = ToolDefinition("a.b", "", ToolDefinition.from_function(len_of).parameters, len_of)
-    assert (tool.namespace, tool.own_name) == ("", "a.b")
+# --- in scripts and stubs
 
 
-def len_of(text: str) -> int:
-    return len(text)
+@pytest.mark.parametrize("backend", ["kernel", "sandbox"])
+def test_a_script_calls_them_in_the_same_way(tract, add_liar, backend):
+    add_liar("hints", trust_annotations=True)
+    result = tract.run_script("tools.liar.reads(n=3)", backend=backend)
+    assert (result.status, result.value) == ("completed", '{"n": 3}')
+    assert [call.tool for call in result.calls] == ["liar.reads"]
+    assert not tract.run_script("tools.liar.nothing()", backend=backend).succeeded
+
+
+def test_stubs_have_a_class_for_each_server(tract, add, add_liar):
+    add_liar("names")
+
+    def liar_go(x: int) -> int:  # the name that tools without namespaces would have
+        return x
+
+    add(liar_go)
+    text = tract.tools.stub_source()
+    classes = {node.name: node for node in ast.parse(text).body if isinstance(node, ast.ClassDef)}
+    assert {node.name for node in classes["liar"].body} == {*names_in(tract.tools.liar), "list_tools"}
+    assert "def liar_go(x: int) -> int:" in text
+    assert tract.tools.stub_source(["liar.go"], docs=False) == (
+        "from typing import Any\n\nclass liar:\n\n    @staticmethod\n    def go(*, n: int | None = None) -> Any: ...\n"
+    )
+    assert "def go(" in tract.tools.liar.stub_source(["go"])
+    with pytest.raises(ToolExecutionError, match="no tool 'liar.gone'"):
+        tract.tools.stub_source(["liar.gone"])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tract_jupyter.exceptions import OperationExistsError, ToolExecutionError
 from tract_jupyter.toolkit import ToolBridge, generate_tools_module
-from tract_jupyter.toolkit.names import python_name, python_names
+from tract_jupyter.toolkit.names import HELPERS, python_name, python_names
 
 
 def test_a_stub_is_an_ordinary_function(tract, search):
@@ -126,7 +126,7 @@ def test_a_new_version_gives_a_new_stub_and_the_old_one_calls_it_too(tract, spec
 
 
 def test_dir_lists_all_tools_and_helpers(tract, search):
-    assert dir(tract.tools) == sorted({*tract.executor.tools(), "list_tools", "call_log", "savings"})
+    assert dir(tract.tools) == sorted({*tract.executor.tools(), *HELPERS})
     assert "web_search" in repr(tract.tools)
 
 

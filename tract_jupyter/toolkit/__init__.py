@@ -5,10 +5,11 @@ from __future__ import annotations
 from tract_jupyter.toolkit.bridge import CallRecord, ToolBridge
 from tract_jupyter.toolkit.definitions import ToolDefinition, Traits
 from tract_jupyter.toolkit.executor import ToolExecutor, ToolResult
+from tract_jupyter.toolkit.mcp_client import McpServer
 from tract_jupyter.toolkit.permissions import Permission
 from tract_jupyter.toolkit.stubs import ToolsModule, generate_tools_module
 
 __all__ = [
-    "CallRecord", "Permission", "ToolBridge", "ToolDefinition", "ToolExecutor", "ToolResult", "ToolsModule", "Traits",
-    "generate_tools_module",
+    "CallRecord", "McpServer", "Permission", "ToolBridge", "ToolDefinition", "ToolExecutor", "ToolResult",
+    "ToolsModule", "Traits", "generate_tools_module",
 ]  # fmt: skip

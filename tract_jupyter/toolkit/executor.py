@@ -19,6 +19,7 @@ from tract_jupyter.hooks.builtin.tool_call import PendingToolCall
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.toolkit.calling import waiting
 from tract_jupyter.toolkit.names import PREFIX, python_name, python_names
+from tract_jupyter.toolkit.namespaces import namespaces
 from tract_jupyter.toolkit.permissions import USER, Permission, default_policy
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ class ToolExecutor:
         """The names that stand for several tools: `tools.<namespace>.<tool>`."""
         live = self._live()
         if live is not self._spaces[0]:
-            self._spaces = live, frozenset(tool.namespace for tool in live.values()) - {""}
+            self._spaces = live, namespaces(live)
         return self._spaces[1]
 
     def check_namespace(self, name: str) -> None:

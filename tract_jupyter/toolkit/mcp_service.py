@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from contextlib import asynccontextmanager
 from functools import partial
@@ -14,6 +15,7 @@ from mcp.server.stdio import stdio_server
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 from mcp_types import ListToolsResult
 
+from tract_jupyter.exceptions import McpError
 from tract_jupyter.models.text import printable
 from tract_jupyter.prompts.serving import INSTRUCTIONS
 from tract_jupyter.review.channel import NoChannel
@@ -64,7 +66,16 @@ class McpService:
         )
 
     def run(self) -> None:
-        """Serve over stdin and stdout until the client leaves. What else is printed meanwhile goes to stderr."""
+        """Serve over stdin and stdout until the client leaves. What else is printed meanwhile goes to stderr.
+
+        Raises:
+            McpError: this is a notebook, to which stdin and stdout belong.
+        """
+        if _in_event_loop():
+            raise McpError(
+                "stdin and stdout belong to this notebook. Serve the store from a process of its own: "
+                f"python -m tract_jupyter mcp-server {self._tract.location}"
+            )
         anyio.run(self._serve)
         for ended in list(self._running):  # each was told that nobody waits for it any more
             ended.wait(_END_SECONDS)
@@ -139,6 +150,14 @@ class McpService:
 
     def _versions(self) -> list[tuple[str, str]]:
         return [(name, tool.definition_hash) for name, tool in self._tools().items()]
+
+
+def _in_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _actor(ctx: ServerRequestContext[Any]) -> str:

@@ -44,7 +44,7 @@ def stub_source(tools: Mapping[str, ToolDefinition], *, docs: bool = True) -> st
     """Return the text, the same for the same tools.
 
     Args:
-        tools: by their names in Python.
+        tools: by what stands behind `tools.`; a name with a dot is that of a function in a class.
         docs: whether it says what the tools and their arguments are for.
     """
     return _Source(tools, docs=docs).text()
@@ -54,11 +54,11 @@ class _Source:
     def __init__(self, tools: Mapping[str, ToolDefinition], *, docs: bool) -> None:
         self._tools = tools
         self._docs = docs
-        self._names = {
-            kind: unused(name, tools) for kind, name in _KNOWN.items()
-        }  # a tool may be called `list`
+        words = {word for name in tools for word in name.split(".")}
+        # a tool may be called `list`
+        self._names = {kind: unused(name, words) for kind, name in _KNOWN.items()}
         self._used: set[Any] = set()
-        self._taken = {*tools, *self._names.values()}
+        self._taken = {*words, *self._names.values()}
         self._keys: set[str] = set()
         self._classes: list[str] = []
         self._class_names: dict[Record, str] = {}
@@ -66,7 +66,7 @@ class _Source:
         self._same: dict[tuple[Any, ...], str] = {}
 
     def text(self) -> str:
-        functions = [self._function(name, self._tools[name]) for name in sorted(self._tools)]
+        functions = list(self._functions())
         return "\n\n".join(filter(None, ["\n".join(self._imports()), *self._classes, *functions])) + "\n"
 
     def _imports(self) -> Iterator[str]:
@@ -78,9 +78,22 @@ class _Source:
                 parts = (name if name == made else f"{name} as {made}" for name, made in named)
                 yield f"from {module} import {', '.join(parts)}"
 
+    def _functions(self) -> Iterator[str]:
+        """Those without a namespace, then a class for each."""
+        spaces: dict[str, list[str]] = {}
+        for name in sorted(self._tools):
+            space, dot, _ = name.partition(".")
+            text = self._function(name, self._tools[name])
+            if dot:
+                spaces.setdefault(space, []).append(textwrap.indent(f"@staticmethod\n{text}", "    "))
+            else:
+                yield text
+        for space, texts in spaces.items():
+            yield "\n\n".join([f"class {space}:", *texts])
+
     def _function(self, name: str, tool: ToolDefinition) -> str:
         returns = self._type(_returned(tool), (name, "result"))
-        head = f"def {name}({', '.join(self._arguments(name, tool))}) -> {returns}:"
+        head = f"def {name.rpartition('.')[2]}({', '.join(self._arguments(name, tool))}) -> {returns}:"
         doc = _docstring(tool) if self._docs else ""
         return f"{head}\n{textwrap.indent(doc, '    ')}" if doc else f"{head} ..."
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from tract_jupyter.exceptions import ParameterError, ToolExecutionError, nearest
 from tract_jupyter.models.parameters import type_text
 from tract_jupyter.models.text import brief_repr
-from tract_jupyter.toolkit.names import HELPERS, python_names
+from tract_jupyter.toolkit.names import HELPERS
+from tract_jupyter.toolkit.namespaces import all_functions, functions
 from tract_jupyter.toolkit.stub_source import stub_source
 
 if TYPE_CHECKING:
@@ -96,12 +97,7 @@ class _Helpers:
 
     def functions(self) -> dict[str, ToolDefinition]:
         """The tools of this namespace by their Python names."""
-        own = {
-            tool.own_name: tool
-            for tool in self._bridge.executor.tools().values()
-            if tool.namespace == self._namespace
-        }
-        return {short: own[name] for short, name in python_names(own).items()}
+        return functions(self._bridge.executor.tools(), self._namespace)
 
     def names(self) -> list[str]:
         """The Python names of the tools and namespaces here."""
@@ -109,13 +105,8 @@ class _Helpers:
 
     def list_tools(self) -> dict[str, str]:
         """Return every tool's Python name and the first line of what it does."""
-        spaces = [self._namespace] if self._namespace else ["", *sorted(self._bridge.executor.namespaces())]
         return {
-            short if space == self._namespace else f"{space}.{short}": (
-                tool.description.splitlines() or [""]
-            )[0]
-            for space in spaces
-            for short, tool in _Helpers(self._bridge, space).functions().items()
+            short: (tool.description.splitlines() or [""])[0] for short, tool in self._all_functions().items()
         }
 
     def stub_source(self, names: Iterable[str] | None = None, *, docs: bool = True) -> str:
@@ -128,15 +119,18 @@ class _Helpers:
         Raises:
             ToolExecutionError: there is no such tool.
         """
-        tools = self._bridge.executor.tools()
-        mapped = python_names(tools)
-        wanted = list(mapped) if names is None else list(names)
+        known = self._all_functions()
+        wanted = list(known) if names is None else list(names)
         for name in wanted:
-            if name not in mapped:
+            if name not in known:
                 raise ToolExecutionError(
-                    "stub_source", {"names": wanted}, f"no tool {name!r}.{nearest(name, mapped)}"
+                    "stub_source", {"names": wanted}, f"no tool {name!r}.{nearest(name, known)}"
                 )
-        return stub_source({name: tools[mapped[name]] for name in wanted}, docs=docs)
+        return stub_source({name: known[name] for name in wanted}, docs=docs)
+
+    def _all_functions(self) -> dict[str, ToolDefinition]:
+        """These, and those of the namespaces here."""
+        return self.functions() if self._namespace else all_functions(self._bridge.executor.tools())
 
     @property
     def call_log(self) -> deque[CallRecord]:
