@@ -8,11 +8,12 @@ first schema is read, since that takes as long as all that `%load_ext` needs.
 from __future__ import annotations
 
 import json
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tract_jupyter.exceptions import ContentError, SpecError
 from tract_jupyter.models.canonical import canonical_json
-from tract_jupyter.models.schema_keywords import TooSlowError, time_limit, validator_class
+from tract_jupyter.models.schema_keywords import TooDeepError, TooSlowError, bounded, validator_class
 from tract_jupyter.models.text import brief_repr, printable
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ SECONDS: Final = 2.0
 """How long one check may take."""
 
 _SHOWN: Final = 200
+_DEEPEST: Final = 60
+_LONGEST_CHAIN: Final = 50
 _REFERENCES: Final = ("$ref", "$dynamicRef")
 
 
@@ -59,9 +62,39 @@ class Place(NamedTuple):
             raise SpecError(f"{keyword} {brief_repr(reference)} leads to what is no schema")
         return self._replace(schema=found.contents, resolver=found.resolver)
 
+    def targets(self) -> Iterator[Place]:
+        """What all references of this schema refer to."""
+        return (self.target(keyword) for keyword in _REFERENCES if keyword in self.schema)
+
     def subschemas(self) -> Iterator[Place]:
         """The schemas right within this one."""
         return map(self.within, self.specification.subresources_of(self.schema))
+
+    def every(self) -> Iterator[Place]:
+        """What must hold of the same value too."""
+        if "$ref" in self.schema:
+            yield self.target()
+        yield from map(self.within, self.schema.get("allOf", ()))
+
+    def alternatives(self) -> Iterator[list[Place]]:
+        """Of each list, one at least must hold of the same value."""
+        for keyword in ("anyOf", "oneOf"):
+            if keyword in self.schema:
+                yield [self.within(part) for part in self.schema[keyword]]
+
+    def sometimes(self) -> Iterator[Place]:
+        """What must hold of the same value under a condition."""
+        yield from (
+            self.within(self.schema[keyword]) for keyword in ("then", "else") if keyword in self.schema
+        )
+        for keyword in ("dependentSchemas", "dependencies"):
+            parts = self.schema.get(keyword, {}).values()
+            yield from (self.within(part) for part in parts if isinstance(part, dict))
+
+    def of_the_same_value(self) -> Iterator[Place]:
+        """All that may be applied to the value that this is applied to."""
+        others = (self.within(self.schema[keyword]) for keyword in ("not", "if") if keyword in self.schema)
+        return chain(self.targets(), self.every(), *self.alternatives(), self.sometimes(), others)
 
 
 class JsonSchema:
@@ -74,18 +107,22 @@ class JsonSchema:
         schema: of draft 2020-12, unless its `$schema` names draft 4, 6, 7 or 2019-09.
 
     Raises:
-        SpecError: it is no JSON Schema, is too large, refers to what it does not hold, or takes too long to check.
+        SpecError: it is no JSON Schema, is too large, refers to what it does not hold or to itself without end.
     """
 
     def __init__(self, schema: Any) -> None:
+        from referencing.jsonschema import EMPTY_REGISTRY, specification_with
+
         document = read_schema(schema)
-        dialect = str(document.pop("$schema", ""))
-        draft = validator_class(dialect)
+        # whoever finds it in the document would validate what is within by another class than this one
+        draft = validator_class(str(document.pop("$schema", "")))
         _check(draft, document)
-        self.root = _root(draft, document)
-        _check_places(self.root)
-        self._validator = draft(document, registry=_empty_registry())
-        self.errors({})  # one that refers to itself without end does so at once
+        specification = specification_with(draft.META_SCHEMA.get("$schema"))
+        resolver = EMPTY_REGISTRY.resolver_with_root(specification.create_resource(document))
+        self.root = Place(document, resolver, specification)
+        _check_keywords(self.root)
+        _check_ends(self.root)
+        self._validator = draft(document, registry=EMPTY_REGISTRY)
 
     def errors(self, values: Any) -> list[Any]:
         """What is wrong with the values: `ValidationError`s of jsonschema.
@@ -93,19 +130,13 @@ class JsonSchema:
         Raises:
             SpecError: checking takes too long.
         """
-        from referencing.exceptions import Unresolvable
-
         try:
-            with time_limit(SECONDS):
+            with bounded(SECONDS):
                 return list(self._validator.iter_errors(values))
         except TooSlowError:
             raise SpecError(f"checking against the schema takes more than {SECONDS:g} seconds") from None
-        except RecursionError:
-            raise SpecError(
-                "the values are nested too deep, or the schema refers to itself without end"
-            ) from None
-        except Unresolvable as error:
-            raise SpecError(f"a reference of the schema leads nowhere: {brief_repr(error.ref)}") from None
+        except (TooDeepError, RecursionError):
+            raise SpecError("the values are nested too deep to be checked against the schema") from None
 
 
 def read_schema(schema: Any) -> dict[str, Any]:
@@ -122,7 +153,14 @@ def read_schema(schema: Any) -> dict[str, Any]:
         raise SpecError(f"the schema cannot be read: {error}") from None
     if size > LARGEST:
         raise SpecError(f"the schema has {size:,} characters; {LARGEST:,} is the most")
+    if _depth(schema) > _DEEPEST:
+        raise SpecError(f"the schema is nested more than {_DEEPEST} levels deep")
     return json.loads(json.dumps(schema))  # type: ignore[no-any-return] # an object, like the schema
+
+
+def _depth(value: Any) -> int:
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    return 1 + max(map(_depth, parts), default=0)
 
 
 def _check(draft: Any, document: dict[str, Any]) -> None:
@@ -140,44 +178,55 @@ def _check(draft: Any, document: dict[str, Any]) -> None:
         raise SpecError(
             f"the JSON Schema is not valid at {printable(place, _SHOWN)}: {printable(error.message, _SHOWN)}"
         ) from None
-    except RecursionError:
-        raise SpecError("the JSON Schema is nested too deep") from None
 
 
-def _root(draft: Any, document: dict[str, Any]) -> Place:
-    from referencing.jsonschema import EMPTY_REGISTRY, specification_with
-
-    specification = specification_with(draft.META_SCHEMA.get("$schema"))
-    resource = specification.create_resource(document)
-    return Place(document, EMPTY_REGISTRY.resolver_with_root(resource), specification)
-
-
-def _empty_registry() -> Any:
-    from referencing.jsonschema import EMPTY_REGISTRY
-
-    return EMPTY_REGISTRY
-
-
-def _check_places(root: Place) -> None:
-    """Check what holds for every subschema.
+def _check_keywords(root: Place) -> None:
+    """Check that nothing is in a schema that cannot be bounded, and that every reference leads somewhere.
 
     Raises:
-        SpecError: a reference leads nowhere, or a combination cannot be checked in bounded time.
+        SpecError: it is, or one does not.
     """
-    keywords: set[str] = set()
-    waiting, seen = [root], {id(root.schema)}
-    while waiting:
-        place = waiting.pop()
-        if not isinstance(place.schema, dict):
-            continue
-        keywords.update(place.schema)
-        next_ones = [place.target(keyword) for keyword in _REFERENCES if keyword in place.schema]
-        next_ones += place.subschemas()
-        waiting += [found for found in next_ones if id(found.schema) not in seen]
-        seen.update(id(found.schema) for found in next_ones)
+    keywords = set(chain.from_iterable(place.schema for place in _places(root)))
     if "$schema" in keywords:
         raise SpecError("a schema within the schema has a `$schema` of its own; only the whole may have one")
     if {"unevaluatedProperties", "patternProperties"} <= keywords:
         raise SpecError(
             "`unevaluatedProperties` beside `patternProperties` cannot be checked in bounded time"
         )
+
+
+def _check_ends(root: Place) -> None:
+    """Check that no schema is applied to a value because it is applied to that value already.
+
+    Raises:
+        SpecError: one is, or very many are applied to one value, each because of the other.
+    """
+    lengths: dict[int, int] = {}
+
+    def length(place: Place, above: frozenset[int]) -> int:
+        key = id(place.schema)
+        if key in above:
+            raise SpecError("the schema refers to itself without end")
+        if key not in lengths:
+            parts = place.of_the_same_value() if isinstance(place.schema, dict) else ()
+            lengths[key] = 1 + max((length(part, above | {key}) for part in parts), default=0)
+        if len(above) + lengths[key] > _LONGEST_CHAIN:
+            raise SpecError(f"more than {_LONGEST_CHAIN} schemas lead from one to the other")
+        return lengths[key]
+
+    for place in _places(root):
+        length(place, frozenset())
+
+
+def _places(root: Place) -> Iterator[Place]:
+    """All schemas of a document, also those that only references lead to."""
+    waiting, seen = [root], {id(root.schema)}
+    while waiting:
+        place = waiting.pop()
+        if not isinstance(place.schema, dict):
+            continue
+        yield place
+        for found in chain(place.targets(), place.subschemas()):
+            if id(found.schema) not in seen:
+                seen.add(id(found.schema))
+                waiting.append(found)

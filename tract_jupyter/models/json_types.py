@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Union
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Union, get_args, get_origin
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -121,9 +121,9 @@ class TypeReader:
             return _union(
                 self._of_kind(kind, place) for kind in ([kinds] if isinstance(kinds, str) else kinds)
             )
-        for parts in _one_of(place):
+        for parts in place.alternatives():
             return _union(map(self.read, parts))
-        return next((made for made in map(self.read, _all_of(place)) if made is not Any), Any)
+        return next((made for made in map(self.read, place.every()) if made is not Any), Any)
 
     def _of_kind(self, kind: str, place: Place) -> Any:
         if kind == "array":
@@ -138,13 +138,14 @@ class TypeReader:
         is_mapping = others is not None and others is not False
         if is_mapping and "properties" not in place.schema:
             return dict[str, self.read(place.within(others))]  # type: ignore[misc]
-        if is_mapping or not self._wants_records:
+        members = {} if is_mapping or not self._wants_records else self._members(place)
+        if not members:
             return dict[str, Any]
         record = self._records[id(place.schema)] = Record()
-        for name, member in self._members(place).items():
+        for name, member in members.items():
             text = str(member.described.get("description", ""))
             record.members[name] = RecordMember(self.type_of(member), member.required, text)
-        return record if record.members else dict[str, Any]
+        return record
 
     def _members(self, place: Place, depth: int = 0) -> dict[str, Member]:
         schema = place.schema
@@ -152,11 +153,11 @@ class TypeReader:
             return {}
         named = schema.get("properties", {})
         found = {name: Member((place.within(part),)) for name, part in named.items() if part is not False}
-        for part in _all_of(place):
+        for part in place.every():
             _add(found, self._members(part, depth + 1))
-        for parts in _one_of(place):
+        for parts in place.alternatives():
             _add(found, _either([self._members(part, depth + 1) for part in parts]))
-        for part in _sometimes(place):
+        for part in place.sometimes():
             _add(found, _either([self._members(part, depth + 1), {}]))
         for name in schema.get("required", ()):
             found[name] = found.get(name, Member())._replace(required=True)
@@ -167,26 +168,8 @@ class TypeReader:
         if not isinstance(place.schema, dict) or depth > _DEEPEST or not self._enter():
             return
         yield place.schema
-        for part in chain(_all_of(place), *_one_of(place), _sometimes(place)):
+        for part in chain(place.every(), *place.alternatives(), place.sometimes()):
             yield from self._parts(part, depth + 1)
-
-
-def _all_of(place: Place) -> Iterator[Place]:
-    if "$ref" in place.schema:
-        yield place.target()
-    yield from map(place.within, place.schema.get("allOf", ()))
-
-
-def _sometimes(place: Place) -> Iterator[Place]:
-    schema = place.schema
-    yield from (place.within(schema[keyword]) for keyword in ("then", "else") if keyword in schema)
-    yield from map(place.within, schema.get("dependentSchemas", {}).values())
-
-
-def _one_of(place: Place) -> Iterator[list[Place]]:
-    for keyword in ("anyOf", "oneOf"):
-        if keyword in place.schema:
-            yield [place.within(part) for part in place.schema[keyword]]
 
 
 def _add(found: dict[str, Member], others: dict[str, Member]) -> None:
@@ -232,4 +215,6 @@ def _union(kinds: Iterable[Any]) -> Any:
     different = tuple(dict.fromkeys(kinds))
     if not different or Any in different:
         return Any
-    return Union[different]  # noqa: UP007 # as many as there are
+    choices = tuple(chain.from_iterable(get_args(kind) for kind in different if get_origin(kind) is Literal))
+    rest = tuple(kind for kind in different if get_origin(kind) is not Literal)
+    return Union[((Literal[choices], *rest) if choices else rest)]  # noqa: UP007 # as many as there are

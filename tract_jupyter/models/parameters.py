@@ -156,7 +156,7 @@ class ParameterSet(ABC):
 
     def _missing(self, name: str) -> str:
         for argument, p in self.arguments.items():
-            if p.name == name:
+            if p.name == name and p.required:
                 written = "" if argument == name else f"; in Python {argument!r}"
                 return f"{name!r} is missing ({type_text(p.annotation)}{written})"
         return f"{name!r} is missing"

@@ -32,25 +32,54 @@ DRAFTS: Final = {
 }
 """The classes of jsonschema by what `$schema` says. Anything else is read as the newest."""
 
-_deadline: ContextVar[float] = ContextVar("_deadline")
+_DEEPEST: Final = 100
+"""Keywords within keywords. Each takes about four frames, of which Python has a thousand."""
 
 
 class TooSlowError(Exception):
     """A check takes longer than it may."""
 
 
+class TooDeepError(Exception):
+    """A check goes deeper than it may."""
+
+
+class _Bounds:
+    """How far a check has come."""
+
+    def __init__(self, seconds: float) -> None:
+        self._deadline = perf_counter() + seconds
+        self._depth = 0
+
+    @contextmanager
+    def step(self) -> Iterator[None]:
+        if perf_counter() > self._deadline:
+            raise TooSlowError
+        if self._depth >= _DEEPEST:
+            raise TooDeepError
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
+
+
+_bounds: ContextVar[_Bounds] = ContextVar("_bounds")
+
+
 @contextmanager
-def time_limit(seconds: float) -> Iterator[None]:
+def bounded(seconds: float) -> Iterator[None]:
     """Let checks within the block end in time.
 
     Raises:
         TooSlowError: they take longer.
+        TooDeepError: values and schema are nested too deep for Python's stack.
     """
-    token = _deadline.set(perf_counter() + seconds)
+    token = _bounds.set(_Bounds(seconds))
     try:
         yield
     finally:
-        _deadline.reset(token)
+        _bounds.reset(token)
 
 
 @cache
@@ -71,10 +100,9 @@ def _is_integer(_: Any, value: Any) -> bool:
 
 def _timed(keyword: Keyword) -> Keyword:
     @wraps(keyword)
-    def check(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any] | None:
-        if perf_counter() > _deadline.get():
-            raise TooSlowError
-        return keyword(validator, value, instance, schema)
+    def check(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
+        with _bounds.get().step():
+            yield from keyword(validator, value, instance, schema) or ()
 
     return check
 

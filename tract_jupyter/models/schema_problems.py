@@ -51,7 +51,7 @@ def _problems(error: Any) -> Iterator[str]:
 
 def _no_branch(error: Any, place: str) -> Iterator[str]:
     """What is wrong with the branch that is nearest, or what the branches want."""
-    branches = [list(branch) for _, branch in groupby(error.context, lambda e: e.schema_path[0])]
+    branches = [list(branch) for _, branch in groupby(error.context, lambda e: list(e.schema_path)[:1])]
     deeper = [branch for branch in branches if all(e.path for e in branch)]
     if deeper:
         nearest = min(deeper, key=len)

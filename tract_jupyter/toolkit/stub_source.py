@@ -139,9 +139,9 @@ class _Source:
         name = self._class_names[record] = unused(_class_name(path), self._taken | self._keys)
         self._taken.add(name)
         members = {key: self._member(member, (*path, key)) for key, member in record.members.items()}
-        itself = "Self"  # of two classes that differ in their own name only, one is enough
-        key = tuple((key, text.replace(name, itself), comment) for key, (text, comment) in members.items())
-        same = self._same.setdefault(key, name)
+        # of two classes that differ only in what they call themselves, one is enough
+        parts = tuple((key, text.replace(name, ""), comment) for key, (text, comment) in members.items())
+        same = self._same.setdefault(parts, name)
         if same == name:
             self._classes.append(self._class(name, members))
         self._class_names[record] = same
