@@ -50,7 +50,7 @@ def _serve(given: argparse.Namespace) -> int:
         )
     where = {"url": given.store} if is_url else {"path": given.store}
     with Tract.open(**where, tract_id=given.tract_id) as tract:
-        mcp_server(tract, decision_timeout=given.decision_timeout).run()
+        mcp_server(tract, given.profile, decision_timeout=given.decision_timeout).run()
     return 0
 
 
@@ -90,6 +90,11 @@ def _add_mcp_server(commands: argparse._SubParsersAction[argparse.ArgumentParser
     )
     serve.add_argument("store", help="the SQLite file, such as .tract/tract.db, or an SQLAlchemy URL")
     serve.add_argument("--tract-id", help="which tract of it; the one it was made with if left out")
+    serve.add_argument(
+        "--profile",
+        default="full",
+        help="which of the tools: full, supervisor or self (default: %(default)s)",
+    )
     serve.add_argument(
         "--decision-timeout",
         type=float,

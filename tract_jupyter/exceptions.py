@@ -42,6 +42,7 @@ TractError
 │   │   └── DecisionTimeoutError  none did in time
 │   ├── GrantError            no standing approval can be given or revoked like this
 │   └── LockFileError         the file of recorded decisions cannot be read or written
+├── UnknownToolError          no tool has this name
 ├── ToolExecutionError        a tool call failed: tool, arguments, cause
 │   └── ToolDeniedError       ... because it was not allowed
 ├── McpError                  talking to an MCP server
@@ -282,6 +283,10 @@ class GrantError(PendingError):
 
 class LockFileError(PendingError):
     """The file of recorded decisions cannot be read or written; nothing in it counts."""
+
+
+class UnknownToolError(TractError, LookupError):
+    """There is no tool of that name, or none where it was looked for. A call of one is a `ToolExecutionError`."""
 
 
 class ToolExecutionError(TractError):

@@ -167,6 +167,18 @@ def test_tool_errors_show_the_users_line_and_no_frames_of_ours(shell):
     assert "bridge.py" not in result.text
 
 
+def test_tools_tells_which_are_locked_and_own_ones(shell):
+    shell.run(
+        "@tract.tool(read_only=True)\ndef shout(text: str) -> str:\n    'Say it loudly.'\n    return text.upper()"
+    )
+    assert shell.run("tools.shout('a')").ok
+    shell.run("tract.lock_tool('gc', 'not today')")
+    shown = shell.run("%tract tools").text
+    assert "Say it loudly." in shown
+    assert "writes, locked" in shown
+    assert "not today" in shell.run("tools.gc()").text
+
+
 def test_every_command_shows_html_and_text(shell):
     shell.run(CELL)
     shell.run("tract.user('<b>bold</b>')\n%tract_fire citation_check urls=[]")

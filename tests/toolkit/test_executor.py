@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from typing import Any, Literal
 
-import jsonschema
 import pytest
 
 from tests.review.fakes import FakeChannel, click
-from tract_jupyter.exceptions import SpecError, ToolDeniedError
+from tract_jupyter.exceptions import SpecError, ToolDeniedError, UnknownToolError
 from tract_jupyter.toolkit import Permission, ToolBridge, ToolDefinition, Traits
 from tract_jupyter.toolkit.stubs import make_stub
 
@@ -35,7 +33,8 @@ def test_arguments_are_checked_before_the_handler_runs(tract, write, ran):
         {},
         {"path": 1},
         {"path": "x", "txt": ""},
-        {"path": "x", "text": None},
+        {"path": None},
+        {"path": "x", "text": [None]},
         [],
         None,
         {1: 2},
@@ -53,6 +52,24 @@ def test_every_problem_is_told(tract, write):
     )
 
 
+def test_null_stands_for_what_is_left_out_where_the_schema_allows_none(tract, write, search, ran):
+    assert tract.executor.execute("write", {"path": "a", "text": None}).success
+    assert ran == [("a", "")]
+    (found,) = tract.tools.web_search("x", limit=None, sites=None)
+    assert found == {"query": "x", "limit": 10, "sites": None}
+    told = tract.executor.execute("web_search", {"query": 1, "limit": None}).error
+    assert told == "'query' should be a valid string, got 1 (int)"
+
+
+def test_a_null_that_the_schema_allows_is_a_value(tract, add):
+    def f(x: int | None = 5, y: dict[str, int | None] | None = None) -> Any:
+        return x, y
+
+    add(f)
+    assert tract.tools.f(x=None, y={"a": None}) == (None, {"a": None})
+    assert not tract.executor.execute("f", {"x": None, "y": {"a": "b"}}).success
+
+
 def test_success(tract, write, ran):
     result = tract.executor.execute("write", {"path": "a"})
     assert (result.success, result.output, result.error, result.tool_name) == (True, "written", "", "write")
@@ -60,7 +77,7 @@ def test_success(tract, write, ran):
     assert ran == [("a", "")]
 
 
-@pytest.mark.parametrize("name", ["wirte", "", None, 3])
+@pytest.mark.parametrize("name", ["wirte", "", None, 3, []])
 def test_an_unknown_tool(tract, write, name):
     result = tract.executor.execute(name, {})
     assert result.success is False
@@ -90,6 +107,157 @@ def test_a_default_that_does_not_fit_is_refused():
 
     with pytest.raises(SpecError, match="is no int"):
         ToolDefinition.from_function(f)
+
+
+# --- what handlers do
+
+
+@pytest.mark.parametrize("code", [None, 3, "bye"])
+def test_a_tool_cannot_end_the_process(tract, add, code):
+    def leave():
+        raise SystemExit(code)
+
+    add(leave)
+    result = tract.executor.execute("leave", {})
+    assert (result.success, result.denied) == (False, False)
+    assert result.error == f"SystemExit: it tried to end the process (exit code {code!r})"
+
+
+def test_a_person_can_interrupt(tract, add):
+    def wait():
+        raise KeyboardInterrupt
+
+    add(wait)
+    with pytest.raises(KeyboardInterrupt):
+        tract.executor.execute("wait", {})
+
+
+def test_an_error_that_cannot_be_shown_is_told_as_such(tract, add):
+    class MuteError(Exception):
+        def __str__(self):
+            raise ValueError
+
+    def f():
+        raise MuteError
+
+    add(f)
+    assert tract.executor.execute("f", {}).error == "MuteError: an error that cannot be shown"
+
+
+@pytest.mark.parametrize(
+    ("output", "told"),
+    [
+        ({"error": "no such file"}, "no such file"),
+        ({"error": ""}, ""),
+        ({"error": {"code": 3}}, "{'code': 3}"),
+        ({"error": "blocked", "hint": "ask", "risks": [1]}, "blocked (hint: 'ask', risks: [1])"),
+    ],
+)
+def test_a_dict_that_tells_an_error_is_a_failure(tract, add, output, told):
+    def f():
+        return output
+
+    add(f)
+    result = tract.executor.execute("f", {})
+    assert (result.success, result.error) == (False, told)
+
+
+@pytest.mark.parametrize(
+    "output",
+    [{"mean": 3, "error": 0.2}, {"status": 200, "error": None}, {"rows": [], "error": ""}, {"errors": "a"}],
+)
+def test_a_dict_in_which_error_is_a_measure_or_empty_is_a_result(tract, add, output):
+    def f():
+        return output
+
+    add(f)
+    assert tract.tools.f() is output
+
+
+def test_wrong_arguments_within_a_handler_are_its_own_error(tract, add, spec):
+    tract.register_operation(spec())
+
+    def f():
+        tract.fire("citation_check", {"urls": 3})
+
+    add(f)
+    assert tract.executor.execute("f", {}).error.startswith(
+        "ParameterError: citation_check: 'urls' should be"
+    )
+
+
+def test_what_a_handler_of_the_users_turned_down_is_denied(tract):
+    tract.user("a")
+    tract.on("gc", lambda p: p.reject("not on Fridays"))
+    with pytest.raises(ToolDeniedError, match="not on Fridays"):
+        tract.tools.gc()
+
+
+def test_what_is_not_decided_yet_is_not_to_be_repeated(tract):
+    tract.user("a")
+    tract.on("gc", lambda p: None)
+    result = tract.executor.execute("gc", {})
+    assert (result.success, result.denied) == (False, False)
+    assert "UndecidedError" in result.error
+    assert "Do not repeat the call" in result.error
+
+
+# --- locks
+
+
+@pytest.mark.parametrize("actor", ["user", "agent:1", "policy:x"])
+def test_a_locked_tool_is_refused_for_everybody(tract, search, actor):
+    tract.lock_tool("web_search", "the quota is used up")
+    result = tract.executor.execute("web_search", {"query": "x"}, actor=actor, is_approved=True)
+    assert (result.success, result.denied) == (False, True)
+    assert result.error == "tool 'web_search' is locked: the quota is used up; nobody can call it now"
+    tract.unlock_tool("web_search")
+    assert tract.executor.execute("web_search", {"query": "x"}, actor=actor).success
+
+
+def test_a_lock_without_a_reason_says_so_and_a_second_one_replaces_it(tract, search):
+    tract.executor.lock("web_search")
+    with pytest.raises(ToolDeniedError, match="is locked, without a reason"):
+        tract.tools.web_search("x")
+    tract.executor.lock("web_search", "later")
+    assert tract.executor.locks == {"web_search": "later"}
+    tract.executor.unlock("web_search")
+    tract.executor.unlock("web_search")
+    assert tract.executor.locks == {}
+
+
+def test_a_lock_outlives_the_tool(tract, search):
+    tract.lock_tool("web_search")
+    tract.remove_tool("web_search")
+    tract.unlock_tool("web_search")
+    with pytest.raises(UnknownToolError):
+        tract.unlock_tool("web_search")
+
+
+@pytest.mark.parametrize("act", ["lock_tool", "unlock_tool", "remove_tool"])
+def test_what_is_no_tool_is_not_locked(tract, search, act):
+    with pytest.raises(UnknownToolError, match="no tool 'web_serch'. Did you mean 'web_search'"):
+        getattr(tract, act)("web_serch")
+    with pytest.raises(UnknownToolError):
+        getattr(tract, act)(None)
+
+
+def test_a_call_that_is_approved_after_the_tool_was_locked_does_not_run(tract, write, ran):
+    def lock(ticket):
+        tract.lock_tool("write", "enough")
+        click(ticket, "approve")
+
+    tract.reviewer.channel = FakeChannel(lock, lambda ticket: click(ticket, "reject"))
+    result = tract.executor.execute("write", {"path": "a"}, actor="agent:1")
+    assert (result.denied, ran) == (True, [])
+
+
+def test_a_policy_cannot_call_a_locked_tool(tract, write, ran):
+    tract.on("policy", lambda p: p.approve())
+    tract.lock_tool("write")
+    with pytest.raises(ToolDeniedError, match="locked"):
+        tract.apply_policy("p", "write", {"path": "a"})
+    assert ran == []
 
 
 # --- who calls
@@ -233,53 +401,6 @@ def test_an_operation_is_gated_for_a_model(tract, spec):
 
 
 # --- schemas
-
-
-def examples(schema: dict[str, Any]) -> Any:
-    """A value that fits a schema."""
-    if "enum" in schema or "const" in schema:
-        return schema.get("const", schema.get("enum", [None])[0])
-    if "anyOf" in schema:
-        return examples(schema["anyOf"][0])
-    return {
-        "string": "x",
-        "integer": 1,
-        "number": 1.5,
-        "boolean": True,
-        "array": [],
-        "object": {},
-        "null": None,
-    }[schema["type"]]
-
-
-SPECIAL = {
-    "commit": {"content": {"content_type": "dialogue", "role": "user", "text": "hello"}},
-    "get_commit": {"commit_hash": "HEAD"},
-    "annotate": {"target_hash": "HEAD", "priority": "pinned"},
-    "branch": {"name": "topic"},
-    "switch": {"target": "main"},
-}
-
-
-def test_every_tool_can_be_called_as_its_schema_says(tract, spec):
-    tract.register_operation(spec())
-    tract.user("first")
-    for tool in tract.as_tools(format="anthropic"):
-        name, schema = tool["name"], tool["input_schema"]
-        jsonschema.Draft202012Validator.check_schema(schema)
-        given = {key: examples(schema["properties"][key]) for key in schema["required"]}
-        arguments = SPECIAL.get(name, given)
-        jsonschema.validate(arguments, schema)
-        result = tract.executor.execute(name, json.loads(json.dumps(arguments)))
-        assert result.success, result.error
-        json.dumps(result.output)
-        wrong = {**arguments, "surplus": 1}
-        with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate(wrong, schema)
-        assert not tract.executor.execute(name, wrong).success
-        for key in schema["required"]:
-            missing = {k: v for k, v in arguments.items() if k != key}
-            assert not tract.executor.execute(name, missing).success
 
 
 def test_as_tools_in_both_shapes(tract, search):

@@ -56,7 +56,9 @@ def test_the_executor_has_them_by_both_names(tract, add_liar):
     result = tract.executor.execute("liar.go", {"n": 3})
     assert (result.success, result.output) == (True, '{"n": 3}')
     assert tract.executor.get("liar.go").owner == "mcp:liar"
-    assert "liar.go" in {tool["name"] for tool in tract.as_tools(format="anthropic")}
+    # a model has it by a name that its provider allows
+    assert "liar_go" in {tool["name"] for tool in tract.as_tools(format="anthropic")}
+    assert tract.toolset(actor="user").call("liar_go", {"n": 3}) == '{"n": 3}'
 
 
 def test_arguments_are_checked_before_the_server_hears_of_them(tract, add_liar):
@@ -301,12 +303,11 @@ def test_a_script_calls_them_in_the_same_way(tract, add_liar, backend):
 
 
 def test_stubs_have_a_class_for_each_server(tract, add, add_liar):
-    add_liar("names")
-
     def liar_go(x: int) -> int:  # the name that tools without namespaces would have
         return x
 
     add(liar_go)
+    add_liar("names")
     text = tract.tools.stub_source()
     classes = {node.name: node for node in ast.parse(text).body if isinstance(node, ast.ClassDef)}
     assert {node.name for node in classes["liar"].body} == {*names_in(tract.tools.liar), "list_tools"}

@@ -227,7 +227,10 @@ class Refs:
         if isinstance(name, str) and len(name) >= _SHORTEST_PREFIX and re.fullmatch("[0-9a-f]+", name):
             found = self._commits.starting_with(connection, name)
             if len(found) > 1:
-                raise AmbiguousPrefixError(f"several commits begin with {name!r}; give more digits")
+                first, second = (commit_hash[: max(12, len(name) + 4)] for commit_hash in found[:2])
+                raise AmbiguousPrefixError(
+                    f"several commits begin with {name!r}, such as {first} and {second}; give more digits"
+                )
             if found:
                 return found[0]
         raise CommitNotFoundError(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import ToolExecutionError, nearest
 from tract_jupyter.facade.gated import Gated
-from tract_jupyter.facade.operating import Operating
+from tract_jupyter.facade.tooling import Tooling
 from tract_jupyter.hooks.builtin.policy import PendingPolicy
 from tract_jupyter.models.canonical import plain
 from tract_jupyter.models.checks import check_text
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tract_jupyter.toolkit.definitions import ToolDefinition
 
 
-class Applying(Operating, Gated):
+class Applying(Tooling, Gated):
     """The part of `Tract` that applies policies."""
 
     def apply_policy(

@@ -1,20 +1,12 @@
-"""Operations and tools."""
+"""Operations and their handlers."""
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.facade.parts import Parts
 from tract_jupyter.hooks.bus import check_operation
-from tract_jupyter.models.checks import check_choice, check_limit, check_text
-from tract_jupyter.scripts.tools import script_tools
-from tract_jupyter.toolkit.bridge import ToolBridge
-from tract_jupyter.toolkit.context_tools import context_tools
-from tract_jupyter.toolkit.executor import ToolExecutor
-from tract_jupyter.toolkit.live_tools import LiveTools
-from tract_jupyter.toolkit.operation_tools import OperationTools
-from tract_jupyter.toolkit.stubs import ToolsModule
+from tract_jupyter.models.checks import check_limit, check_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,11 +17,10 @@ if TYPE_CHECKING:
     from tract_jupyter.hooks.pending import Pending
     from tract_jupyter.hooks.question import OnTimeout
     from tract_jupyter.storage.events import Event
-    from tract_jupyter.tract import Tract
 
 
 class Operating(Parts):
-    """The part of `Tract` that has operations, handlers and tools."""
+    """The part of `Tract` that has operations and handlers."""
 
     def register_operation(self, spec: OperationSpec, *, review: bool = False) -> type[Pending] | None:
         """Activate an operation, which is to approve its code: read it before, or use `propose_operation`.
@@ -168,26 +159,3 @@ class Operating(Parts):
             ContentError: the limit is no whole number.
         """
         return self.reviewer.ledger.waiting(check_limit(limit))
-
-    @cached_property
-    def executor(self) -> ToolExecutor:
-        """The one way to run a tool."""
-        live = LiveTools(OperationTools(self.operations, self.reviewer.decide_now), self._mcp)
-        whole = cast("Tract", self)
-        tools = [*context_tools(whole), *script_tools(whole, lambda: whole.scripts)]
-        return ToolExecutor(self, tools, live)
-
-    @cached_property
-    def tools(self) -> ToolsModule:
-        """Every tool as a Python function."""
-        return ToolsModule(ToolBridge(self.executor))
-
-    def as_tools(self, *, format: Literal["openai", "anthropic"] = "openai") -> list[dict[str, Any]]:  # noqa: A002
-        """Every tool's schema, for a model.
-
-        Raises:
-            ContentError: there is no such format.
-        """
-        check_choice(format, ("openai", "anthropic"), "format")
-        tools = self.executor.tools().values()
-        return [tool.to_openai() if format == "openai" else tool.to_anthropic() for tool in tools]

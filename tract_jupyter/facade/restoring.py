@@ -8,6 +8,7 @@ from tract_jupyter.facade.answering import Answering
 from tract_jupyter.facade.applying import Applying
 from tract_jupyter.facade.generating import Generating
 from tract_jupyter.facade.merging import Merging
+from tract_jupyter.facade.operating import Operating
 from tract_jupyter.facade.surgery import Surgery
 from tract_jupyter.hooks.builtin.gc import PendingGC
 from tract_jupyter.hooks.builtin.merge import PendingMerge
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from tract_jupyter.hooks.pending import Pending
 
 
-class Restoring(Generating, Answering, Applying, Merging, Surgery):
+class Restoring(Generating, Answering, Operating, Applying, Merging, Surgery):
     """The part of `Tract` that knows all built-in operations that can be decided about."""
 
     def restored(self, operation: str, fields: dict[str, Any]) -> Pending | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tract_jupyter.exceptions import McpError
-from tract_jupyter.facade.operating import Operating
+from tract_jupyter.facade.tooling import Tooling
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tract_jupyter.toolkit.mcp_client import McpServer
 
 
-class Serving(Operating):
+class Serving(Tooling):
     """The part of `Tract` that has MCP servers."""
 
     def add_mcp_server(

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 _SHORTEST_PREFIX = 4
 _HOW: Final = (
-    "Decide with resolver='ours' or 'theirs', a dict from conflict.key to a Resolution, or a function that is given "
-    "each conflict and returns one"
+    "Decide with resolver='ours' or 'theirs', a dict from each conflict's key to 'ours', 'theirs', 'skip' or a "
+    "Resolution, or a function that is given each conflict and returns one of these"
 )
 
 

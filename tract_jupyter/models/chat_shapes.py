@@ -107,7 +107,7 @@ def anthropic_tool(openai_tool: dict[str, Any]) -> dict[str, Any]:
         )
     description = function.get("description")
     return {
-        "name": _tool_name(function["name"]),
+        "name": provider_name(function["name"]),
         **({"description": description} if description else {}),
         "input_schema": {"type": "object", **(function.get("parameters") or {"properties": {}})},
     }
@@ -117,7 +117,7 @@ def _openai_calls(message: Message) -> list[dict[str, Any]]:
     calls = [call.to_openai() for call in message.tool_calls]
     for call in calls:
         call["id"] = _openai_id(call["id"])
-        call["function"]["name"] = _tool_name(call["function"]["name"])
+        call["function"]["name"] = provider_name(call["function"]["name"])
     return calls
 
 
@@ -128,7 +128,7 @@ def _anthropic_blocks(message: Message) -> tuple[str, list[dict[str, Any]]]:
         [{"type": "text", "text": message.content}] if message.content.strip() else []
     )
     calls = message.tool_calls if message.role == "assistant" else ()
-    uses = ({**c.to_anthropic(), "id": _anthropic_id(c.id), "name": _tool_name(c.name)} for c in calls)
+    uses = ({**c.to_anthropic(), "id": _anthropic_id(c.id), "name": provider_name(c.name)} for c in calls)
     return message.role, [*blocks, *uses]
 
 
@@ -165,7 +165,8 @@ def _hashed(given: str) -> str:
     return f"call_{sha256(given.encode())[:24]}"
 
 
-def _tool_name(given: str) -> str:
+def provider_name(given: str) -> str:
+    """The name under which providers are given a tool: they take 64 letters, digits, `_` and `-`."""
     return _name(given) or "tool"
 
 

@@ -14,9 +14,11 @@ import typing
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Final, NotRequired, Optional
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
+from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema
 from typing_extensions import TypedDict
 
@@ -183,36 +185,50 @@ class Parameters(ParameterSet):
         parameters: in the order of the author. Required ones come first in the signature, as Python asks.
 
     Raises:
-        SpecError: a default does not fit its own type.
+        SpecError: a default does not fit its own type, or nothing can be checked against a type.
     """
 
     def __init__(self, subject: str, parameters: Iterable[Parameter]) -> None:
         self.subject = subject
         self.arguments = {p.name: p for p in sorted(parameters, key=lambda p: not p.required)}
-        self._validate = _adapter({p.name: _validated(p) for p in self}).validator.validate_python
+        try:
+            self._validate = _adapter({p.name: _validated(p) for p in self}).validator.validate_python
+        except (PydanticUserError, PydanticUndefinedAnnotation) as error:
+            raise SpecError(f"{subject}: a type cannot be checked: {error.message}") from None
         self._check_defaults()
 
     @classmethod
-    def of(cls, function: Callable[..., Any], *, skip: int = 0) -> Parameters:
+    def of(
+        cls,
+        function: Callable[..., Any],
+        *,
+        skip: int = 0,
+        descriptions: Mapping[str, str] = MappingProxyType({}),
+    ) -> Parameters:
         """The parameters of a Python function, from its type hints; `Annotated[T, "text"]` describes one.
 
         Args:
             function: its parameters have names; `*args` and `**kwargs` are refused.
             skip: how many leading parameters are not the caller's, such as `self`.
+            descriptions: of those that have none in their type hints.
 
         Raises:
-            SpecError: the signature has something that cannot be named.
+            SpecError: the signature has something that cannot be named, or a type hint means nothing.
         """
-        made = getattr(function, "parameters", None)
-        if isinstance(made, Parameters):
-            return made
-        hints = typing.get_type_hints(function, include_extras=True)
+        own = getattr(function, "parameters", None)
+        if isinstance(own, Parameters):
+            return own
+        hints = hints_of(function)
         given = list(inspect.signature(function).parameters.values())[skip:]
         if any(p.kind in {p.VAR_POSITIONAL, p.VAR_KEYWORD, p.POSITIONAL_ONLY} for p in given):
             raise SpecError(
                 f"{function.__name__}: every parameter needs a name; '*args' and '**kwargs' have none"
             )
-        return cls(function.__name__, [_described(p.name, hints.get(p.name, Any), p.default) for p in given])
+        made = (_described(p.name, hints.get(p.name, Any), p.default) for p in given)
+        return cls(
+            function.__name__,
+            [p if p.description else replace(p, description=descriptions.get(p.name, "")) for p in made],
+        )
 
     def without(self, names: Collection[str]) -> Parameters:
         """The others."""
@@ -303,11 +319,28 @@ def _adapter(entries: dict[str, Any]) -> TypeAdapter[dict[str, Any]]:
     return TypeAdapter(shape)
 
 
+def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """The type hints of a function, by name.
+
+    Raises:
+        SpecError: one names what is not there.
+    """
+    try:
+        return typing.get_type_hints(function, include_extras=True)
+    except (NameError, TypeError, SyntaxError, AttributeError) as error:
+        raise SpecError(
+            f"{function.__name__}: a type hint means nothing here ({error}); types that it names must be defined in "
+            "the module or cell of the function"
+        ) from None
+
+
 def _described(name: str, hint: Any, default: Any) -> Parameter:
-    if typing.get_origin(hint) is Annotated:
-        text = next((extra for extra in hint.__metadata__ if isinstance(extra, str)), "")
-        return Parameter(name, hint.__origin__, default, text)
-    return Parameter(name, hint, default)
+    if typing.get_origin(hint) is not Annotated:
+        return Parameter(name, hint, default)
+    text = next((extra for extra in hint.__metadata__ if isinstance(extra, str)), "")
+    constraints = tuple(extra for extra in hint.__metadata__ if not isinstance(extra, str))
+    kept = Annotated[(hint.__origin__, *constraints)] if constraints else hint.__origin__
+    return Parameter(name, kept, default, text)
 
 
 class _PlainSchema(GenerateJsonSchema):

@@ -85,10 +85,11 @@ def _ops(session: Session, rest: list[str]) -> View:
 
 def _tools(session: Session, rest: list[str]) -> View:
     no_arguments("tools", rest)
+    locks = session.tract.executor.locks
     rows = tuple(
         (
             f"{session.config.tools_name}.{tool.name}{tool.parameters.signature_text()}",
-            "reads" if tool.traits.read_only else "writes",
+            ("reads" if tool.traits.read_only else "writes") + (", locked" if tool.name in locks else ""),
             tool.description.partition("\n")[0],
         )
         for tool in session.tract.executor.tools().values()

@@ -13,7 +13,8 @@ from tract_jupyter.models.text import safe_repr
 from tract_jupyter.review.waiting import checking
 from tract_jupyter.scripts.result import ToolCall
 from tract_jupyter.scripts.savings import Savings
-from tract_jupyter.toolkit.executor import ToolResult
+from tract_jupyter.toolkit.calling import current_profile
+from tract_jupyter.toolkit.results import ToolResult
 from tract_jupyter.toolkit.savings import rough_size
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class ScriptCalls:
         self.records: deque[ToolCall] = deque(maxlen=_KEPT)
         self.count = 0
         self._filename = script.filename
+        self._profile = current_profile()
         self._ended = ""
         self._argument_size = 0
         self._result_size = 0
@@ -84,7 +86,8 @@ class ScriptCalls:
         meter, started = self.meter, perf_counter()
         meter.depth += 1
         try:
-            return executor.execute(name, arguments, actor=self.actor), perf_counter() - started
+            result = executor.execute(name, arguments, actor=self.actor, profile=self._profile)
+            return result, perf_counter() - started
         finally:
             meter.depth -= 1
 

@@ -22,8 +22,8 @@ from tract_jupyter.scripts.sandbox_errors import explained
 from tract_jupyter.scripts.sandbox_types import bound_names, check_calls
 from tract_jupyter.scripts.stopping import ScriptStopped
 from tract_jupyter.toolkit.calling import calling
-from tract_jupyter.toolkit.executor import ToolResult
 from tract_jupyter.toolkit.namespaces import all_functions, functions, namespaces
+from tract_jupyter.toolkit.results import ToolResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

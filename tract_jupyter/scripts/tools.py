@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from tract_jupyter.hooks.builtin.script import PendingScript
 from tract_jupyter.models.parameters import Parameters
 from tract_jupyter.models.pending import PendingStatus
+from tract_jupyter.prompts.tool_descriptions import FULL
 from tract_jupyter.scripts.notebooks import MAIN
-from tract_jupyter.toolkit.definitions import ToolDefinition, Traits
-from tract_jupyter.toolkit.executor import ToolResult, refusal
+from tract_jupyter.toolkit.definitions import BUILT_IN, ToolDefinition, Traits
+from tract_jupyter.toolkit.executor import refusal
+from tract_jupyter.toolkit.results import ToolResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,14 +44,16 @@ def script_tools(tract: Tract, scripts: Callable[[], Scripts]) -> list[ToolDefin
 
 
 def _tool(function: Callable[..., Any], traits: Traits) -> ToolDefinition:
-    return ToolDefinition.from_function(function, traits=traits, owner="tract")
+    return ToolDefinition.from_function(
+        function, description=FULL[function.__name__], traits=traits, owner=BUILT_IN
+    )
 
 
 def _execute(tools: _ScriptTools) -> ToolDefinition:
     function = tools.notebook_execute
     return ToolDefinition(
-        function.__name__, function.__doc__ or "", Parameters.of(function, skip=1), function,
-        told_actor=True, asks_itself=True,
+        function.__name__, FULL[function.__name__], Parameters.of(function, skip=1), function,
+        owner=BUILT_IN, told_actor=True, asks_itself=True,
     )  # fmt: skip
 
 

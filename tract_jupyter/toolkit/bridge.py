@@ -6,7 +6,6 @@ from collections import deque
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tract_jupyter.exceptions import ToolDeniedError, ToolExecutionError
 from tract_jupyter.toolkit.calling import current_caller
 from tract_jupyter.toolkit.permissions import USER
 from tract_jupyter.toolkit.savings import TokenSavings, estimate_savings, rough_size
@@ -70,10 +69,7 @@ class ToolBridge:
                 rough_size(arguments), rough_size(result.output),
             )
         )  # fmt: skip
-        if not result.success:
-            kind = ToolDeniedError if result.denied else ToolExecutionError
-            raise kind(name, arguments, result.error) from result.cause
-        return result.output
+        return result.output if result.success else result.value(arguments)
 
     def savings(self) -> TokenSavings:
         """What the logged calls would have cost in tokens, had a model made them one by one."""

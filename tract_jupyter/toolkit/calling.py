@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from contextlib import AbstractContextManager
 
-    from tract_jupyter.toolkit.executor import ToolExecutor, ToolResult
+    from tract_jupyter.toolkit.executor import ToolExecutor
+    from tract_jupyter.toolkit.profiles import ToolProfile
+    from tract_jupyter.toolkit.results import ToolResult
 
 
 class Caller(Protocol):
@@ -32,6 +34,7 @@ class Caller(Protocol):
 
 
 _caller: ContextVar[Caller | None] = ContextVar("_caller", default=None)
+_profile: ContextVar[ToolProfile | None] = ContextVar("_profile", default=None)
 _running: list[Caller] = []
 
 
@@ -62,3 +65,18 @@ def waiting() -> AbstractContextManager[None]:
     """A person is asked meanwhile, and the clock of the script that calls, if any, stands still."""
     caller = current_caller()
     return nullcontext() if caller is None else caller.waiting()
+
+
+def current_profile() -> ToolProfile | None:
+    """The profile that whoever calls is bound to: what it runs is bound to it, too."""
+    return _profile.get()
+
+
+@contextmanager
+def bound_to(profile: ToolProfile) -> Iterator[None]:
+    """Have what is run meanwhile bound to a profile."""
+    token = _profile.set(profile)
+    try:
+        yield
+    finally:
+        _profile.reset(token)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import inspect
-import typing
 from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import ContentError
 from tract_jupyter.models.canonical import canonical_json, digest
-from tract_jupyter.models.parameters import Parameters
+from tract_jupyter.models.parameters import Parameters, hints_of
 from tract_jupyter.models.schema_parameters import SchemaParameters
 from tract_jupyter.models.text import shortened
+from tract_jupyter.toolkit.functions import check_function, check_json_types, checked_name, parse_docstring
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
     from tract_jupyter.models.parameters import ParameterSet
 
+BUILT_IN: Final = "tract"
+"""The owner of the tools that are always there."""
+OWN: Final = "user"
+"""The owner of those that a person's own code brought."""
 
 _LONGEST_DESCRIPTION: Final = 4_000
 
@@ -29,8 +33,11 @@ class Traits:
     """What calling a tool can do; MCP's tool annotations use the same words."""
 
     read_only: bool = False
+    """It changes nothing."""
     destructive: bool = False
+    """What it takes away may be gone for good."""
     open_world: bool = False
+    """It reaches beyond this store: the network, a model, other programs."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +49,7 @@ class ToolDefinition:
         description: for models and for help.
         parameters: validates arguments and gives the JSON Schema.
         handler: called with the validated arguments by name.
-        owner: who brought it: `tract`, `operation:<name>`, `user`.
+        owner: who brought it: `tract` (built in), `operation:<name>`, `user`.
         version: what else tells its code from another one's, where the handler is the same for several.
         told_actor: whether the handler is told who calls, as its first argument.
         namespace: the part of the name before its first dot, if its function is `tools.<namespace>.<rest>`.
@@ -55,7 +62,7 @@ class ToolDefinition:
     parameters: ParameterSet
     handler: Callable[..., Any]
     traits: Traits = field(default_factory=Traits)
-    owner: str = "tract"
+    owner: str = BUILT_IN
     version: str = ""
     told_actor: bool = False
     namespace: str = ""
@@ -79,22 +86,40 @@ class ToolDefinition:
 
     @classmethod
     def from_function(
-        cls, function: Callable[..., Any], *, traits: Traits | None = None, owner: str = "user"
+        cls,
+        function: Callable[..., Any],
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        traits: Traits | None = None,
+        owner: str = OWN,
     ) -> ToolDefinition:
         """Make a tool of a Python function; its type hints and docstring say everything.
 
+        Args:
+            function: what is called. Each parameter is described by `Annotated[T, "text"]`, or in the docstring under
+                `Args:`.
+            name: instead of the function's own.
+            description: instead of the first paragraph of its docstring.
+            traits: what calling it can do.
+            owner: who brought it.
+
         Raises:
-            SpecError: a parameter has no name (`*args`).
+            SpecError: it is no plain function, has a parameter without a name (`*args`), or one that JSON has no form
+                for.
         """
-        description = (function.__doc__ or "").strip().split("\n\n")[0]
+        check_function(function)
+        check_json_types(function)
+        told, about = parse_docstring(function.__doc__)
+        parameters = Parameters.of(function, descriptions=about)
         return cls(
-            function.__name__,
-            description,
-            Parameters.of(function),
+            checked_name(function.__name__ if name is None else name),
+            told if description is None else description,
+            parameters,
             function,
             traits=traits or Traits(),
             owner=owner,
-            returns=typing.get_type_hints(function).get("return", Any),
+            returns=hints_of(function).get("return", Any),
         )
 
     @classmethod
@@ -106,7 +131,7 @@ class ToolDefinition:
         handler: Callable[..., Any],
         *,
         traits: Traits | None = None,
-        owner: str = "user",
+        owner: str = OWN,
         output_schema: dict[str, Any] | None = None,
     ) -> ToolDefinition:
         """Make a tool of what a server or another library says about it.
@@ -128,23 +153,6 @@ class ToolDefinition:
             name, shortened(description, _LONGEST_DESCRIPTION), SchemaParameters(name, schema), handler,
             traits=traits or Traits(), owner=owner, returns=Any if output_schema is None else output_schema,
         )  # fmt: skip
-
-    def to_openai(self) -> dict[str, Any]:
-        """The shape of OpenAI's `tools`."""
-        function = {
-            "name": self.name,
-            "description": self.description,
-            "parameters": self.parameters.json_schema,
-        }
-        return {"type": "function", "function": function}
-
-    def to_anthropic(self) -> dict[str, Any]:
-        """The shape of Anthropic's `tools`."""
-        return {
-            "name": self.name,
-            "description": self.description,
-            "input_schema": self.parameters.json_schema,
-        }
 
 
 def _code_of(handler: Callable[..., Any]) -> list[Any]:

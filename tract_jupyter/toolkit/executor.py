@@ -6,50 +6,41 @@ its permission is checked, and only then the handler runs. Errors come back as d
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from contextlib import nullcontext
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import (
     FingerprintError,
     OperationExistsError,
     ParameterError,
+    RejectedError,
     UndecidedError,
+    UnknownToolError,
     nearest,
 )
 from tract_jupyter.hooks.builtin.tool_call import PendingToolCall
 from tract_jupyter.models.pending import PendingStatus
-from tract_jupyter.toolkit.calling import waiting
-from tract_jupyter.toolkit.names import PREFIX, python_name, python_names
+from tract_jupyter.prompts.tool_calls import UNDECIDED
+from tract_jupyter.toolkit.calling import bound_to, waiting
+from tract_jupyter.toolkit.definitions import OWN
+from tract_jupyter.toolkit.names import PREFIX, provider_names, python_name, python_names
 from tract_jupyter.toolkit.namespaces import namespaces
 from tract_jupyter.toolkit.permissions import USER, Permission, default_policy
+from tract_jupyter.toolkit.results import ToolResult, result_of
+from tract_jupyter.toolkit.strict import without_nulls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from tract_jupyter.hooks.pending import Pending
     from tract_jupyter.toolkit.definitions import ToolDefinition
+    from tract_jupyter.toolkit.profiles import ToolProfile
 
     Policy = Callable[[ToolDefinition, str], Permission]
 
 
 _ALLOW: Final = Permission.ALLOW  # looking a member up takes as long as calling a function
-
-
-class ToolResult(NamedTuple):
-    """What came of a call.
-
-    `output` is the handler's own value; `error` says what was wrong and what is allowed; `cause` is the exception,
-    if there was one; `denied` tells a refusal from a failure.
-    """
-
-    tool_name: str
-    success: bool
-    output: Any = None
-    error: str = ""
-    cause: BaseException | None = None
-    denied: bool = False
-
-    def __str__(self) -> str:
-        return str(self.output) if self.success else f"Error: {self.error}"
 
 
 class ToolExecutor:
@@ -60,6 +51,10 @@ class ToolExecutor:
         fixed: the tools that are always there.
         live: gives the tools that come and go, by name; asked at every call, so nothing is ever stale.
         policy: decides about each call.
+
+    Attributes:
+        max_result_bytes: how long the JSON of a result may be that a toolset shows a model. A person's own call gives
+            the handler's own value, whatever it is.
     """
 
     def __init__(
@@ -73,20 +68,32 @@ class ToolExecutor:
         self._fixed = {tool.name: tool for tool in fixed}
         self._live = live
         self.policy = policy
+        self.max_result_bytes = 1_000_000
+        self._locks: dict[str, str] = {}
         self._spaces: tuple[object, frozenset[str]] = (None, frozenset())
 
     def tools(self) -> dict[str, ToolDefinition]:
-        """All tools that can be called now, by name."""
+        """All tools there are now, by name."""
         return {**self._fixed, **self._live()}
 
-    def add(self, tool: ToolDefinition) -> None:
+    def add(self, tool: ToolDefinition, *, replace: bool = False) -> None:
         """Make a tool of the user's own callable.
+
+        Args:
+            tool: the tool.
+            replace: let it take the place of one of that name that the user brought; never that of another.
 
         Raises:
             OperationExistsError: a tool has that name, or would have the same name in Python.
         """
-        if self.get(tool.name) is not None:
-            raise OperationExistsError(f"there is a tool {tool.name!r} already; choose another name")
+        former = self.get(tool.name)
+        if former is not None and replace and former.name == tool.name and former.owner == OWN:
+            self._fixed[tool.name] = tool
+            return
+        if former is not None:
+            raise OperationExistsError(
+                f"there is a tool {former.name!r} already (owner: {former.owner}); choose another name"
+            )
         if python_name(tool.name).startswith(PREFIX):
             raise OperationExistsError(
                 f"{tool.name!r}: names with {PREFIX!r} are those of operations; choose another"
@@ -100,6 +107,20 @@ class ToolExecutor:
             )
         python_names([*self._fixed, tool.name])
         self._fixed[tool.name] = tool
+
+    def remove(self, name: str) -> None:
+        """Take one of the user's own tools away.
+
+        Raises:
+            UnknownToolError: there is none of that name.
+            OperationExistsError: it is not the user's own.
+        """
+        tool = self._known(name)
+        if tool.owner != OWN:
+            raise OperationExistsError(
+                f"{tool.name!r} is no tool of your own (owner: {tool.owner}); lock it, so that nobody calls it"
+            )
+        del self._fixed[tool.name]
 
     def namespaces(self) -> frozenset[str]:
         """The names that stand for several tools: `tools.<namespace>.<tool>`."""
@@ -121,43 +142,91 @@ class ToolExecutor:
                 )
 
     def get(self, name: str) -> ToolDefinition | None:
-        """The tool of that name, if it can be called now."""
-        return self._fixed.get(name) or self._live().get(name)
+        """The tool of that name, which may be the one that providers are given, if there is one now."""
+        return self._fixed.get(name) or self._live().get(name) or self._as_provided(name)
+
+    @property
+    def locks(self) -> Mapping[str, str]:
+        """The locked tools, each with the reason."""
+        return MappingProxyType(self._locks)
+
+    def lock(self, name: str, reason: str = "") -> None:
+        """Refuse every call of a tool, whoever makes it, until it is unlocked. It stays locked if it is replaced.
+
+        Raises:
+            UnknownToolError: there is no such tool.
+        """
+        self._locks[self._known(name).name] = reason
+
+    def unlock(self, name: str) -> None:
+        """Let a tool be called again; one that is not locked stays as it is.
+
+        Raises:
+            UnknownToolError: there is no such tool.
+        """
+        of = (
+            name if name in self._locks else self._known(name).name
+        )  # a tool may be gone, and its lock still there
+        self._locks.pop(of, None)
 
     def execute(
-        self, name: str, arguments: Mapping[str, Any], *, actor: str = USER, is_approved: bool = False
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        *,
+        actor: str = USER,
+        profile: ToolProfile | None = None,
+        is_approved: bool = False,
     ) -> ToolResult:
         """Call a tool. Never raises an `Exception`: what went wrong is in the result.
 
         Args:
             name: the tool.
-            arguments: what it is called with.
+            arguments: what it is called with. A null where the schema allows none stands for what is left out: models
+                in strict mode have no other way to say it.
             actor: who calls.
+            profile: which tools there are for them; all if left out.
             is_approved: this very call was decided about already, and is not asked about again. What the policy
                 denies stays denied.
         """
-        tool = self.get(name)
-        if tool is None:
-            return self._unknown(name)
+        tool = self.get(name) if isinstance(name, str) else None
+        if tool is None or (profile is not None and not profile.has(tool)):
+            return self._unknown(name, tool, profile)
+        if tool.name in self._locks:
+            return ToolResult(name, success=False, error=self._locked(tool.name), denied=True)
         try:
-            values = tool.parameters.validate(arguments)
+            values = _validated(tool, arguments)
             permission = self.policy(tool, actor)
             if permission is not _ALLOW and not (is_approved and permission is Permission.ASK):
                 values = self._permitted(permission, tool, values, actor)
-            output = tool.handler(actor, **values) if tool.told_actor else tool.handler(**values)
-        except _Denied as denied:
-            return ToolResult(name, success=False, error=str(denied), cause=denied.__cause__, denied=True)
-        except ParameterError as error:
-            return ToolResult(name, success=False, error="; ".join(error.problems))
-        except Exception as error:  # noqa: BLE001 # that is the promise: errors are data
-            reason = str(error) or type(error).__name__
-            return ToolResult(name, success=False, error=f"{type(error).__name__}: {reason}", cause=error)
-        return _result(name, output)
+            with nullcontext() if profile is None else bound_to(profile):
+                output = tool.handler(actor, **values) if tool.told_actor else tool.handler(**values)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 # that is the promise: errors are data
+            return _failed(name, error)
+        return result_of(name, output)
 
-    def _unknown(self, name: str) -> ToolResult:
-        known = self.tools()
-        message = f"no tool {name!r}.{nearest(str(name), known)} Tools: {', '.join(sorted(known))}"
-        return ToolResult(name, success=False, error=message)
+    def _unknown(self, name: str, tool: ToolDefinition | None, profile: ToolProfile | None) -> ToolResult:
+        """Why there is no such tool for the caller, and which there are. What the profile keeps back is a refusal."""
+        there = self.tools().values()
+        offered = there if profile is None else profile.filter_tools(there)
+        names = [each.name for each in offered if each.name not in self._locks]
+        of = "" if profile is None else f" in the profile {profile.name!r}"
+        message = f"no tool {name!r}{of}.{nearest(str(name), names)} Tools: {', '.join(sorted(names))}"
+        return ToolResult(str(name), success=False, error=message, denied=tool is not None)
+
+    def _known(self, name: str) -> ToolDefinition:
+        tool = self.get(name) if isinstance(name, str) else None
+        if tool is None:
+            raise UnknownToolError(self._unknown(name, None, None).error)
+        return tool
+
+    def _as_provided(self, name: str) -> ToolDefinition | None:
+        tools = self.tools()
+        return tools.get(provider_names(tools).get(name, ""))
+
+    def _locked(self, name: str) -> str:
+        reason = self._locks[name]
+        return f"tool {name!r} is locked{f': {reason}' if reason else ', without a reason'}; nobody can call it now"
 
     def _permitted(
         self, permission: Permission, tool: ToolDefinition, values: dict[str, Any], actor: str
@@ -185,7 +254,7 @@ class ToolExecutor:
                 with waiting():
                     self._tract.reviewer.decide_now(pending)
         except UndecidedError as error:
-            raise _Denied(str(error)) from error
+            raise _Denied(f"{str(error).rstrip('.')}. {UNDECIDED}") from error
         if pending.status is not PendingStatus.APPROVED:
             raise _Denied(refusal(pending))
         return pending.fields
@@ -199,12 +268,55 @@ class ToolExecutor:
         now = self.get(tool.name)
         if now is None or now.definition_hash != tool.definition_hash:
             raise FingerprintError(f"tool {tool.name!r} was changed or removed since; make the call again")
+        if now.name in self._locks:
+            raise FingerprintError(self._locked(now.name))
         if self.policy(now, actor) is Permission.DENY:
             raise FingerprintError(f"the policy denies {tool.name!r} to {actor} by now")
 
 
-class _Denied(Exception):  # noqa: N818 # it leads to a result, and is no error
+class _WrongArguments(Exception):  # noqa: N818 # it leads to a result, and is no error
+    """A call with arguments that do not fit."""
+
+
+class _Denied(Exception):  # noqa: N818 # the same
     """A call that was not allowed."""
+
+
+def _validated(tool: ToolDefinition, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments with defaults.
+
+    Raises:
+        _WrongArguments: they do not fit.
+    """
+    try:
+        return tool.parameters.validate(arguments)
+    except ParameterError:
+        given = without_nulls(arguments, tool.parameters.json_schema)
+    try:
+        return tool.parameters.validate(given)
+    except ParameterError as error:
+        raise _WrongArguments("; ".join(error.problems)) from None
+
+
+def _failed(name: str, error: BaseException) -> ToolResult:
+    """What an exception tells the caller."""
+    if isinstance(error, _WrongArguments):
+        return ToolResult(name, success=False, error=str(error))
+    if isinstance(error, _Denied):
+        return ToolResult(name, success=False, error=str(error), cause=error.__cause__, denied=True)
+    told = f"{type(error).__name__}: {_words(error)}"
+    if isinstance(error, UndecidedError):
+        told = f"{told.rstrip('.')}. {UNDECIDED}"
+    return ToolResult(name, success=False, error=told, cause=error, denied=isinstance(error, RejectedError))
+
+
+def _words(error: BaseException) -> str:
+    if isinstance(error, SystemExit):
+        return f"it tried to end the process (exit code {error.code!r})"
+    try:
+        return str(error) or type(error).__name__
+    except Exception:  # noqa: BLE001 # its own __str__ may raise anything
+        return "an error that cannot be shown"
 
 
 def _traits(tool: ToolDefinition) -> str:
@@ -218,11 +330,3 @@ def refusal(pending: Pending) -> str:
     if pending.status is PendingStatus.EXPIRED:
         return f"nobody decided within {pending.timeout:g} s"
     return pending.rejection_reason or "it was turned down, without a reason"
-
-
-def _result(name: str, output: Any) -> ToolResult:
-    if isinstance(output, ToolResult):
-        return output
-    if isinstance(output, dict) and len(output) == 1 and "error" in output:  # many handlers report failure so
-        return ToolResult(name, success=False, error=str(output["error"]))
-    return ToolResult(name, success=True, output=output)

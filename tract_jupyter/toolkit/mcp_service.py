@@ -13,13 +13,13 @@ from anyio import to_thread
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.stdio import stdio_server
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
-from mcp_types import ListToolsResult
+from mcp_types import ListToolsResult, Tool
 
 from tract_jupyter.exceptions import McpError
 from tract_jupyter.models.text import printable
 from tract_jupyter.prompts.serving import INSTRUCTIONS
 from tract_jupyter.review.channel import NoChannel
-from tract_jupyter.toolkit.mcp_answers import answer, described
+from tract_jupyter.toolkit.mcp_answers import answer
 from tract_jupyter.toolkit.mcp_inbox import InboxChannel, given_up
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from mcp.server.session import ServerSession
     from mcp_types import CallToolRequestParams, CallToolResult, PaginatedRequestParams
 
-    from tract_jupyter.toolkit.definitions import ToolDefinition
-    from tract_jupyter.toolkit.executor import ToolResult
+    from tract_jupyter.toolkit.profiles import ToolProfile
+    from tract_jupyter.toolkit.results import ToolResult
     from tract_jupyter.tract import Tract
 
 _LOOK_SECONDS: Final = 1.0  # how often a changed list of tools is looked for
@@ -46,10 +46,11 @@ class McpService:
         server: the SDK's server, for another transport than stdio.
     """
 
-    def __init__(self, tract: Tract, decision_timeout: float) -> None:
+    def __init__(self, tract: Tract, profile: str | ToolProfile, decision_timeout: float) -> None:
         from tract_jupyter import __version__
 
         self._tract = tract
+        self._profile = tract.toolset(profile).profile
         self._changes = InMemorySubscriptionBus()
         self._session: ServerSession | None = None
         self._limiter = anyio.CapacityLimiter(_AT_ONCE)
@@ -97,8 +98,7 @@ class McpService:
         self, ctx: ServerRequestContext[Any], _params: PaginatedRequestParams | None
     ) -> ListToolsResult:
         self._session = ctx.session
-        tools = await to_thread.run_sync(self._tools)
-        return ListToolsResult(tools=[described(tool) for tool in tools.values()])
+        return ListToolsResult(tools=await to_thread.run_sync(self._tools))
 
     async def _call_tool(
         self, ctx: ServerRequestContext[Any], params: CallToolRequestParams
@@ -118,16 +118,16 @@ class McpService:
         self._running.add(ended)
         try:
             self._tract.operations.look_again()
-            return self._tract.executor.execute(name, arguments, actor=actor)
+            return self._tract.toolset(self._profile, actor=actor).execute(name, arguments)
         finally:
             ended.set()
             self._running.discard(ended)
 
     # --- what changes
 
-    def _tools(self) -> dict[str, ToolDefinition]:
+    def _tools(self) -> list[Tool]:
         self._tract.operations.look_again()
-        return self._tract.executor.tools()
+        return [Tool.model_validate(shape) for shape in self._tract.as_tools(self._profile, format="mcp")]
 
     @asynccontextmanager
     async def _watching(self, _server: Server[Any]) -> AsyncIterator[None]:
@@ -138,18 +138,15 @@ class McpService:
 
     async def _watch(self) -> None:
         """Tell the client when tools come or go: operations that are activated in a notebook, above all."""
-        known = await to_thread.run_sync(self._versions)
+        known = await to_thread.run_sync(self._tools)
         while True:
             await anyio.sleep(_LOOK_SECONDS)
-            now = await to_thread.run_sync(self._versions)
+            now = await to_thread.run_sync(self._tools)
             if now != known:
                 known = now
                 await self._changes.publish(ToolsListChanged())  # to clients of today
                 if self._session is not None:
                     await self._session.send_tool_list_changed()  # to one of before 2026
-
-    def _versions(self) -> list[tuple[str, str]]:
-        return [(name, tool.definition_hash) for name, tool in self._tools().items()]
 
 
 def _in_event_loop() -> bool:

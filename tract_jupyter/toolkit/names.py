@@ -1,10 +1,12 @@
-"""From tool names, which may be any text, to Python names."""
+"""From tool names, which may be any text, to Python names, and to names that providers allow."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from tract_jupyter.exceptions import OperationExistsError
+from tract_jupyter.models.canonical import sha256
+from tract_jupyter.models.chat_shapes import provider_name
 from tract_jupyter.models.identifiers import identifier
 
 if TYPE_CHECKING:
@@ -38,4 +40,14 @@ def python_names(names: Iterable[str]) -> dict[str, str]:
                 f"tools {mapped[short]!r} and {name!r} would both be called {short!r}; rename one"
             )
         mapped[short] = name
+    return mapped
+
+
+def provider_names(names: Iterable[str]) -> dict[str, str]:
+    """Map names that providers allow to tool names. Of two tools that come to the same name one gets a suffix."""
+    mapped: dict[str, str] = {}
+    # a tool keeps a name that is allowed, whatever another one comes to
+    for name in sorted(names, key=lambda name: provider_name(name) != name):
+        short = provider_name(name)
+        mapped[short if short not in mapped else f"{short[:55]}_{sha256(name.encode())[:8]}"] = name
     return mapped

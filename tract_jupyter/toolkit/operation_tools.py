@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.toolkit.definitions import ToolDefinition
-from tract_jupyter.toolkit.executor import ToolResult, refusal
+from tract_jupyter.toolkit.executor import refusal
 from tract_jupyter.toolkit.names import PREFIX
+from tract_jupyter.toolkit.results import ToolResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from tract_jupyter.toolkit.definitions import ToolDefinition
 
 USER = "user"
+"""The actor of a person's own code."""
+AGENT = "agent"
+"""The actor of what a model calls, if nothing else is known about it."""
 
 
 class Permission(StrEnum):

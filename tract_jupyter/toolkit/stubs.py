@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tract_jupyter.toolkit.bridge import CallRecord, ToolBridge
     from tract_jupyter.toolkit.definitions import ToolDefinition
     from tract_jupyter.toolkit.savings import TokenSavings
+    from tract_jupyter.toolkit.toolset import Toolset
 
 
 class ToolsModule(types.ModuleType):
@@ -142,7 +143,7 @@ class _Helpers:
         return self._bridge.savings()
 
 
-def make_stub(name: str, tool: ToolDefinition, bridge: ToolBridge) -> Callable[..., Any]:
+def make_stub(name: str, tool: ToolDefinition, bridge: ToolBridge | Toolset) -> Callable[..., Any]:
     """Make the function of a tool: `name(arguments...)`, with signature, annotations and docstring."""
     call, target = bridge.call, tool.name
 

@@ -1,0 +1,163 @@
+"""Every built-in tool, called as its schema says."""
+
+from __future__ import annotations
+
+import json
+
+import jsonschema
+import pytest
+
+from tract_jupyter.toolkit import get_profile
+from tract_jupyter.toolkit.strict import strict_schema
+
+
+@pytest.fixture
+def talk(tract):
+    """A conversation on `main` with a branch `topic` that has something of its own, and tags."""
+    tract.system("Be brief.")
+    tract.user("a question", tags=["asked"])
+    tract.assistant("an answer", generation_config={"model": "m"})
+    tract.branch("topic")
+    tract.user("another question")
+    tract.switch("main")
+    tract.tag("HEAD", "checked")
+    return tract
+
+
+DIALOGUE = {"content_type": "dialogue", "role": "user", "text": "hello"}
+
+# with as many arguments as fit together, and what must be in the result
+CALLS = {
+    "commit": (
+        {"content": DIALOGUE, "operation": "append", "message": "m", "metadata": {"k": 1}, "tags": ["t"]},
+        {"operation": "append", "message": "m", "tags": ["t"]},
+    ),
+    "compile": ({}, {"token_source": "approximate"}),
+    "annotate": (
+        {"target_hash": "HEAD", "priority": "pinned", "reason": "r"},
+        {"operation": "append", "priority": "pinned"},
+    ),
+    "status": ({}, {"branch": "main", "commit_count": 3, "message_count": 3, "max_tokens": None}),
+    "log": ({"limit": 2, "op_filter": "append"}, None),
+    "diff": ({"commit_a": "main", "commit_b": "topic"}, {"unchanged": 3}),
+    "compress": ({"content": "They talked.", "to_commit": "main", "preserve": []}, {"branch": "main"}),
+    "branch": ({"name": "new", "source": "main", "switch": False}, {"branch": "new", "current": "main"}),
+    "switch": ({"target": "topic"}, {"branch": "topic"}),
+    "merge": ({"source": "topic", "message": "m", "resolver": "theirs"}, {"merge_type": "fast_forward"}),
+    "reset": ({"target": "topic"}, {"branch": "main"}),
+    "checkout": ({"target": "topic"}, {"branch": "topic"}),
+    "gc": ({"min_age_days": 1, "dry_run": True}, {"dry_run": True, "commits": []}),
+    "list_branches": ({}, None),
+    "get_commit": ({"commit_hash": "topic"}, {"content_type": "dialogue"}),
+    "tag": ({"commit_hash": "HEAD", "tag": "new"}, {"tags": ["checked", "new"]}),
+    "untag": ({"commit_hash": "HEAD", "tag": "checked"}, {"tags": [], "removed": True}),
+    "query_by_tags": ({"tags": ["asked", "checked"], "match": "any", "limit": 5}, None),
+    "register_tag": ({"name": "asked", "description": "by a person"}, {"name": "asked"}),
+    "get_tags": ({"commit_hash": "HEAD"}, None),
+    "list_tags": ({}, None),
+    "notebook_execute": (
+        {"code": "tools.status()['branch']", "notebook_id": "main", "backend": "sandbox"},
+        {"status": "completed", "result": "'main'", "tool_calls": 1},
+    ),
+    "notebook_create": ({"notebook_id": "work", "backend": "kernel"}, {"notebook_id": "work"}),
+    "notebook_variables": ({"notebook_id": "main", "backend": "sandbox"}, {}),
+    "notebook_reset": ({"notebook_id": "main", "backend": "kernel"}, {"forgotten": 0}),
+    "notebook_list": ({}, None),
+}
+NEEDED_FOR_SENSE = {"compress": {"content"}}  # without it a model would be asked
+READS = {
+    "compile", "status", "log", "diff", "list_branches", "get_commit", "query_by_tags", "get_tags", "list_tags",
+    "notebook_variables", "notebook_list",
+}  # fmt: skip
+ASKS_ITSELF = {"notebook_execute", "notebook_create", "notebook_reset"}
+
+
+def plain(value):
+    """The value as JSON gives it."""
+    return json.loads(json.dumps(value))
+
+
+def minimal(name, schema):
+    needed = {*schema["required"], *NEEDED_FOR_SENSE.get(name, ())}
+    return {key: value for key, value in CALLS[name][0].items() if key in needed}
+
+
+def schema_of(tract, name):
+    return tract.executor.tools()[name].parameters.json_schema
+
+
+def test_the_table_has_every_tool(tract):
+    assert set(CALLS) == set(tract.executor.tools()) == set(get_profile("full").tool_configs)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_call_with_many_arguments(talk, name):
+    arguments, expected = CALLS[name]
+    jsonschema.validate(arguments, schema_of(talk, name))
+    result = talk.executor.execute(name, plain(arguments))
+    assert result.success, result.error
+    assert result.output == plain(result.output)
+    if expected is not None:
+        assert expected.items() <= result.output.items()
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_call_with_only_what_is_needed(talk, name):
+    schema = schema_of(talk, name)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    arguments = minimal(name, schema)
+    jsonschema.validate(arguments, schema)
+    result = talk.executor.execute(name, arguments)
+    assert result.success, result.error
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_call_as_a_model_in_strict_mode_writes_it(talk, name):
+    schema = schema_of(talk, name)
+    strict = strict_schema(schema)
+    # what may hold any object has no strict form
+    assert (strict is None) == (name in {"commit", "merge"})
+    arguments = dict.fromkeys(schema["properties"]) | minimal(name, schema)
+    if strict is not None:
+        jsonschema.validate(arguments, strict)
+    result = talk.executor.execute(name, arguments)
+    assert result.success, result.error
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_what_the_schema_forbids_is_refused(talk, name):
+    schema = schema_of(talk, name)
+    arguments = minimal(name, schema)
+    wrong = [
+        {**arguments, "surplus": 1},
+        *({k: v for k, v in arguments.items() if k != key} for key in schema["required"]),
+    ]
+    before = talk.status(), talk.log(None)
+    for given in wrong:
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(given, schema)
+        assert not talk.executor.execute(name, given).success
+    assert (talk.status(), talk.log(None)) == before
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_what_only_reads_changes_nothing(talk, name):
+    before = talk.status(), talk.log(None), talk.list_branches(), talk.list_tags(), talk.reflog()
+    result = talk.executor.execute(name, CALLS[name][0], actor="agent:1")
+    assert result.success == (name in READS | ASKS_ITSELF)
+    assert (talk.status(), talk.log(None), talk.list_branches(), talk.list_tags(), talk.reflog()) == (
+        before if name in READS else (talk.status(), *before[1:])
+    )
+
+
+def test_traits(tract):
+    traits = {name: tool.traits for name, tool in tract.executor.tools().items()}
+    assert {name for name, has in traits.items() if has.read_only} == READS
+    assert {name for name, has in traits.items() if has.destructive} == {"gc", "reset"}
+    assert {name for name, has in traits.items() if has.open_world} == {"compress"}
+
+
+def test_every_parameter_is_described(tract):
+    for name in CALLS:
+        for key, about in schema_of(tract, name)["properties"].items():
+            assert about.get("description", "").endswith("."), f"{name}: {key}"

@@ -1,0 +1,95 @@
+"""Profiles: which tools, in which words."""
+
+from __future__ import annotations
+
+import pytest
+
+from tract_jupyter.exceptions import ContentError
+from tract_jupyter.prompts.tool_descriptions import FULL, SELF, SUPERVISOR
+from tract_jupyter.toolkit import ToolConfig, ToolProfile, get_profile
+
+OWN = {
+    "commit", "compile", "annotate", "status", "log", "compress", "branch", "switch", "reset", "tag", "untag",
+    "query_by_tags", "register_tag", "get_tags", "list_tags",
+    "notebook_execute", "notebook_create", "notebook_variables", "notebook_reset", "notebook_list",
+}  # fmt: skip
+
+
+def names(tract, profile):
+    return {tool["name"] for tool in tract.as_tools(profile, format="anthropic")}
+
+
+def test_which_tools_each_has(tract):
+    every = set(tract.executor.tools())
+    assert names(tract, "self") == OWN
+    assert names(tract, "supervisor") == names(tract, "full") == names(tract, get_profile("full")) == every
+
+
+def test_the_users_tools_and_operations_belong_to_every_built_in_one(tract, search, spec):
+    tract.register_operation(spec())
+    for name in ("self", "supervisor", "full"):
+        assert {"web_search", "fire_citation_check"} <= names(tract, name)
+
+
+@pytest.mark.parametrize("name", ["self", "supervisor", "full"])
+def test_each_describes_in_its_own_words(tract, name):
+    described = {"self": SELF, "supervisor": SUPERVISOR, "full": FULL}[name]
+    shown = {tool["name"]: tool["description"] for tool in tract.as_tools(name, format="anthropic")}
+    assert shown == described
+
+
+def test_the_words_say_whose_context_it_is():
+    assert all("your" in text or "you " in text for text in SELF.values())
+    assert all("agent" in text for text in SUPERVISOR.values())
+    assert all("agent" not in text and "your" not in text for text in FULL.values())
+    texts = [*SELF.values(), *SUPERVISOR.values(), *FULL.values()]
+    assert len(set(texts)) == len(texts)
+    assert all(text.endswith(".") and "\n" not in text and len(text) < 300 for text in texts)
+
+
+def test_the_tool_itself_has_the_words_of_the_full_profile(tract):
+    assert {name: tool.description for name, tool in tract.executor.tools().items()} == FULL
+
+
+@pytest.mark.parametrize("name", ["sel", "", None, 3, [], "Full"])
+def test_an_unknown_profile(name):
+    with pytest.raises(ContentError, match="There are 'self', 'supervisor', 'full'"):
+        get_profile(name)
+
+
+def test_an_unknown_profile_is_answered_with_the_nearest(tract):
+    with pytest.raises(ContentError, match="no profile 'supervise'. Did you mean 'supervisor'"):
+        tract.as_tools("supervise")
+    with pytest.raises(ContentError, match="or a ToolProfile; not 3"):
+        tract.toolset(3)
+
+
+def test_a_profile_of_ones_own_has_what_it_names(tract, search):
+    mine = ToolProfile(
+        "mine",
+        {
+            "log": ToolConfig(),
+            "status": ToolConfig(description="How full it is."),
+            "gc": ToolConfig(enabled=False),
+            "nothing": ToolConfig(),
+        },
+    )
+    shown = {tool["name"]: tool["description"] for tool in tract.as_tools(mine, format="anthropic")}
+    assert shown == {"log": FULL["log"], "status": "How full it is."}
+    assert (
+        names(tract, ToolProfile("others", {"web_search": ToolConfig(enabled=False)}, has_others=True))
+        == set()
+    )
+    assert names(tract, ToolProfile("others", {}, has_others=True)) == {"web_search"}
+
+
+def test_filtering_keeps_the_order_and_changes_no_tool(tract):
+    tools = list(tract.executor.tools().values())
+    found = get_profile("self").filter_tools(tools)
+    assert [tool.name for tool in found] == [tool.name for tool in tools if tool.name in OWN]
+    assert tract.executor.get("log").description == FULL["log"]
+
+
+def test_a_profile_is_checked_when_it_is_made():
+    with pytest.raises(ContentError, match="'log' has a ToolConfig"):
+        ToolProfile("mine", {"log": "What happened."})

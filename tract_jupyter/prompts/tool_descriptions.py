@@ -1,0 +1,137 @@
+"""What models are told that each tool on the context is for.
+
+`FULL` is for whoever has all tools, people included. `SELF` is for an agent that manages the context it works with
+itself, `SUPERVISOR` for one that manages the context of another agent; a tool that a profile lacks has no text there.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+FULL: Final = {
+    "commit": "Add a commit to the current branch: a message, an instruction, an artifact, or an edit of one.",
+    "compile": "Return the messages that the context stands for now, with their number of tokens.",
+    "annotate": "Change how much a commit matters: leave its message out, or have every compression keep it.",
+    "status": "Tell the branch, the number of commits and messages, the tokens in use and the budget.",
+    "log": "List the newest commits of the current branch, without their contents.",
+    "diff": "Tell how the context at one commit differs from that at another: messages added, removed, changed.",
+    "compress": "Replace messages by summaries. What is pinned stays word for word; the originals are kept aside.",
+    "branch": "Make a branch, to try something without touching the current one.",
+    "switch": "Make another branch the current one.",
+    "merge": "Bring what another branch has into the current one. Conflicts are told, and then nothing is changed.",
+    "reset": (
+        "Move the current branch to another commit; later ones leave the context. There is one way to reset, neither "
+        "soft nor hard: what it leaves stays addressable, ORIG_HEAD names where the branch was, and gc removes it "
+        "only after some days."
+    ),
+    "checkout": "Go to a branch, or look at an earlier commit: then there is no current branch to commit to.",
+    "gc": "Remove old commits for good that no branch leads to. They cannot be brought back.",
+    "list_branches": "List all branches, and which one is the current one.",
+    "get_commit": "Return one commit with its whole content.",
+    "tag": "Put a tag on a commit, to find it by.",
+    "untag": "Take a tag off a commit. Tags that the commit was made with stay.",
+    "query_by_tags": "Find the newest commits of the current branch that have any, or all, of some tags.",
+    "register_tag": "Say what a tag is for, so that it is used in one sense.",
+    "get_tags": "List the tags of a commit.",
+    "list_tags": "List every tag, what it is for, and how many commits have it.",
+    "notebook_execute": (
+        "Run Python that calls tools as tools.NAME(...), and return what it prints and its last expression. Variables "
+        "stay. The sandbox runs it at once, without files, network or packages; the kernel after a person approved "
+        "the code. Calls that write are asked about one by one."
+    ),
+    "notebook_create": "Make a script notebook: a namespace that keeps its variables from script to script.",
+    "notebook_variables": "List the variables of a script notebook, with their types.",
+    "notebook_reset": "Forget all variables of a script notebook.",
+    "notebook_list": "List the script notebooks, and how many variables each has.",
+}
+
+SELF: Final = {
+    "commit": (
+        "Record something in your own context that you will need later: a decision, a finding, a plan. With "
+        "operation 'edit', correct what an earlier message says, in its place."
+    ),
+    "compile": (
+        "Read your whole context again as it stands now. It is as long as the context itself: status and log tell "
+        "most things with less."
+    ),
+    "annotate": (
+        "Say how much a message of your context matters to you. Pin what must never be lost, such as the task and its "
+        "constraints; skip what is done with, and it leaves your context but not the history."
+    ),
+    "status": "See how full your context is: tokens in use, the budget, the branch you are on.",
+    "log": "List what was added to your context last, with the hashes that the other tools take.",
+    "compress": (
+        "Make room in your context: replace messages that you are done with by a summary, best one that you write "
+        "yourself. Keep facts, decisions and open questions; pinned messages stay word for word."
+    ),
+    "branch": "Try an idea on a branch of your context; if it leads nowhere, switch back and it never happened.",
+    "switch": "Go on with another branch of your context.",
+    "reset": (
+        "Take your context back to an earlier commit, after a wrong turn. What you leave behind is no longer in your "
+        "context; write down first what you learned. ORIG_HEAD names where you were."
+    ),
+    "tag": "Mark a message of your context with a word, to find it again.",
+    "untag": "Take a mark off a message of your context. Tags that it was made with stay.",
+    "query_by_tags": "Find the messages of your context that carry certain tags.",
+    "register_tag": "Note what one of your tags means, so that you use it in one sense.",
+    "get_tags": "See which tags a message of your context has.",
+    "list_tags": "See all tags in use in your context, what they mean, and how often they occur.",
+    "notebook_execute": (
+        "Do several steps in one: Python that calls tools as tools.NAME(...) and prints what you need to know. What "
+        "the tools give back stays out of your context. The sandbox runs it at once; the kernel, which has files and "
+        "packages, after a person approved the code."
+    ),
+    "notebook_create": "Make another script notebook, with variables of its own, for another task of yours.",
+    "notebook_variables": "See which variables your scripts left in a script notebook, with their types.",
+    "notebook_reset": "Forget the variables of your scripts in one script notebook.",
+    "notebook_list": "List your script notebooks, and how many variables each has.",
+}
+
+SUPERVISOR: Final = {
+    "commit": (
+        "Add a message or an instruction to the managed agent's context, which it will read next; with operation "
+        "'edit', correct one in its place."
+    ),
+    "compile": "Read the managed agent's context, message by message as its model is sent it.",
+    "annotate": (
+        "Decide what the managed agent keeps in view: pin what it must not lose, skip what misleads it or is done with."
+    ),
+    "status": "See how full the managed agent's context is, and which branch it is on. A good first call.",
+    "log": "List what was added to the managed agent's context last, with the hashes that the other tools take.",
+    "diff": "See what changed in the managed agent's context between two commits.",
+    "compress": (
+        "Free tokens in the managed agent's context: replace messages that its task no longer needs by a summary. Pin "
+        "or preserve its instructions and decisions first."
+    ),
+    "branch": "Keep the managed agent's state under a name, or have it go on elsewhere without losing this line.",
+    "switch": "Have the managed agent go on with another branch.",
+    "merge": "Bring what the agent found out on another branch into its current one.",
+    "reset": (
+        "Take the managed agent back to an earlier commit, after it went astray. Later messages leave its context; "
+        "ORIG_HEAD names where it was."
+    ),
+    "checkout": (
+        "Look at the managed agent's context at an earlier commit. While it is there, nothing can be committed: switch "
+        "back to a branch afterwards."
+    ),
+    "gc": (
+        "Remove commits for good that none of the managed agent's branches lead to. Try it with dry_run first: nothing "
+        "brings them back."
+    ),
+    "list_branches": "List the managed agent's branches, and which one it works on.",
+    "get_commit": "Read one commit of the managed agent's context whole, where log gives only a line.",
+    "tag": "Mark a commit of the managed agent's context, to find it again.",
+    "untag": "Take a mark off a commit of the managed agent's context. Tags that it was made with stay.",
+    "query_by_tags": "Find commits of the managed agent's context by their tags.",
+    "register_tag": "Say what a tag means, for yourself and for the managed agent.",
+    "get_tags": "See which tags a commit of the managed agent's context has.",
+    "list_tags": "See all tags in the managed agent's context, what they mean, and how often they occur.",
+    "notebook_execute": (
+        "Look through the agent's context by code: Python that calls tools as tools.NAME(...), and prints what "
+        "matters. The sandbox runs it at once; the kernel after a person approved the code."
+    ),
+    "notebook_create": "Make a script notebook, such as one for each agent that you look after.",
+    "notebook_variables": "List the variables of a script notebook; they are those of scripts, not of the agent.",
+    "notebook_reset": "Forget the variables of a script notebook; the agent's context stays as it is.",
+    "notebook_list": "List the script notebooks; the agent's own are among them.",
+}

@@ -1,0 +1,21 @@
+"""The tools that work on the context itself. They return plain data, as a script or a model needs it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tract_jupyter.toolkit.context_tools.branching import branching_tools
+from tract_jupyter.toolkit.context_tools.reading import reading_tools
+from tract_jupyter.toolkit.context_tools.tagging import tagging_tools
+from tract_jupyter.toolkit.context_tools.writing import writing_tools
+
+if TYPE_CHECKING:
+    from tract_jupyter.toolkit.definitions import ToolDefinition
+    from tract_jupyter.tract import Tract
+
+__all__ = ["context_tools"]
+
+
+def context_tools(tract: Tract) -> list[ToolDefinition]:
+    """The tools of one tract."""
+    return [*writing_tools(tract), *reading_tools(tract), *branching_tools(tract), *tagging_tools(tract)]

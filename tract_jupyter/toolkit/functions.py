@@ -1,0 +1,122 @@
+"""What makes a Python function a tool: what its docstring says, and that JSON has a form for its parameters."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import types
+import typing
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NotRequired, Required, Union
+
+from typing_extensions import TypeAliasType, is_typeddict
+
+from tract_jupyter.exceptions import SpecError
+from tract_jupyter.models.parameters import hints_of, type_text
+from tract_jupyter.models.text import brief_repr
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_SECTION: Final = re.compile(r"(?:Args|Arguments|Parameters):\s*")
+_ARGUMENT: Final = re.compile(r"\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)")
+_LEAVES: Final = frozenset({str, int, float, bool, list, dict, type(None), None, Any})
+_COMPOSED: Final = frozenset({list, Union, types.UnionType, NotRequired, Required})
+
+
+def check_function(function: object) -> None:
+    """Check that something can be called with named values and answers at once.
+
+    Raises:
+        SpecError: it is no function, or an asynchronous one.
+    """
+    if not inspect.isroutine(function):
+        raise SpecError(f"a tool is made of a function, not of {brief_repr(function)}")
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        raise SpecError(
+            f"{function.__name__} is asynchronous, and a tool answers at once; define it with 'def', and run what has "
+            "to be awaited with asyncio.run in a thread of its own"
+        )
+
+
+def checked_name(name: object) -> str:
+    """The name of a tool.
+
+    Raises:
+        SpecError: it is no text, is empty, or the one of a lambda.
+    """
+    if not isinstance(name, str) or not name.strip() or name == "<lambda>":
+        raise SpecError(f"a tool needs a name, such as 'search'; {brief_repr(name)} is none: give name='...'")
+    return name
+
+
+def parse_docstring(text: str | None) -> tuple[str, dict[str, str]]:
+    """The first paragraph of a docstring in Google's style, and what it says about each parameter under `Args:`."""
+    lines = inspect.cleandoc(text or "").splitlines()
+    first = "\n".join(lines).split("\n\n")[0].strip()
+    return first, _arguments(lines)
+
+
+def _arguments(lines: list[str]) -> dict[str, str]:
+    start = next((n + 1 for n, line in enumerate(lines) if _SECTION.fullmatch(line)), len(lines))
+    found: dict[str, str] = {}
+    name, depth = "", 0
+    for line in lines[start:]:
+        indent = len(line) - len(line.lstrip())
+        if line.strip() and indent == 0:  # the next section
+            break
+        described = _ARGUMENT.fullmatch(line.strip())
+        if described and (not found or indent <= depth):
+            name, depth = described[1], indent
+            found[name] = described[2]
+        elif name and line.strip():
+            found[name] = f"{found[name]} {line.strip()}".strip()
+    return found
+
+
+def check_json_types(function: Callable[..., Any]) -> None:
+    """Check that every value that fits a parameter can be written as JSON, which is what models send.
+
+    Raises:
+        SpecError: one has another type, such as a date, or a type hint means nothing.
+    """
+    for name, hint in hints_of(function).items():
+        wrong = None if name == "return" else _foreign(hint)
+        if wrong is not None:
+            raise SpecError(
+                f"{function.__name__}: {name!r} takes {type_text(wrong)}, which a model cannot send; a tool takes str, "
+                "int, float, bool, None, list, dict[str, ...], Literal, a TypedDict of such, or unions of them"
+            )
+
+
+def _foreign(annotation: Any, within: tuple[Any, ...] = ()) -> Any:
+    """The part of a type that JSON has no form for; None if there is none."""
+    if annotation in within or _is_leaf(annotation):
+        return None
+    parts = _parts(annotation)
+    if parts is None:
+        return annotation
+    found = (_foreign(part, (*within, annotation)) for part in parts)
+    return next((wrong for wrong in found if wrong is not None), None)
+
+
+def _parts(annotation: Any) -> list[Any] | None:
+    """The types that a type is made of; None if it is none of those that JSON has a form for."""
+    origin, arguments = typing.get_origin(annotation), list(typing.get_args(annotation))
+    if origin is Literal:
+        return [type(value) for value in arguments]
+    if origin is dict:
+        return arguments[1:] if arguments[0] is str else None
+    if origin in _COMPOSED:
+        return arguments
+    if origin is Annotated or isinstance(annotation, TypeAliasType):
+        return [annotation.__origin__ if origin is Annotated else annotation.__value__]
+    if is_typeddict(annotation):
+        return list(typing.get_type_hints(annotation, include_extras=True).values())
+    return None
+
+
+def _is_leaf(annotation: Any) -> bool:
+    try:
+        return annotation in _LEAVES
+    except TypeError:  # it has no hash, so it is none of them
+        return False

@@ -1,0 +1,206 @@
+"""Schemas as OpenAI's strict mode takes them, and back: what a model means that was given one.
+
+In strict mode a model can only write what the schema says, and the schema is of a smaller language: every property is
+required, no other is allowed, and what may be left out is null instead. The rules:
+https://platform.openai.com/docs/guides/structured-outputs#supported-schemas
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# what only says something about values, or narrows them: the executor looks at the values anyway
+_LEFT_OUT: Final = frozenset({
+    "$schema", "$id", "$comment", "title", "default", "examples", "deprecated", "readOnly", "writeOnly", "minLength",
+    "maxLength", "uniqueItems",
+})  # fmt: skip
+_KEPT: Final = frozenset({
+    "type", "enum", "const", "description", "pattern", "multipleOf", "minimum", "maximum", "exclusiveMinimum",
+    "exclusiveMaximum", "minItems", "maxItems", "$ref",
+})  # fmt: skip
+_FORMATS: Final = frozenset({
+    "date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid",
+})  # fmt: skip
+_DEFINED: Final = "#/$defs/"
+_MAX_PROPERTIES: Final = 5_000
+_MAX_CHOICES: Final = 1_000
+_MAX_TEXT: Final = 120_000
+_MAX_DEPTH: Final = 10
+_NULL: Final = {"type": "null"}
+
+
+def strict_schema(schema: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The schema of an object in strict mode's language; None if that cannot say it.
+
+    It cannot say objects with any properties (`dict[str, ...]`), values of any type, tuples, and `allOf`, `oneOf`,
+    `not` and conditions.
+    """
+    try:
+        if schema.get("type") != "object":
+            return None
+        return _Conversion(schema).result
+    except (_NotStrictError, RecursionError):
+        return None
+
+
+def without_nulls(value: Any, schema: Mapping[str, Any]) -> Any:
+    """A value without the nulls that stand for what was left out: those that the schema itself does not allow there."""
+    return _Reading(schema).read(value, schema)
+
+
+class _NotStrictError(Exception):
+    """Strict mode has no words for a part of the schema."""
+
+
+class _Conversion:
+    """One schema on its way."""
+
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        self._root = schema
+        self._properties = self._choices = self._text = 0
+        defined = {name: self._converted(part, 1) for name, part in schema.get("$defs", {}).items()}
+        body = {key: value for key, value in schema.items() if key != "$defs"}
+        self.result = {**self._converted(body, 1), **({"$defs": defined} if defined else {})}
+        self._text += sum(map(len, defined))
+        if self._properties > _MAX_PROPERTIES or self._choices > _MAX_CHOICES or self._text > _MAX_TEXT:
+            raise _NotStrictError
+
+    def _converted(self, schema: Any, depth: int) -> dict[str, Any]:
+        if not isinstance(schema, dict) or depth > _MAX_DEPTH:
+            raise _NotStrictError
+        made: dict[str, Any] = {}
+        for key, value in schema.items():
+            if key in _KEPT:
+                made[key] = value
+            elif key == "anyOf":
+                made[key] = [self._converted(part, depth) for part in value]
+            elif key == "items":
+                made[key] = self._converted(value, depth + 1)
+            elif key == "format" and value in _FORMATS:
+                made[key] = value
+            elif key not in _LEFT_OUT | {"format", "properties", "required", "additionalProperties"}:
+                raise _NotStrictError
+        self._count(made)
+        if "object" in _types(made) or "properties" in schema:
+            made.update(self._object(schema, depth))
+        return _checked(made)
+
+    def _object(self, schema: dict[str, Any], depth: int) -> dict[str, Any]:
+        """What an object has. One that may have any properties cannot be said."""
+        if schema.get("additionalProperties", "properties" not in schema) is not False:
+            raise _NotStrictError
+        properties, required = schema.get("properties", {}), schema.get("required", ())
+        self._properties += len(properties)
+        self._text += sum(map(len, properties))
+        return {
+            "type": schema.get("type", "object"),
+            "properties": {
+                name: self._property(part, depth + 1, required=name in required)
+                for name, part in properties.items()
+            },
+            "required": list(properties),
+            "additionalProperties": False,
+        }
+
+    def _property(self, schema: Any, depth: int, *, required: bool) -> dict[str, Any]:
+        made = self._converted(schema, depth)
+        if required:
+            return made
+        description = _with_default(made.pop("description", ""), schema)
+        if not allows_null(schema, self._root):
+            made = {"anyOf": [*(made["anyOf"] if set(made) == {"anyOf"} else [made]), _NULL]}
+        return {**made, **({"description": description} if description else {})}
+
+    def _count(self, made: dict[str, Any]) -> None:
+        choices = [*made.get("enum", ()), *([made["const"]] if "const" in made else [])]
+        self._choices += len(choices)
+        self._text += sum(len(choice) for choice in choices if isinstance(choice, str))
+
+
+class _Reading:
+    """A value that was written for the strict schema, read by the original one."""
+
+    def __init__(self, root: Mapping[str, Any]) -> None:
+        self._root = root
+
+    def read(self, value: Any, schema: Any) -> Any:
+        """The value as the original schema has it."""
+        if isinstance(value, list):
+            items = self._branch(value, schema).get("items", {})
+            return [self.read(part, items) for part in value]
+        if not isinstance(value, dict):
+            return value
+        chosen = self._branch(value, schema)
+        properties, required = chosen.get("properties", {}), chosen.get("required", ())
+        return {
+            name: self.read(part, properties.get(name, {}))
+            for name, part in value.items()
+            if part is not None
+            or name in required
+            or name not in properties
+            or allows_null(properties[name], self._root)
+        }
+
+    def _branch(self, value: Any, schema: Any) -> Mapping[str, Any]:
+        """The schema that a list or an object was written for. Of several it is one with all of its properties."""
+        whole = _followed(schema, self._root)
+        branches = [_followed(branch, self._root) for branch in whole.get("anyOf", ())]
+        if not branches:
+            return whole
+        if isinstance(value, list):
+            fitting = (branch for branch in branches if "items" in branch)
+        else:
+            fitting = (branch for branch in branches if branch.get("properties", {}).keys() == value.keys())
+        return next(fitting, {})
+
+
+def allows_null(schema: Any, root: Mapping[str, Any]) -> bool:
+    """Whether null fits a schema, as far as its type and choices say."""
+    schema = _followed(schema, root)
+    if "enum" in schema or "const" in schema:
+        return None in schema.get("enum", [schema.get("const", "")])
+    branches = [branch for key in ("anyOf", "oneOf") for branch in schema.get(key, ())]
+    if branches:
+        return any(allows_null(branch, root) for branch in branches)
+    return "type" not in schema or "null" in _types(schema)
+
+
+def _types(schema: Mapping[str, Any]) -> list[Any]:
+    types = schema.get("type", [])
+    return types if isinstance(types, list) else [types]
+
+
+def _followed(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a schema refers to; nothing where that is not there, or not a schema of this document."""
+    for _ in range(_MAX_DEPTH):
+        reference = schema.get("$ref") if isinstance(schema, dict) else None
+        if not isinstance(reference, str) or not reference.startswith(_DEFINED):
+            break
+        schema = root.get("$defs", {}).get(reference.removeprefix(_DEFINED), {})
+    return schema if isinstance(schema, dict) and "$ref" not in schema else {}
+
+
+def _checked(made: dict[str, Any]) -> dict[str, Any]:
+    if "$ref" in made:
+        if not made["$ref"].startswith(_DEFINED):
+            raise _NotStrictError
+        others = {key: value for key, value in made.items() if key != "$ref"}
+        return (
+            {"anyOf": [{"$ref": made["$ref"]}], **others} if others else made
+        )  # nothing may stand beside it
+    if "type" not in made and "anyOf" not in made:  # any value
+        raise _NotStrictError
+    if "array" in _types(made) and "items" not in made:
+        raise _NotStrictError
+    return made
+
+
+def _with_default(description: str, schema: Any) -> str:
+    """Strict mode has no defaults, so they are told in words."""
+    if not isinstance(schema, dict) or schema.get("default") is None:
+        return description
+    return f"{description} Default: {json.dumps(schema['default'], ensure_ascii=False)}.".strip()
