@@ -13,7 +13,7 @@ import textwrap
 import typing
 from collections.abc import Hashable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal, NotRequired, Optional, TypedDict
+from typing import TYPE_CHECKING, Any, Final, Literal, NotRequired, Optional, Required, TypedDict
 
 from typing_extensions import is_typeddict
 
@@ -112,7 +112,7 @@ class _Source:
         if kind is ...:
             return "..."
         if is_typeddict(kind):
-            kind = self._typed_dicts.setdefault(kind, _record(kind))
+            path, kind = (kind.__name__,), self._typed_dicts.setdefault(kind, _record(kind))
         if isinstance(kind, Record):
             return self._record_name(kind, path)
         if not isinstance(kind, Hashable) or kind not in self._names:
@@ -127,7 +127,7 @@ class _Source:
         self._taken.add(name)
         members = {key: self._member(member, (*path, key)) for key, member in record.members.items()}
         # of two classes that differ only in what they call themselves, one is enough
-        parts = tuple((key, text.replace(name, ""), comment) for key, (text, comment) in members.items())
+        parts = tuple((key, re.sub(rf"\b{name}\b", "", text), more) for key, (text, more) in members.items())
         same = self._same.setdefault(parts, name)
         if same == name:
             self._classes.append(self._class(name, members))
@@ -166,11 +166,19 @@ def _returned(tool: ToolDefinition) -> Any:
 
 def _record(typed_dict: Any) -> Record:
     try:
-        hints = typing.get_type_hints(typed_dict)
+        hints = typing.get_type_hints(typed_dict, include_extras=True)
     except NameError:  # a name that only the type checker knows
         hints = dict.fromkeys(typed_dict.__annotations__, Any)
-    required = typed_dict.__required_keys__
-    return Record({key: RecordMember(hint, key in required, "") for key, hint in hints.items()})
+    return Record({key: _record_member(typed_dict, key, hint) for key, hint in hints.items()})
+
+
+def _record_member(typed_dict: Any, key: str, hint: Any) -> RecordMember:
+    # the class itself does not see what is in annotations that are texts
+    marks = {NotRequired: False, Required: True}
+    mark = typing.get_origin(hint)
+    if mark in marks:
+        return RecordMember(typing.get_args(hint)[0], marks[mark], "")
+    return RecordMember(hint, key in typed_dict.__required_keys__, "")
 
 
 def _class_name(path: tuple[str, ...]) -> str:
