@@ -187,7 +187,7 @@ def test_a_long_or_hostile_description_is_made_fit():
 
 def test_what_must_be_given_can_be_given_by_position():
     parameters = made({"a": {}, "from": {}, "c": {}}, "a", "from")
-    assert parameters.signature_text() == "(a: Any, from_: Any, c: Any = None)"
+    assert parameters.signature_text() == "(a: Any, from_: Any, *, c: Any = None)"
     assert [p.kind.name for p in parameters.signature().parameters.values()][1:] == [
         "POSITIONAL_OR_KEYWORD",
         "KEYWORD_ONLY",
@@ -214,6 +214,7 @@ def test_calls_that_cannot_be_bound(args, kwargs, words):
 def test_open_schemas_take_other_names():
     parameters = made({"a": {}, "others": {}}, additionalProperties=True)
     *_, last = parameters.signature().parameters.values()
+    assert parameters.signature_text() == "(*, a: Any = None, others: Any = None, **others_: Any)"
     assert (last.name, last.kind) == ("others_", inspect.Parameter.VAR_KEYWORD)
     assert parameters.validate(parameters.bind((), {"a": 1, "z": 2})) == {"a": 1, "z": 2}
 

@@ -126,7 +126,9 @@ def test_a_new_version_gives_a_new_stub_and_the_old_one_calls_it_too(tract, spec
 
 
 def test_dir_lists_all_tools_and_helpers(tract, search):
-    assert dir(tract.tools) == sorted({*tract.executor.tools(), "list_tools", "call_log", "savings"})
+    assert dir(tract.tools) == sorted(
+        {*tract.executor.tools(), "list_tools", "stub_source", "call_log", "savings"}
+    )
     assert "web_search" in repr(tract.tools)
 
 
@@ -226,7 +228,7 @@ def test_python_names_refuses_a_collision():
         python_names(["a-b", "a.b"])
 
 
-@pytest.mark.parametrize("name", ["list_tools", "call_log", "savings"])
+@pytest.mark.parametrize("name", ["list_tools", "stub_source", "call_log", "savings"])
 def test_a_tool_wins_over_the_helper_of_the_same_name(tract, add, name):
     def f():
         """Mine."""

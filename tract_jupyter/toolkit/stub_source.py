@@ -6,7 +6,6 @@ comments only, where it cannot end them.
 
 from __future__ import annotations
 
-import inspect
 import math
 import re
 import textwrap
@@ -21,10 +20,11 @@ from tract_jupyter.exceptions import SpecError
 from tract_jupyter.models.identifiers import identifier, unused
 from tract_jupyter.models.json_schema import JsonSchema
 from tract_jupyter.models.json_types import Record, RecordMember, TypeReader
-from tract_jupyter.models.parameters import type_text
+from tract_jupyter.models.parameters import signature_parts, type_text
 from tract_jupyter.models.text import one_line, printable
 
 if TYPE_CHECKING:
+    import inspect
     from collections.abc import Iterator, Mapping
 
     from tract_jupyter.models.parameters import Parameter
@@ -54,9 +54,8 @@ class _Source:
     def __init__(self, tools: Mapping[str, ToolDefinition], *, docs: bool) -> None:
         self._tools = tools
         self._docs = docs
-        self._names = {
-            kind: unused(name, tools) for kind, name in _KNOWN.items()
-        }  # a tool may be called `list`
+        # a tool may be called `list`
+        self._names = {kind: unused(name, tools) for kind, name in _KNOWN.items()}
         self._used: set[Any] = set()
         self._taken = {*tools, *self._names.values()}
         self._keys: set[str] = set()
@@ -86,21 +85,16 @@ class _Source:
 
     def _arguments(self, name: str, tool: ToolDefinition) -> Iterator[str]:
         types, arguments = tool.parameters.types(), tool.parameters.arguments
-        kinds = inspect.Parameter
-        by_name_only = False
-        for argument, given in tool.parameters.signature().parameters.items():
-            if given.kind is kinds.VAR_KEYWORD:
-                yield f"**{argument}: {self._name((), Any)}"
-                continue
-            if given.kind is kinds.KEYWORD_ONLY and not by_name_only:
-                by_name_only = True
-                yield "*"
-            p = arguments[argument]
-            yield f"{argument}: {self._argument_type(name, p, types[p.name])}{_default(p)}"
 
-    def _argument_type(self, tool: str, p: Parameter, annotation: Any) -> str:
-        accepted = Optional[annotation] if p.optional and annotation is not Any else annotation  # noqa: UP045
-        return self._type(accepted, (tool, p.name))
+        def text(given: inspect.Parameter) -> str:
+            if given.name not in arguments:
+                return f"{given.name}: {self._name((), Any)}"
+            p = arguments[given.name]
+            kind = types[p.name]
+            accepted = Optional[kind] if p.optional and kind is not Any else kind  # noqa: UP045 # a value
+            return f"{given.name}: {self._type(accepted, (name, p.name))}{_default(p)}"
+
+        return signature_parts(tool.parameters.signature(), text)
 
     def _type(self, annotation: Any, path: tuple[str, ...]) -> str:
         """The text of a type; `path` names the records in it."""
