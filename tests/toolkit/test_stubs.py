@@ -226,7 +226,7 @@ def test_python_names_refuses_a_collision():
         python_names(["a-b", "a.b"])
 
 
-@pytest.mark.parametrize("name", ["list_tools", "call_log", "savings"])
+@pytest.mark.parametrize("name", ["list_tools", "stub_source", "call_log", "savings"])
 def test_a_tool_wins_over_the_helper_of_the_same_name(tract, add, name):
     def f():
         """Mine."""

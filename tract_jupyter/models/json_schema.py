@@ -17,10 +17,13 @@ from tract_jupyter.models.schema_keywords import TooDeepError, TooSlowError, bou
 from tract_jupyter.models.text import brief_repr, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-LARGEST: Final = 100_000
-"""Characters of a schema. Those that a prompt can hold have a few thousand."""
+LARGEST: Final = 1_000_000
+"""Characters of a schema."""
+
+MOST_PARTS: Final = 5_000
+"""Objects, lists and values in it. The schemas that a prompt can hold have a few hundred."""
 
 SECONDS: Final = 2.0
 """How long one check may take."""
@@ -153,14 +156,27 @@ def read_schema(schema: Any) -> dict[str, Any]:
         raise SpecError(f"the schema cannot be read: {error}") from None
     if size > LARGEST:
         raise SpecError(f"the schema has {size:,} characters; {LARGEST:,} is the most")
-    if _depth(schema) > _DEEPEST:
-        raise SpecError(f"the schema is nested more than {_DEEPEST} levels deep")
+    levels = list(_levels(schema))
+    parts = sum(map(len, levels))
+    if parts > MOST_PARTS:
+        raise SpecError(f"the schema has {parts:,} parts; {MOST_PARTS:,} is the most")
+    if len(levels) > _DEEPEST:
+        raise SpecError(f"the schema is nested {len(levels)} levels deep; {_DEEPEST} is the most")
     return json.loads(json.dumps(schema))  # type: ignore[no-any-return] # an object, like the schema
 
 
-def _depth(value: Any) -> int:
-    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
-    return 1 + max(map(_depth, parts), default=0)
+def _levels(value: Any) -> Iterator[list[Any]]:
+    """The value, the values in it, those in them, and so on."""
+    level = [value]
+    while level:
+        yield level
+        level = list(chain.from_iterable(map(_parts, level)))
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list | tuple) else ()
 
 
 def _check(draft: Any, document: dict[str, Any]) -> None:

@@ -153,8 +153,7 @@ class ParameterSet(ABC):
 
     def signature_text(self, *leading: str) -> str:
         """The signature as a person writes it: `(pending, strict: bool = False)`."""
-        given = [f"{name}: {type_text(p.annotation)}" + p.default_text for name, p in self.arguments.items()]
-        return f"({', '.join([*leading, *given])})"
+        return f"({', '.join(signature_parts(self.signature(*leading), _argument_text))})"
 
     def _missing(self, name: str) -> str:
         for argument, p in self.arguments.items():
@@ -282,6 +281,23 @@ class Parameters(ParameterSet):
         place = repr(name) + "".join(f"[{part!r}]" for part in loc[1:] if _is_data(part))
         wanted = message.removeprefix("Input should be ").replace("Input should", "should")
         return misfit(place, wanted, value)
+
+
+def signature_parts(signature: inspect.Signature, text: Callable[[inspect.Parameter], str]) -> Iterator[str]:
+    """What stands between the brackets of a function: the `text` of each parameter, and the stars where they belong."""
+    only_by_name = False
+    for given in signature.parameters.values():
+        if given.kind is given.KEYWORD_ONLY and not only_by_name:
+            only_by_name = True
+            yield "*"
+        yield f"**{text(given)}" if given.kind is given.VAR_KEYWORD else text(given)
+
+
+def _argument_text(given: inspect.Parameter) -> str:
+    if given.annotation is given.empty:
+        return given.name
+    default = "" if given.default is given.empty else f" = {safe_repr(given.default)}"
+    return f"{given.name}: {type_text(given.annotation)}{default}"
 
 
 def misfit(place: str, wanted: str, value: Any) -> str:

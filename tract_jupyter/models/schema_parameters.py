@@ -49,17 +49,9 @@ class SchemaParameters(ParameterSet):
         try:
             self._schema = read_schema(schema)
             self._checked = JsonSchema(schema)
-            reader = TypeReader(self._checked.root)
-            members = self._members(reader)
+            self._read(TypeReader(self._checked.root))
         except SpecError as error:
             raise SpecError(f"{subject}: {error}") from None
-        self._says_what_else, self._is_open = reader.says_what_else(), reader.is_open()
-        optional = {name: member.described for name, member in members.items() if not member.required}
-        defaults = {name: about["default"] for name, about in optional.items() if "default" in about}
-        self._defaults = self._accepted(defaults)
-        self._left_out_by_none = optional.keys() - self._accepted(dict.fromkeys(optional)).keys()
-        parameters = [self._parameter(name, member, reader) for name, member in members.items()]
-        self.arguments = _arguments(sorted(parameters, key=lambda p: not p.required))
 
     @property
     def json_schema(self) -> dict[str, Any]:
@@ -117,6 +109,16 @@ class SchemaParameters(ParameterSet):
 
     def _kind(self, p: Parameter) -> Any:
         return inspect.Parameter.POSITIONAL_OR_KEYWORD if p.required else inspect.Parameter.KEYWORD_ONLY
+
+    def _read(self, reader: TypeReader) -> None:
+        members = self._members(reader)
+        optional = {name: member.described for name, member in members.items() if not member.required}
+        defaults = {name: about["default"] for name, about in optional.items() if "default" in about}
+        self._defaults = self._accepted(defaults)
+        self._left_out_by_none = optional.keys() - self._accepted(dict.fromkeys(optional)).keys()
+        self._says_what_else, self._is_open = reader.says_what_else(), reader.is_open()
+        parameters = [self._parameter(name, member, reader) for name, member in members.items()]
+        self.arguments = _arguments(sorted(parameters, key=lambda p: not p.required))
 
     def _members(self, reader: TypeReader) -> dict[str, Member]:
         if any(error.validator == "type" and not error.absolute_path for error in self._checked.errors({})):

@@ -6,14 +6,13 @@ comments only, where it cannot end them.
 
 from __future__ import annotations
 
-import inspect
 import math
 import re
 import textwrap
 import typing
 from collections.abc import Hashable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal, NotRequired, Optional, TypedDict
+from typing import TYPE_CHECKING, Any, Final, Literal, NotRequired, Optional, Required, TypedDict
 
 from typing_extensions import is_typeddict
 
@@ -21,10 +20,11 @@ from tract_jupyter.exceptions import SpecError
 from tract_jupyter.models.identifiers import identifier, unused
 from tract_jupyter.models.json_schema import JsonSchema
 from tract_jupyter.models.json_types import Record, RecordMember, TypeReader
-from tract_jupyter.models.parameters import type_text
+from tract_jupyter.models.parameters import signature_parts, type_text
 from tract_jupyter.models.text import one_line, printable
 
 if TYPE_CHECKING:
+    import inspect
     from collections.abc import Iterator, Mapping
 
     from tract_jupyter.models.parameters import Parameter
@@ -99,21 +99,16 @@ class _Source:
 
     def _arguments(self, name: str, tool: ToolDefinition) -> Iterator[str]:
         types, arguments = tool.parameters.types(), tool.parameters.arguments
-        kinds = inspect.Parameter
-        by_name_only = False
-        for argument, given in tool.parameters.signature().parameters.items():
-            if given.kind is kinds.VAR_KEYWORD:
-                yield f"**{argument}: {self._name((), Any)}"
-                continue
-            if given.kind is kinds.KEYWORD_ONLY and not by_name_only:
-                by_name_only = True
-                yield "*"
-            p = arguments[argument]
-            yield f"{argument}: {self._argument_type(name, p, types[p.name])}{_default(p)}"
 
-    def _argument_type(self, tool: str, p: Parameter, annotation: Any) -> str:
-        accepted = Optional[annotation] if p.optional and annotation is not Any else annotation  # noqa: UP045
-        return self._type(accepted, (tool, p.name))
+        def text(given: inspect.Parameter) -> str:
+            if given.name not in arguments:
+                return f"{given.name}: {self._name((), Any)}"
+            p = arguments[given.name]
+            kind = types[p.name]
+            accepted = Optional[kind] if p.optional and kind is not Any else kind  # noqa: UP045 # a value
+            return f"{given.name}: {self._type(accepted, (name, p.name))}{_default(p)}"
+
+        return signature_parts(tool.parameters.signature(), text)
 
     def _type(self, annotation: Any, path: tuple[str, ...]) -> str:
         """The text of a type; `path` names the records in it."""
@@ -125,7 +120,7 @@ class _Source:
         if kind is ...:
             return "..."
         if is_typeddict(kind):
-            kind = self._typed_dicts.setdefault(kind, _record(kind))
+            path, kind = (kind.__name__,), self._typed_dicts.setdefault(kind, _record(kind))
         if isinstance(kind, Record):
             return self._record_name(kind, path)
         if not isinstance(kind, Hashable) or kind not in self._names:
@@ -140,7 +135,7 @@ class _Source:
         self._taken.add(name)
         members = {key: self._member(member, (*path, key)) for key, member in record.members.items()}
         # of two classes that differ only in what they call themselves, one is enough
-        parts = tuple((key, text.replace(name, ""), comment) for key, (text, comment) in members.items())
+        parts = tuple((key, re.sub(rf"\b{name}\b", "", text), more) for key, (text, more) in members.items())
         same = self._same.setdefault(parts, name)
         if same == name:
             self._classes.append(self._class(name, members))
@@ -179,11 +174,19 @@ def _returned(tool: ToolDefinition) -> Any:
 
 def _record(typed_dict: Any) -> Record:
     try:
-        hints = typing.get_type_hints(typed_dict)
+        hints = typing.get_type_hints(typed_dict, include_extras=True)
     except NameError:  # a name that only the type checker knows
         hints = dict.fromkeys(typed_dict.__annotations__, Any)
-    required = typed_dict.__required_keys__
-    return Record({key: RecordMember(hint, key in required, "") for key, hint in hints.items()})
+    return Record({key: _record_member(typed_dict, key, hint) for key, hint in hints.items()})
+
+
+def _record_member(typed_dict: Any, key: str, hint: Any) -> RecordMember:
+    # the class itself does not see what is in annotations that are texts
+    marks = {NotRequired: False, Required: True}
+    mark = typing.get_origin(hint)
+    if mark in marks:
+        return RecordMember(typing.get_args(hint)[0], marks[mark], "")
+    return RecordMember(hint, key in typed_dict.__required_keys__, "")
 
 
 def _class_name(path: tuple[str, ...]) -> str:
