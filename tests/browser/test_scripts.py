@@ -63,3 +63,12 @@ def test_a_script_of_the_sandbox_survives_its_kernel(open_lab, screenshot):
     inbox = lab.output(2)
     inbox.get_by_text("Call tool commit").first.wait_for()
     screenshot(lab, "script-in-the-inbox", 2)
+    inbox.locator("summary", has_text="Change values").click()
+    inbox.locator("[data-part=edits]").get_by_label("message").fill("after the restart")
+    inbox.get_by_role("form", name="Approve").get_by_role("button", name="Approve").click()
+    text = lab.wait_output(2, "approve by")
+    assert "half 0 then 1" in text
+    assert "'after the restart'\n    Script completed: 20 tool calls" in text
+    screenshot(lab, "script-taken-up", 2)
+    lab.run_cell(3)
+    assert "after the restart" in lab.text(3)

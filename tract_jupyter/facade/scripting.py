@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.facade.tooling import Tooling
+from tract_jupyter.models.text import safe_repr
 from tract_jupyter.scripts.runner import Scripts
 
 if TYPE_CHECKING:
@@ -60,7 +61,13 @@ class Scripting(Tooling):
     def _go_on(self, decided: PendingScriptCall) -> ScriptResult:
         """Take up a paused script, and print what it showed: for the record of the decision."""
         result = self.scripts.go_on(decided)
-        print(result.text, end="")  # noqa: T201 # whoever carries the decision out keeps it
+        value = [] if result.value is None else [safe_repr(result.value)]
+        told = [
+            *filter(None, [result.text.rstrip()]),
+            *value,
+            f"Script {result.status}: {result.call_count} tool calls",
+        ]
+        print("\n".join(told))  # noqa: T201 # whoever carries the decision out keeps it
         return result
 
     def _record_script(self, result: ScriptResult) -> None:
