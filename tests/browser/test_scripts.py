@@ -36,3 +36,39 @@ def test_a_script_waits_for_one_of_its_calls(open_lab, screenshot):
     screenshot(lab, "script-completed", 1)
     lab.run_cell(2)
     assert lab.text(2) == "completed 20 [7] number eleven\n"
+
+
+def test_a_rejection_is_caught_in_the_script(open_lab):
+    lab = open_lab(LOAD, SCRIPT, CHECK, viewport=(1100, 1400))
+    lab.run_cell(0)
+    lab.run_cell(1, wait=False)
+    form = lab.output(1).get_by_role("form", name="Reject")
+    form.get_by_label("Reason").fill("not on this branch")
+    form.get_by_role("button", name="Reject").click()
+    assert lab.wait_cell(1)
+    lab.wait_output(1, "Script completed: 20 tool calls")
+    lab.run_cell(2)
+    assert lab.text(2) == "completed 20 [7] denied: not on this branch\n"
+
+
+def test_a_script_of_the_sandbox_survives_its_kernel(open_lab, screenshot):
+    sandboxed = SCRIPT.replace("--out result", "--sandbox --out result").replace("error.reason", "error")
+    lab = open_lab(LOAD, sandboxed, "%tract inbox", "%tract log", viewport=(1100, 1400))
+    lab.run_cell(0)
+    lab.run_cell(1, wait=False)
+    lab.output(1).get_by_role("form", name="Approve").wait_for()
+    lab.restart()
+    lab.run_cell(0)
+    lab.run_cell(2)
+    inbox = lab.output(2)
+    inbox.get_by_text("Call tool commit").first.wait_for()
+    screenshot(lab, "script-in-the-inbox", 2)
+    inbox.locator("summary", has_text="Change values").click()
+    inbox.locator("[data-part=edits]").get_by_label("message").fill("after the restart")
+    inbox.get_by_role("form", name="Approve").get_by_role("button", name="Approve").click()
+    text = lab.wait_output(2, "approve by")
+    assert "half 0 then 1" in text
+    assert "'after the restart'\n    Script completed: 20 tool calls" in text
+    screenshot(lab, "script-taken-up", 2)
+    lab.run_cell(3)
+    assert "after the restart" in lab.text(3)

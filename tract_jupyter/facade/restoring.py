@@ -9,10 +9,12 @@ from tract_jupyter.facade.applying import Applying
 from tract_jupyter.facade.generating import Generating
 from tract_jupyter.facade.merging import Merging
 from tract_jupyter.facade.operating import Operating
+from tract_jupyter.facade.scripting import Scripting
 from tract_jupyter.facade.surgery import Surgery
 from tract_jupyter.hooks.builtin.gc import PendingGC
 from tract_jupyter.hooks.builtin.merge import PendingMerge
 from tract_jupyter.hooks.builtin.rebase import PendingRebase
+from tract_jupyter.hooks.builtin.script_call import PendingScriptCall
 from tract_jupyter.hooks.builtin.stored import check_stored
 
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from tract_jupyter.hooks.pending import Pending
 
 
-class Restoring(Generating, Answering, Operating, Applying, Merging, Surgery):
+class Restoring(Generating, Answering, Operating, Applying, Merging, Surgery, Scripting):
     """The part of `Tract` that knows all built-in operations that can be decided about."""
 
     def restored(self, operation: str, fields: dict[str, Any]) -> Pending | None:
@@ -53,4 +55,5 @@ class Restoring(Generating, Answering, Operating, Applying, Merging, Surgery):
             "generate": self._restored_reply,
             "tool_result": self._restored_answer,
             "policy": self._restored_policy,
+            "script_call": lambda fields: PendingScriptCall(fields, tract=self, go_on=self._go_on),
         }

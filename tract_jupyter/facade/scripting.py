@@ -5,27 +5,24 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.facade.parts import Parts
+from tract_jupyter.facade.tooling import Tooling
+from tract_jupyter.models.text import safe_repr
 from tract_jupyter.scripts.runner import Scripts
 
 if TYPE_CHECKING:
+    from tract_jupyter.hooks.builtin.script_call import PendingScriptCall
     from tract_jupyter.scripts.budget import Budget
     from tract_jupyter.scripts.result import ScriptResult
     from tract_jupyter.scripts.runner import Backend
-    from tract_jupyter.toolkit.executor import ToolExecutor
-    from tract_jupyter.toolkit.stubs import ToolsModule
 
 
-class Scripting(Parts):
+class Scripting(Tooling):
     """The part of `Tract` that runs scripts."""
-
-    tools: ToolsModule
-    executor: ToolExecutor
 
     @cached_property
     def scripts(self) -> Scripts:
         """Runs scripts, and keeps their namespaces and results."""
-        return Scripts(lambda: self.tools, self.executor, self._record_script)
+        return Scripts(lambda: self.tools, self.executor, self, self._record_script)
 
     def run_script(
         self,
@@ -60,6 +57,18 @@ class Scripting(Parts):
             ScriptFailedError: it cannot be run like this; nothing ran.
         """
         return self.scripts.run(code, backend=backend, notebook_id=notebook_id, fresh=fresh, budget=budget)
+
+    def _go_on(self, decided: PendingScriptCall) -> ScriptResult:
+        """Take up a paused script, and print what it showed: for the record of the decision."""
+        result = self.scripts.go_on(decided)
+        value = [] if result.value is None else [safe_repr(result.value)]
+        told = [
+            *filter(None, [result.text.rstrip()]),
+            *value,
+            f"Script {result.status}: {result.call_count} tool calls",
+        ]
+        print("\n".join(told))  # noqa: T201 # whoever carries the decision out keeps it
+        return result
 
     def _record_script(self, result: ScriptResult) -> None:
         """Store what ran, as an event."""

@@ -9,20 +9,23 @@ from contextlib import contextmanager
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from tract_jupyter.exceptions import UndecidedError
 from tract_jupyter.models.text import safe_repr
 from tract_jupyter.review.waiting import checking
 from tract_jupyter.scripts.result import ToolCall
 from tract_jupyter.scripts.savings import Savings
+from tract_jupyter.scripts.stopping import ScriptPaused
 from tract_jupyter.toolkit.calling import current_profile
 from tract_jupyter.toolkit.results import ToolResult
 from tract_jupyter.toolkit.savings import rough_size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from tract_jupyter.scripts.budget import Meter
     from tract_jupyter.scripts.source import Script
     from tract_jupyter.scripts.stopping import Stopper
+    from tract_jupyter.toolkit.definitions import ToolDefinition
     from tract_jupyter.toolkit.executor import ToolExecutor
 
 _KEPT = 10_000
@@ -46,47 +49,75 @@ class ScriptCalls:
         self._filename = script.filename
         self._profile = current_profile()
         self._ended = ""
-        self._argument_size = 0
-        self._result_size = 0
+        self.pause: Callable[[ToolDefinition, dict[str, Any]], Any] | None = None
+        """Saves the program with the question about a call, where that can be done."""
+        self.argument_size = 0
+        self.result_size = 0
         self._lock = threading.Lock()
+
+    def go_on(self, count: int, argument_size: int, result_size: int) -> None:
+        """Count on from what another process has counted; the one that it stopped at is counted anew."""
+        self.count, self.argument_size, self.result_size = count, argument_size, result_size
 
     def end(self) -> None:
         """Refuse all calls from now on: of code that goes on after its script."""
         self._ended = "the script has ended"
 
     def execute(
-        self, executor: ToolExecutor, name: str, arguments: Mapping[str, Any], *, line: int | None = None
+        self,
+        executor: ToolExecutor,
+        name: str,
+        arguments: Mapping[str, Any],
+        *,
+        line: int | None = None,
+        is_approved: bool = False,
     ) -> ToolResult:
         """Make a call within the budget; what was refused comes back as an error.
 
-        `line` is that of the script; it is looked for on this thread's stack if left out.
+        `line` is that of the script; it is looked for on this thread's stack if left out. `is_approved`: it was
+        decided about already.
         """
         refusal = self._ended or self.meter.refusal()
         if refusal:
             result, seconds = ToolResult(name, success=False, error=refusal, denied=bool(self._ended)), 0.0
         else:
             with self._stopper.shielded():
-                result, seconds = self._made(executor, name, arguments)
+                result, seconds = self._made(executor, name, arguments, is_approved=is_approved)
         self._record(name, arguments, result, seconds, self._line() if line is None else line)
         return result
 
+    def question(self, tool: ToolDefinition, values: dict[str, Any]) -> Any:
+        """That of any call, unless the script can be paused where it stands."""
+        return None if self.pause is None else self.pause(tool, values)
+
     @contextmanager
-    def waiting(self) -> Iterator[None]:
-        """A person is asked meanwhile, which is not the script's time, and can be stopped."""
-        with self.meter.waiting(), checking(self._stopper.check):
-            yield
+    def waiting(self, pending: Any) -> Iterator[None]:
+        """A person is asked meanwhile, which is not the script's time, and can be stopped.
+
+        Raises:
+            ScriptPaused: nobody can be asked now, and the script can wait for that.
+        """
+        try:
+            with self.meter.waiting(), checking(self._stopper.check):
+                yield
+        except UndecidedError as error:
+            if self.pause is not None and pending.resumable:
+                raise ScriptPaused(pending) from error
+            raise
 
     def savings(self, script_size: int, output_size: int) -> Savings:
         """What the calls would have cost one by one."""
-        return Savings(self.count, self._argument_size, self._result_size, script_size, output_size)
+        return Savings(self.count, self.argument_size, self.result_size, script_size, output_size)
 
     def _made(
-        self, executor: ToolExecutor, name: str, arguments: Mapping[str, Any]
+        self, executor: ToolExecutor, name: str, arguments: Mapping[str, Any], *, is_approved: bool
     ) -> tuple[ToolResult, float]:
         meter, started = self.meter, perf_counter()
         meter.depth += 1
         try:
-            result = executor.execute(name, arguments, actor=self.actor, profile=self._profile)
+            result = executor.execute(
+                name, arguments, actor=self.actor, profile=self._profile, is_approved=is_approved
+            )
             return result, perf_counter() - started
         finally:
             meter.depth -= 1
@@ -99,8 +130,8 @@ class ScriptCalls:
         with self._lock:  # a script may call from several threads
             self.count += 1
             self.meter.result_bytes += result_size
-            self._argument_size += argument_size
-            self._result_size += result_size
+            self.argument_size += argument_size
+            self.result_size += result_size
             self.records.append(
                 ToolCall(name, shown, line, result.success, result.error, seconds, argument_size, result_size)
             )

@@ -10,6 +10,7 @@ from tract_jupyter.models.checks import check_choice
 from tract_jupyter.scripts.budget import Budget
 from tract_jupyter.scripts.kernel import NAMES, run_in_kernel
 from tract_jupyter.scripts.notebooks import MAIN, ScriptNotebooks
+from tract_jupyter.scripts.paused import taken_up
 from tract_jupyter.scripts.run import Run
 from tract_jupyter.scripts.sandbox import Sandbox
 from tract_jupyter.scripts.savings import Savings
@@ -19,6 +20,7 @@ from tract_jupyter.toolkit.calling import current_caller
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tract_jupyter.hooks.builtin.script_call import PendingScriptCall
     from tract_jupyter.scripts.result import OutputKind, ScriptResult
     from tract_jupyter.toolkit.executor import ToolExecutor
     from tract_jupyter.toolkit.stubs import ToolsModule
@@ -35,6 +37,7 @@ class Scripts:
     Args:
         tools: gives the module that scripts find as `tools`.
         executor: makes the calls of those in the sandbox.
+        tract: whose questions are asked.
         record: stores what came of a run.
 
     Attributes:
@@ -48,10 +51,11 @@ class Scripts:
         self,
         tools: Callable[[], ToolsModule],
         executor: ToolExecutor,
+        tract: Any,
         record: Callable[[ScriptResult], object] = lambda _: None,
     ) -> None:
         self.notebooks = ScriptNotebooks(lambda: {"tools": tools(), **NAMES})
-        self.sandbox = Sandbox(executor)
+        self.sandbox = Sandbox(executor, tract)
         self.results: deque[ScriptResult] = deque(maxlen=_KEPT)
         self.totals = Savings()
         self._record = record
@@ -114,6 +118,15 @@ class Scripts:
             self.sandbox.run(run, fresh=fresh)
         else:
             self._run_in_kernel(run, fresh=fresh)
+        return self._recorded(run)
+
+    def go_on(self, decided: PendingScriptCall) -> ScriptResult:
+        """Take up a paused script, now that its call was decided about."""
+        run, program = taken_up(decided.script)
+        self.sandbox.go_on(run, program, decided)
+        return self._recorded(run)
+
+    def _recorded(self, run: Run) -> ScriptResult:
         result = run.result()
         self.results.append(result)
         self.totals += result.savings

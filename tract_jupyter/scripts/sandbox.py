@@ -14,23 +14,28 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.exceptions import ContentError, ParameterError, ScriptFailedError
+from tract_jupyter.hooks.builtin.script_call import PendingScriptCall
 from tract_jupyter.models.canonical import plain
+from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.review.source import asked_at
 from tract_jupyter.scripts.notebooks import MAIN, check_room, checked_id, existing
+from tract_jupyter.scripts.paused import MOST_BYTES, saved
 from tract_jupyter.scripts.result import ScriptError, ScriptStatus
 from tract_jupyter.scripts.sandbox_errors import explained
 from tract_jupyter.scripts.sandbox_types import bound_names, check_calls
-from tract_jupyter.scripts.stopping import ScriptStopped
+from tract_jupyter.scripts.stopping import ScriptPaused, ScriptStopped
 from tract_jupyter.toolkit.calling import calling
+from tract_jupyter.toolkit.executor import refusal
 from tract_jupyter.toolkit.namespaces import all_functions, functions, namespaces
 from tract_jupyter.toolkit.results import ToolResult
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from pydantic_monty import ExternalModule, FunctionSnapshot, Monty, MontySession
 
     from tract_jupyter.scripts.run import Run
+    from tract_jupyter.toolkit.definitions import ToolDefinition
     from tract_jupyter.toolkit.executor import ToolExecutor
 
 _MODULE = uuid.uuid5(uuid.NAMESPACE_URL, "tract_jupyter.tools")
@@ -61,10 +66,12 @@ class Sandbox:
 
     Args:
         executor: makes the calls.
+        tract: whose questions are asked where a call is gated.
     """
 
-    def __init__(self, executor: ToolExecutor) -> None:
+    def __init__(self, executor: ToolExecutor, tract: Any) -> None:
         self._executor = executor
+        self._tract = tract
         self._pool: Monty | None = None
         self._variables: dict[str, _Variables] = {}
 
@@ -78,8 +85,8 @@ class Sandbox:
         if fresh:
             self._variables.pop(run.notebook_id, None)
         check_room(run.notebook_id, self._variables)
-        module, variables = self._module(), self._variables.get(run.notebook_id)
-        run.error = check_calls(pool, module, run.script, variables.names if variables is not None else ())
+        module = self._module()
+        run.error = check_calls(pool, module, run.script, self._names(run.notebook_id))
         if run.error is not None:
             run.status = ScriptStatus.FAILED
         else:
@@ -87,15 +94,25 @@ class Sandbox:
         run.calls.end()
 
     def _run(self, run: Run, module: ExternalModule) -> None:
+        with self._outcome_of(run), calling(run.calls), self._session(run, module) as session:
+            with self._stopping(run, session):
+                run.script.register()
+                first = session.feed_start(run.script.placed, print_callback=run.capture.write)
+                run.value = self._to_the_end(run, first)
+            self._keep(run, session, self._names(run.notebook_id))
+
+    @contextmanager
+    def _outcome_of(self, run: Run) -> Iterator[None]:
+        """Put into the run how it ended."""
         import pydantic_monty as monty
 
         try:
-            with calling(run.calls), self._session(run, module) as session, self._stopping(run, session):
-                run.value = self._evaluated(run, session)
-                self._keep(run, session)
+            yield
             run.status = ScriptStatus.COMPLETED
         except ScriptStopped:
             run.status = _stopped(run)
+        except ScriptPaused as paused:
+            run.status, run.pending_id = ScriptStatus.PAUSED, paused.pending.pending_id
         except monty.MontyCrashedError as error:
             run.status = _stopped(run) if run.stopper.reason or error.timed_out else ScriptStatus.FAILED
             if run.status is ScriptStatus.FAILED:
@@ -172,13 +189,21 @@ class Sandbox:
         from pydantic_monty import ExternalModule
 
         tools = self._executor.tools()
-        spaces = {s: ExternalModule(dict.fromkeys(functions(tools, s), _stand_in)) for s in namespaces(tools)}
+        spaces = {
+            space: ExternalModule(
+                dict.fromkeys(functions(tools, space), _stand_in), id=uuid.uuid5(_MODULE, space)
+            )
+            for space in namespaces(tools)
+        }
         own = dict.fromkeys(functions(tools), _stand_in)
         return ExternalModule({**own, **spaces}, stubs=self._stubs(), id=_MODULE)
 
-    def _keep(self, run: Run, session: MontySession) -> None:
-        before = self._variables.get(run.notebook_id)
-        names = bound_names(run.script.code) | (before.names if before is not None else set())
+    def _names(self, notebook_id: str) -> frozenset[str]:
+        variables = self._variables.get(notebook_id)
+        return frozenset() if variables is None else variables.names
+
+    def _keep(self, run: Run, session: MontySession, before: Iterable[str]) -> None:
+        names = bound_names(run.script.code).union(before)
         self._variables[run.notebook_id] = _Variables(session.dump(), frozenset(names))
 
     def _opened(self) -> Monty:
@@ -213,11 +238,9 @@ class Sandbox:
         with run.stopper.watched(lambda: run.meter.is_over_time), run.stopper.killable(kill):
             yield
 
-    def _evaluated(self, run: Run, session: MontySession) -> Any:
+    def _to_the_end(self, run: Run, snapshot: Any) -> Any:
         import pydantic_monty as monty
 
-        run.script.register()
-        snapshot: Any = session.feed_start(run.script.placed, print_callback=run.capture.write)
         while not isinstance(snapshot, monty.MontyComplete):
             snapshot = self._answered(run, snapshot)
         return snapshot.output
@@ -241,8 +264,43 @@ class Sandbox:
             except ParameterError as error:
                 return ToolResult(name, success=False, error="; ".join(error.problems))
         place = run.script.place_of(snapshot.position)
+        run.calls.pause = lambda tool, values: self._question(run, snapshot, place.line, tool, values)
         with asked_at(place):
             return run.calls.execute(self._executor, name, arguments, line=place.line)
+
+    def _question(
+        self, run: Run, snapshot: FunctionSnapshot, line: int, tool: ToolDefinition, values: dict[str, Any]
+    ) -> PendingScriptCall | None:
+        """The question about a call, with the program as it stands; None where that is too large to be kept."""
+        program = snapshot.dump()
+        if len(program) > MOST_BYTES:
+            return None
+        fields = {
+            "tool": tool.name,
+            "arguments": values,
+            "definition_hash": tool.definition_hash,
+            "script": saved(run, program, line=line, names=self._names(run.notebook_id)),
+        }
+        return PendingScriptCall(fields, tract=self._tract, actor=run.calls.actor)
+
+    def go_on(self, run: Run, program: bytes, decided: PendingScriptCall) -> None:
+        """Take up a saved program: it is told what came of the call that it waits for, and runs on."""
+        module = self._module()
+        checkout = self._opened().checkout(limits=_limits(run), external_modules={"tools": module})
+        with self._outcome_of(run), calling(run.calls), checkout as session, self._stopping(run, session):
+            run.script.register()
+            snapshot: Any = session.load_snapshot(program, print_callback=run.capture.write)
+            answer = self._decided(run, decided)
+            run.value = self._to_the_end(run, snapshot.resume(_reply(answer)))
+            self._keep(run, session, decided.script["names"])
+        run.calls.end()
+
+    def _decided(self, run: Run, decided: PendingScriptCall) -> ToolResult:
+        """What came of the call that was decided about."""
+        line, name = decided.script["line"], decided.tool
+        if decided.status is not PendingStatus.APPROVED:
+            return ToolResult(name, success=False, error=refusal(decided), denied=True)
+        return run.calls.execute(self._executor, name, decided.arguments, line=line, is_approved=True)
 
 
 def _limits(run: Run) -> Any:

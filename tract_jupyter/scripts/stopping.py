@@ -13,7 +13,7 @@ import threading
 import time
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,6 +26,14 @@ _GRACE_SECONDS = 5.0  # for a tool call that is under way
 
 class ScriptStopped(BaseException):  # no error: an order to end, as KeyboardInterrupt is one
     """The script is to end."""
+
+
+class ScriptPaused(BaseException):
+    """The script waits for a decision, and its program is saved with the question."""
+
+    def __init__(self, pending: Any) -> None:
+        super().__init__()
+        self.pending = pending
 
 
 class Stopper:

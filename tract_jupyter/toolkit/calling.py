@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from contextlib import AbstractContextManager
 
+    from tract_jupyter.toolkit.definitions import ToolDefinition
     from tract_jupyter.toolkit.executor import ToolExecutor
     from tract_jupyter.toolkit.profiles import ToolProfile
     from tract_jupyter.toolkit.results import ToolResult
@@ -28,7 +29,11 @@ class Caller(Protocol):
         """Make a call, if the script may."""
         ...
 
-    def waiting(self) -> AbstractContextManager[None]:
+    def question(self, tool: ToolDefinition, values: dict[str, Any]) -> Any:
+        """What is asked about a call, where it is another pending than that of any call; None if it is not."""
+        ...
+
+    def waiting(self, pending: Any) -> AbstractContextManager[None]:
         """A person is asked about one of its calls meanwhile."""
         ...
 
@@ -61,10 +66,16 @@ def calling(caller: Caller) -> Iterator[None]:
         _caller.reset(token)
 
 
-def waiting() -> AbstractContextManager[None]:
+def question(tool: ToolDefinition, values: dict[str, Any]) -> Any:
+    """What is to be asked about a call of the current script; None for what is asked about any call."""
+    caller = current_caller()
+    return None if caller is None else caller.question(tool, values)
+
+
+def waiting(pending: Any) -> AbstractContextManager[None]:
     """A person is asked meanwhile, and the clock of the script that calls, if any, stands still."""
     caller = current_caller()
-    return nullcontext() if caller is None else caller.waiting()
+    return nullcontext() if caller is None else caller.waiting(pending)
 
 
 def current_profile() -> ToolProfile | None:

@@ -22,7 +22,7 @@ from tract_jupyter.exceptions import (
 from tract_jupyter.hooks.builtin.tool_call import PendingToolCall
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.prompts.tool_calls import UNDECIDED
-from tract_jupyter.toolkit.calling import bound_to, waiting
+from tract_jupyter.toolkit.calling import bound_to, question, waiting
 from tract_jupyter.toolkit.definitions import OWN
 from tract_jupyter.toolkit.names import PREFIX, provider_names, python_name, python_names
 from tract_jupyter.toolkit.namespaces import namespaces
@@ -238,7 +238,19 @@ class ToolExecutor:
         """
         if permission is not Permission.ASK:
             raise _Denied(f"the policy denies {tool.name!r} to {actor}")
-        pending = PendingToolCall(
+        pending = question(tool, values) or self._question(tool, values, actor)
+        try:
+            if not self._tract.reviewer.granted(pending):
+                with waiting(pending):
+                    self._tract.reviewer.decide_now(pending)
+        except UndecidedError as error:
+            raise _Denied(f"{str(error).rstrip('.')}. {UNDECIDED}") from error
+        if pending.status is not PendingStatus.APPROVED:
+            raise _Denied(refusal(pending))
+        return dict(pending.call_arguments)
+
+    def _question(self, tool: ToolDefinition, values: dict[str, Any], actor: str) -> PendingToolCall:
+        return PendingToolCall(
             tool.name,
             values,
             tract=self._tract,
@@ -249,15 +261,6 @@ class ToolExecutor:
             description=tool.description,
             why=f"{actor} wants to make this call. The policy asks about it: the tool {_traits(tool)}.",
         )
-        try:
-            if not self._tract.reviewer.granted(pending):
-                with waiting():
-                    self._tract.reviewer.decide_now(pending)
-        except UndecidedError as error:
-            raise _Denied(f"{str(error).rstrip('.')}. {UNDECIDED}") from error
-        if pending.status is not PendingStatus.APPROVED:
-            raise _Denied(refusal(pending))
-        return pending.fields
 
     def _check_unchanged(self, tool: ToolDefinition, actor: str) -> None:
         """Check that an approval is still about what would run.

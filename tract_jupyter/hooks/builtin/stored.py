@@ -147,6 +147,34 @@ class _Policy(TypedDict):
     definition_hash: str
 
 
+class _Output(TypedDict):
+    kind: Literal["stdout", "stderr"]
+    text: str
+
+
+class _Script(TypedDict):
+    code: str
+    first_line: Annotated[int, Field(ge=1)]
+    line: int
+    notebook_id: str
+    names: list[str]
+    author: str
+    snapshot: str
+    outputs: list[_Output]
+    calls: int
+    argument_size: int
+    result_size: int
+    seconds: float
+    budget: dict[str, Any]
+
+
+class _ScriptCall(TypedDict):
+    tool: str
+    arguments: dict[str, Any]
+    definition_hash: str
+    script: _Script
+
+
 def _paired(fields: _Compress) -> _Compress:
     given, wanted = len(fields["summaries"]), len(fields["source_commits"])
     if given != wanted:
@@ -162,6 +190,7 @@ _SHAPES: Final[dict[str, Any]] = {
     "generate": _Generate,
     "tool_result": _ToolResult,
     "policy": _Policy,
+    "script_call": _ScriptCall,
 }
 
 

@@ -53,6 +53,11 @@ class PendingToolCall(FieldPending):
         return self.tool
 
     @property
+    def call_arguments(self) -> dict[str, Any]:
+        """What the tool is called with, as it was approved."""
+        return self.fields
+
+    @property
     def title(self) -> str:
         """Names the tool."""
         return f"Call tool {self.tool}"

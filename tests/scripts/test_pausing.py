@@ -1,0 +1,165 @@
+"""A script of the sandbox that waits: its program is saved with the question, and goes on from there."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from sqlalchemy import create_engine, text
+
+from tests.review.fakes import FakeChannel, click
+from tract_jupyter import Tract
+from tract_jupyter.exceptions import PendingStateError, TrustError
+from tract_jupyter.review.decision import Answer
+from tract_jupyter.scripts import Budget, ScriptStatus
+
+NOTE = {"content_type": "dialogue", "role": "user", "text": "x"}
+SCRIPT = f"""\
+seen = [tools.status()["commit_count"] for _ in range(3)]
+print("before", seen)
+try:
+    made = tools.commit(content={NOTE}, message="as it was")["message"]
+except ToolDenied as error:
+    made = f"no: {{error}}"
+print("after", made, len(seen))
+made
+"""
+
+
+@pytest.fixture
+def other(own_store):
+    """Opens the store as another process would."""
+    opened = []
+
+    def open_store():
+        opened.append(Tract.open(url=own_store) if "://" in own_store else Tract.open(own_store))
+        return opened[-1]
+
+    yield open_store
+    for tract in opened:
+        tract.close()
+
+
+@pytest.fixture
+def paused(other):
+    """A script that nobody could be asked about, of a process that has ended."""
+    tract = other()
+    result = tract.run_script(SCRIPT, backend="sandbox")
+    tract.close()
+    return result
+
+
+def inbox(tract):
+    (stored,) = tract.inbox()
+    return tract.operations.rebuild(stored)
+
+
+def test_where_nobody_can_be_asked_it_pauses(paused):
+    assert paused.status is ScriptStatus.PAUSED
+    assert paused.pending_id
+    assert paused.stdout == "before [0, 0, 0]\n"
+    assert paused.to_dict()["waits_for"] == paused.pending_id
+
+
+def test_decided_later_it_goes_on_and_repeats_nothing(paused, other):
+    tract = other()
+    pending = inbox(tract)
+    assert (pending.title, pending.call_arguments["message"]) == ("Call tool commit", "as it was")
+    result = pending.approve()
+    assert (result.status, result.value) == ("completed", "as it was")
+    assert result.stdout == "before [0, 0, 0]\nafter as it was 3\n"
+    assert result.call_count == 4
+    assert [call.tool for call in result.calls] == ["commit"]
+    assert tract.status().commit_count == 1
+    assert tract.inbox() == []
+
+
+def test_a_rejection_is_caught_by_the_script(paused, other):
+    pending = inbox(other())
+    pending.reject("not today")
+    assert pending.result.value == "no: commit: not today"
+    assert pending.result.stdout.endswith("after no: commit: not today 3\n")
+
+
+def test_arguments_can_be_changed_first(paused, other):
+    result = inbox(other()).approve(edits={"message": "changed"})
+    assert result.value == "changed"
+
+
+def test_it_goes_on_once(paused, other):
+    first, second = other(), other()
+    one, two = inbox(first), inbox(second)
+    one.approve()
+    with pytest.raises(PendingStateError):
+        two.approve()
+    assert first.status().commit_count == 1
+
+
+def test_its_variables_are_there_afterwards(paused, other):
+    tract = other()
+    inbox(tract).approve()
+    assert tract.run_script("(made, seen)", backend="sandbox").value == ("as it was", [0, 0, 0])
+
+
+def test_the_budget_goes_on(other):
+    tract = other()
+    code = f"tools.status()\ntools.commit(content={NOTE})\ntools.status()\ntools.status()"
+    tract.run_script(code, backend="sandbox", budget=Budget(calls=3))
+    result = inbox(tract).approve()
+    assert "budget of 3 tool calls" in result.error.message
+
+
+def test_it_pauses_again_at_the_next_call(other):
+    tract = other()
+    tract.run_script(
+        f"for n in range(3): tools.commit(content={NOTE}, message=f'{{n}}')\n'done'", backend="sandbox"
+    )
+    for n in range(3):
+        pending = inbox(tract)
+        assert pending.call_arguments["message"] == str(n)
+        result = pending.approve()
+    assert (result.status, result.value) == ("completed", "done")
+    assert tract.status().commit_count == 3
+
+
+def test_a_changed_program_does_not_run(paused, other, own_store):
+    engine = create_engine(own_store if "://" in own_store else f"sqlite:///{own_store}")
+    with engine.begin() as connection:
+        ((fields,),) = connection.execute(text("SELECT fields_json FROM pendings"))
+        changed = json.loads(fields)
+        changed["script"]["code"] = "print('another')"
+        connection.execute(text("UPDATE pendings SET fields_json = :f"), {"f": json.dumps(changed)})
+    engine.dispose()
+    pending = inbox(other())
+    assert pending.doubt
+    with pytest.raises(TrustError, match="turn it down"):
+        pending.approve()
+    pending.reject("changed")  # which ends it: not even that goes on with it
+    assert (pending.status, pending.result) == ("rejected", None)
+
+
+def test_where_a_person_is_there_it_just_waits(tract):
+    tract.reviewer.channel = FakeChannel(
+        lambda ticket: click(ticket, "approve", edits={"message": "changed"})
+    )
+    result = tract.run_script(SCRIPT, backend="sandbox")
+    assert (result.status, result.value) == ("completed", "changed")
+    assert tract.inbox() == []
+
+
+def test_a_grant_is_one_of_the_tool(tract):
+    def click_in_a_panel(ticket):
+        ticket.submit(Answer("approve", {"scope": "session"}, ticket.round_id), "panel")
+
+    tract.reviewer.channel = FakeChannel(click_in_a_panel)
+    code = f"for _ in range(2): tools.commit(content={NOTE})\n'done'"
+    assert tract.run_script(code, backend="sandbox").value == "done"
+    assert len(tract.reviewer.channel.shown) == 2  # asked once, and its end
+
+
+def test_a_large_program_is_not_kept(other):
+    tract = other()
+    code = f"big = [str(n) * 100 for n in range(100_000)]\ntools.commit(content={NOTE})"
+    result = tract.run_script(code, backend="sandbox")
+    assert result.status is ScriptStatus.FAILED
+    assert "nobody can be asked" in result.error.message
