@@ -26,6 +26,7 @@ _HOME = {
     "ToolExecutionError": "tract_jupyter.exceptions",
     "Tract": "tract_jupyter.tract",
     "TractError": "tract_jupyter.exceptions",
+    "mcp_server": "tract_jupyter.toolkit.mcp_server",
     "verify": "tract_jupyter.notebook.verify",
 }
 

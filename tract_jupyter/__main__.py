@@ -1,9 +1,10 @@
-"""The command line: `tract-jupyter verify PATH`, or `python -m tract_jupyter verify PATH`."""
+"""The command line: `tract-jupyter COMMAND ...`, or `python -m tract_jupyter COMMAND ...`."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,19 +18,40 @@ def main(words: Sequence[str] | None = None) -> int:
         words: its arguments; those of the process if left out.
 
     Returns:
-        The exit code: 0, or 1 if something would be refused, or 2 if it could not be told.
+        The exit code: 0, or 1 if something would be refused, or 2 if it could not be told or done.
     """
     given = _parser().parse_args(words)
-    from tract_jupyter import TractError, verify
+    from tract_jupyter import TractError
 
     try:
-        found = verify(given.path, lock_file=given.lock_file)
+        return int(given.run(given))
     except TractError as error:
         print(f"tract-jupyter: {error}", file=sys.stderr)  # noqa: T201 # a command line's way to speak
         return 2
+
+
+def _verify(given: argparse.Namespace) -> int:
+    from tract_jupyter import verify
+
+    found = verify(given.path, lock_file=given.lock_file)
     for refusal in found:
         print(refusal)  # noqa: T201 # as above
     return int(any(refusal.kind == "refused" for refusal in found))
+
+
+def _serve(given: argparse.Namespace) -> int:
+    from tract_jupyter import Tract, mcp_server
+    from tract_jupyter.exceptions import StoreError
+
+    is_url = "://" in given.store
+    if not is_url and not Path(given.store).is_file():
+        raise StoreError(
+            f"there is no store {given.store}; a notebook makes one, by default .tract/tract.db beside it"
+        )
+    where = {"url": given.store} if is_url else {"path": given.store}
+    with Tract.open(**where, tract_id=given.tract_id) as tract:
+        mcp_server(tract, given.profile, decision_timeout=given.decision_timeout).run()
+    return 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -37,6 +59,12 @@ def _parser() -> argparse.ArgumentParser:
         "tract-jupyter", description="Operations that a person reviews, in notebooks."
     )
     commands = parser.add_subparsers(dest="command", required=True)
+    _add_verify(commands)
+    _add_mcp_server(commands)
+    return parser
+
+
+def _add_verify(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     verify = commands.add_parser(
         "verify",
         help="list what a run without a person would refuse",
@@ -49,7 +77,32 @@ def _parser() -> argparse.ArgumentParser:
         default="tract.lock.json",
         help="the file of recorded decisions beside each (default: %(default)s)",
     )
-    return parser
+    verify.set_defaults(run=_verify)
+
+
+def _add_mcp_server(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    serve = commands.add_parser(
+        "mcp-server",
+        help="serve the tools of a store to an MCP client",
+        description="Serve the tools of a store, and its approved operations, over stdin and stdout, as the Model "
+        "Context Protocol has it. What needs a person waits in the inbox of the store: see '%tract inbox' in a "
+        "notebook on it.",
+    )
+    serve.add_argument("store", help="the SQLite file, such as .tract/tract.db, or an SQLAlchemy URL")
+    serve.add_argument("--tract-id", help="which tract of it; the one it was made with if left out")
+    serve.add_argument(
+        "--profile",
+        default="full",
+        help="which of the tools: full, supervisor or self (default: %(default)s)",
+    )
+    serve.add_argument(
+        "--decision-timeout",
+        type=float,
+        default=300.0,
+        metavar="SECONDS",
+        help="how long a call waits for a person (default: %(default)g)",
+    )
+    serve.set_defaults(run=_serve)
 
 
 if __name__ == "__main__":

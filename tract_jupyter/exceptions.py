@@ -45,6 +45,11 @@ TractError
 ├── UnknownToolError          no tool has this name
 ├── ToolExecutionError        a tool call failed: tool, arguments, cause
 │   └── ToolDeniedError       ... because it was not allowed
+├── McpError                  talking to an MCP server
+│   ├── McpStartError         it cannot be started or reached
+│   ├── McpConnectionError    it ended, or was lost, while a call waited
+│   ├── McpTimeoutError       it did not answer in time; the call was cancelled
+│   └── McpResultError        what it sent cannot be used
 ├── ScriptFailedError         a script that cannot be run
 │   ├── ScriptSyntaxError     it is no Python: where, and what to do
 │   └── ScriptRaisedError     it did not run to its end; has the result so far
@@ -304,6 +309,26 @@ class ToolExecutionError(TractError):
 
 class ToolDeniedError(ToolExecutionError):
     """The call was not allowed: by a policy, or by a person who gave `reason`."""
+
+
+class McpError(TractError):
+    """Base of what can be wrong with an MCP server. An error that a tool itself reports is a `ToolExecutionError`."""
+
+
+class McpStartError(McpError):
+    """The server cannot be started or reached, or was not ready in time; it was ended again."""
+
+
+class McpConnectionError(McpError):
+    """The connection was lost while a call waited, which may have had its effect. The next call opens a new one."""
+
+
+class McpTimeoutError(McpError):
+    """The server did not answer in time, so the call was cancelled; the connection can be used on."""
+
+
+class McpResultError(McpError):
+    """What the server sent is too large, or not what MCP asks for."""
 
 
 class ScriptFailedError(TractError):

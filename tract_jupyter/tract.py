@@ -9,6 +9,7 @@ from tract_jupyter.facade.family import Kinship
 from tract_jupyter.facade.learning import Learning
 from tract_jupyter.facade.querying import Querying
 from tract_jupyter.facade.restoring import Restoring
+from tract_jupyter.facade.serving import Serving
 from tract_jupyter.facade.tagging import Tagging
 from tract_jupyter.facade.trusting import Trusting
 from tract_jupyter.storage.database import Database
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from tract_jupyter.review.trust import Trust
 
 
-class Tract(Learning, Restoring, Exchange, Querying, Tagging, Trusting, Kinship):
+class Tract(Learning, Restoring, Exchange, Querying, Tagging, Trusting, Serving, Kinship):
     """One versioned, token-counted context. Open one with `Tract.open`; it may be used from several threads."""
 
     @classmethod
@@ -84,10 +85,11 @@ class Tract(Learning, Restoring, Exchange, Querying, Tagging, Trusting, Kinship)
         return tract
 
     def close(self) -> None:
-        """Close the store, and end the processes of its sandbox. A second call does nothing."""
+        """Close the store; end its MCP servers, and the processes of its sandbox. A second call does nothing."""
         scripts = self.__dict__.pop("scripts", None)  # made when it is first used
         if scripts is not None:
             scripts.close()
+        self._mcp.close()
         self._database.close()
 
     def __enter__(self) -> Self:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tract_jupyter.exceptions import OperationExistsError, ToolExecutionError
 from tract_jupyter.toolkit import ToolBridge, generate_tools_module
-from tract_jupyter.toolkit.names import python_name, python_names
+from tract_jupyter.toolkit.names import HELPERS, python_name, python_names
 
 
 def test_a_stub_is_an_ordinary_function(tract, search):
@@ -126,7 +126,7 @@ def test_a_new_version_gives_a_new_stub_and_the_old_one_calls_it_too(tract, spec
 
 
 def test_dir_lists_all_tools_and_helpers(tract, search):
-    assert dir(tract.tools) == sorted({*tract.executor.tools(), "list_tools", "call_log", "savings"})
+    assert dir(tract.tools) == sorted({*tract.executor.tools(), *HELPERS})
     assert "web_search" in repr(tract.tools)
 
 
@@ -226,7 +226,7 @@ def test_python_names_refuses_a_collision():
         python_names(["a-b", "a.b"])
 
 
-@pytest.mark.parametrize("name", ["list_tools", "call_log", "savings"])
+@pytest.mark.parametrize("name", ["list_tools", "stub_source", "call_log", "savings"])
 def test_a_tool_wins_over_the_helper_of_the_same_name(tract, add, name):
     def f():
         """Mine."""

@@ -52,6 +52,10 @@ class OpenTracts:
     def close(self) -> None:
         """Close the database with all of them. A second call does nothing."""
         self._is_closed = True
+        with self._lock:
+            known = list(self._open.values())
+        for opened in known:
+            opened.tract.close()  # what it uses outside of the store
         self._database.close()
 
     def check_open(self) -> None:
@@ -119,7 +123,7 @@ class OpenTracts:
         self.check_open()
         known = self.forget(name)
         if known is not None:
-            known.lent.close()
+            known.tract.close()
             return
         with self._database.read() as connection:
             self.find(connection, name)
@@ -172,4 +176,4 @@ class OpenTracts:
         """Close and forget what is open by the name of a tract that was rolled back."""
         known = self.forget(name)
         if known is not None:
-            known.lent.close()
+            known.tract.close()

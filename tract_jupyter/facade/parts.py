@@ -41,6 +41,7 @@ from tract_jupyter.storage.reflog import ReflogRows
 from tract_jupyter.storage.refs import HEAD, RefRows
 from tract_jupyter.storage.specs import SpecRows
 from tract_jupyter.storage.tags import TagRows
+from tract_jupyter.toolkit.mcp_tools import McpTools
 
 if TYPE_CHECKING:
     from tract_jupyter.models.config import TokenBudget
@@ -98,6 +99,7 @@ class Parts:
         self._compiler = Compiler(self._timelines, self._toolsets, self._refs, self._max_tokens)
         self._compile_records = CompileRecords(database, CompileRows(self.tract_id), self._compiler)
         self._make_operations(trust or Trust())
+        self._mcp = McpTools()
 
     def _make_operations(self, trust: Trust) -> None:
         database, tract_id = self._database, self.tract_id

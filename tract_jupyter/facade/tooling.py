@@ -13,6 +13,7 @@ from tract_jupyter.toolkit.bridge import ToolBridge
 from tract_jupyter.toolkit.context_tools import context_tools
 from tract_jupyter.toolkit.definitions import ToolDefinition, Traits
 from tract_jupyter.toolkit.executor import ToolExecutor
+from tract_jupyter.toolkit.live_tools import LiveTools
 from tract_jupyter.toolkit.operation_tools import OperationTools
 from tract_jupyter.toolkit.permissions import AGENT
 from tract_jupyter.toolkit.profiles import ToolProfile, get_profile
@@ -35,7 +36,7 @@ class Tooling(Parts):
     @cached_property
     def executor(self) -> ToolExecutor:
         """The one way to run a tool."""
-        live = OperationTools(self.operations, self.reviewer.decide_now)
+        live = LiveTools(OperationTools(self.operations, self.reviewer.decide_now), self._mcp)
         whole = cast("Tract", self)
         return ToolExecutor(self, [*context_tools(whole), *script_tools(whole, lambda: whole.scripts)], live)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tract_jupyter.hooks.marks import gated
@@ -15,6 +14,8 @@ from tract_jupyter.review.fingerprint import Subject, fingerprint
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from tract_jupyter.models.parameters import ParameterSet
+
 
 class FieldPending(Pending):
     """Something with typed fields, such as a fired operation or a gated tool call.
@@ -24,7 +25,7 @@ class FieldPending(Pending):
     """
 
     kind: str
-    field_parameters: Parameters
+    field_parameters: ParameterSet
     volatile: frozenset[str] = frozenset()
     definition_hash: str
 
@@ -77,7 +78,8 @@ class FieldPending(Pending):
         """The fields, with the present values as defaults."""
         if not len(self.field_parameters) or self.status is not PendingStatus.PENDING:
             return None
-        present = [replace(p, default=self._values.get(p.name, p.default)) for p in self.field_parameters]
+        values = self._values
+        present = [p.with_default(values[p.name]) if p.name in values else p for p in self.field_parameters]
         return Parameters(self.name, present)
 
     @contextmanager

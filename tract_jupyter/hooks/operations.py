@@ -45,6 +45,7 @@ class Operations(Rebuilding):
         self.registry = OperationRegistry()
         self.quarantined: dict[str, str] = {}
         """Stored operations that are not active: their name and why."""
+        self._stored: dict[str, StoredSpec] = {}
         self._tract = tract
         self._database = database
         self._specs = specs
@@ -180,12 +181,25 @@ class Operations(Rebuilding):
 
     def load(self) -> None:
         """Read the stored specs. Those this user approved become active; nothing is compiled or run here."""
+        self.look_again()
+
+    def look_again(self) -> None:
+        """Follow what other processes have stored, replaced, revoked or removed since."""
         with self._database.read() as connection:
-            stored = self._specs.all(connection)
-        for row in stored:
-            reason = self._load(row)
-            if reason:
-                self.quarantined[row.name] = reason
+            stored = {row.name: row for row in self._specs.all(connection)}
+        before, self._stored = self._stored, stored
+        for name in before.keys() | stored.keys():
+            row = stored.get(name)
+            if row != before.get(name):
+                self._follow(name, "" if row is None else self._load(row), is_gone=row is None)
+
+    def _follow(self, name: str, why_not: str, *, is_gone: bool) -> None:
+        """Have the registry and the quarantine say what the store says."""
+        if (why_not or is_gone) and self.registry.is_registered(name):
+            self.registry.unregister(name)
+        self.quarantined.pop(name, None)
+        if why_not:
+            self.quarantined[name] = why_not
 
     def _load(self, row: StoredSpec) -> str:
         try:
@@ -196,7 +210,8 @@ class Operations(Rebuilding):
             return str(error)
         if spec.name != row.name:
             return f"it is stored as {row.name!r} but calls itself {spec.name!r}"
-        self.registry.trust(spec)
+        if not self.registry.is_active(spec.name, spec.spec_hash):
+            self.registry.trust(spec)
         return ""
 
     def review_quarantined(self, name: str) -> PendingActivation:

@@ -2,13 +2,16 @@
 
 One class serves all three, so that what a panel's form offers, what a model's JSON Schema promises and what the
 validator accepts cannot drift apart. Validation is strict: `True` is no `int`, `"7"` is no number, every element of
-a list is looked at, and all problems are reported at once.
+a list is looked at, and all problems are reported at once. Arguments that somebody else's JSON Schema describes are in
+`schema_parameters`; to those who use them they are the same.
 """
 
 from __future__ import annotations
 
 import inspect
+import types
 import typing
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -28,7 +31,12 @@ if TYPE_CHECKING:
 REQUIRED: Final = inspect.Parameter.empty
 """Default of a parameter that must be given."""
 
-_MAX_PROBLEMS = 10
+MAX_PROBLEMS: Final = 10
+"""How many are told of one call."""
+
+_MAX_NAMES = 30
+_WRITTEN = (str, bytes, int, type(None))  # as they stand in code
+_GENERIC = frozenset({list, dict, tuple, set, frozenset})
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +68,116 @@ class Parameter:
         """The annotation, widened by None where None is the default."""
         return Optional[self.annotation] if self.optional and self.annotation is not Any else self.annotation  # noqa: UP045
 
+    def fits(self, value: Any) -> bool:
+        """Whether a value is of the type."""
+        try:
+            TypeAdapter(self.accepted, config=None).validate_python(value, strict=True)
+        except ValidationError:
+            return False
+        return True
 
-class Parameters:
-    """An ordered set of parameters that validates values and describes itself.
+    def with_default(self, value: Any) -> Parameter:
+        """The same with another default; of any type, if that is wider than ours."""
+        return replace(self, default=value, annotation=self.annotation if self.fits(value) else Any)
+
+
+class ParameterSet(ABC):
+    """An ordered set of parameters, wherever their types come from.
+
+    Attributes:
+        subject: what the parameters belong to; errors begin with it.
+        arguments: the parameters by their names in Python, which may differ from those that are validated. Required
+            ones come first, as Python asks.
+    """
+
+    subject: str
+    arguments: Mapping[str, Parameter]
+
+    @property
+    @abstractmethod
+    def json_schema(self) -> dict[str, Any]:
+        """JSON Schema of an object with these properties."""
+
+    @abstractmethod
+    def validate(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a new dict of `values` with defaults filled in (fresh copies of mutable ones).
+
+        Raises:
+            ParameterError: values are missing, unknown or ill-typed; every problem is listed.
+        """
+
+    def __iter__(self) -> Iterator[Parameter]:
+        return iter(self.arguments.values())
+
+    def __len__(self) -> int:
+        return len(self.arguments)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names, in the order of the signature."""
+        return tuple(p.name for p in self)
+
+    def types(self) -> dict[str, Any]:
+        """The type of each name, in full."""
+        return {p.name: p.annotation for p in self}
+
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Give positional arguments their names, as a Python call would.
+
+        Raises:
+            ParameterError: too many, or one given twice.
+        """
+        if not args:
+            return kwargs
+        positional = self._positional
+        if len(args) > len(positional):
+            raise ParameterError(
+                self.subject,
+                [f"takes at most {len(positional)} by position ({', '.join(positional)}), got {len(args)}"],
+            )
+        twice = [name for name in positional[: len(args)] if name in kwargs]
+        if twice:
+            raise ParameterError(
+                self.subject, [f"got {name!r} twice, by position and by name" for name in twice]
+            )
+        return {**dict(zip(positional, args, strict=False)), **kwargs}
+
+    def signature(self, *leading: str) -> inspect.Signature:
+        """Return the signature that a Python function with these parameters has, after the `leading` names."""
+        items = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in leading]
+        items += [
+            inspect.Parameter(name, self._kind(p), default=p.default, annotation=p.annotation)
+            for name, p in self.arguments.items()
+        ]
+        return inspect.Signature(items)
+
+    def signature_text(self, *leading: str) -> str:
+        """The signature as a person writes it: `(pending, strict: bool = False)`."""
+        return f"({', '.join(signature_parts(self.signature(*leading), _argument_text))})"
+
+    def _missing(self, name: str) -> str:
+        for argument, p in self.arguments.items():
+            if p.name == name and p.required:
+                written = "" if argument == name else f"; in Python {argument!r}"
+                return f"{name!r} is missing ({type_text(p.annotation)}{written})"
+        return f"{name!r} is missing"
+
+    def _unknown(self, name: str) -> str:
+        more = ", …" if len(self.names) > _MAX_NAMES else ""
+        known = f"It takes {', '.join(self.names[:_MAX_NAMES])}{more}." if self.names else "It takes none."
+        return f"{name!r} is unknown.{nearest(name, self.names)} {known}"
+
+    def _kind(self, p: Parameter) -> Any:  # noqa: ARG002 # others tell
+        return inspect.Parameter.POSITIONAL_OR_KEYWORD
+
+    @cached_property
+    def _positional(self) -> tuple[str, ...]:
+        by_name = inspect.Parameter.KEYWORD_ONLY
+        return tuple(name for name, p in self.arguments.items() if self._kind(p) is not by_name)
+
+
+class Parameters(ParameterSet):
+    """Parameters with Python types, which validate values and describe themselves.
 
     Args:
         subject: what the parameters belong to; errors begin with it.
@@ -74,7 +189,7 @@ class Parameters:
 
     def __init__(self, subject: str, parameters: Iterable[Parameter]) -> None:
         self.subject = subject
-        self._items = {p.name: p for p in sorted(parameters, key=lambda p: not p.required)}
+        self.arguments = {p.name: p for p in sorted(parameters, key=lambda p: not p.required)}
         try:
             self._validate = _adapter({p.name: _validated(p) for p in self}).validator.validate_python
         except (PydanticUserError, PydanticUndefinedAnnotation) as error:
@@ -114,17 +229,6 @@ class Parameters:
             [p if p.description else replace(p, description=descriptions.get(p.name, "")) for p in made],
         )
 
-    def __iter__(self) -> Iterator[Parameter]:
-        return iter(self._items.values())
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-    @cached_property
-    def names(self) -> tuple[str, ...]:
-        """The names, in the order of the signature."""
-        return tuple(self._items)
-
     def without(self, names: Collection[str]) -> Parameters:
         """The others."""
         return Parameters(self.subject, [p for p in self if p.name not in names])
@@ -140,26 +244,6 @@ class Parameters:
         except ValidationError as error:
             raise ParameterError(self.subject, self._problems(error)) from None
 
-    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """Give positional arguments their names, as a Python call would.
-
-        Raises:
-            ParameterError: too many, or one given twice.
-        """
-        if not args:
-            return kwargs
-        if len(args) > len(self.names):
-            raise ParameterError(
-                self.subject,
-                [f"takes at most {len(self.names)} by position ({', '.join(self.names)}), got {len(args)}"],
-            )
-        twice = [name for name in self.names[: len(args)] if name in kwargs]
-        if twice:
-            raise ParameterError(
-                self.subject, [f"got {name!r} twice, by position and by name" for name in twice]
-            )
-        return {**dict(zip(self.names, args, strict=False)), **kwargs}
-
     @cached_property
     def json_schema(self) -> dict[str, Any]:
         """JSON Schema (draft 2020-12) of an object with these properties."""
@@ -168,52 +252,67 @@ class Parameters:
                 "required": schema.get("required", []), "additionalProperties": False,
                 **({"$defs": schema["$defs"]} if "$defs" in schema else {})}  # fmt: skip
 
-    def signature(self, *leading: str) -> inspect.Signature:
-        """Return the signature that a Python function with these parameters has, after the `leading` names."""
-        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        items = [inspect.Parameter(name, kind) for name in leading]
-        items += [inspect.Parameter(p.name, kind, default=p.default, annotation=p.annotation) for p in self]
-        return inspect.Signature(items)
-
-    def signature_text(self, *leading: str) -> str:
-        """The signature as a person writes it: `(pending, strict: bool = False)`."""
-        given = [f"{p.name}: {type_text(p.annotation)}" + p.default_text for p in self]
-        return f"({', '.join([*leading, *given])})"
-
     def _check_defaults(self) -> None:
         for p in self:
-            if p.required:
-                continue
-            try:
-                TypeAdapter(p.accepted, config=None).validate_python(p.default, strict=True)
-            except ValidationError:
+            if not p.required and not p.fits(p.default):
                 raise SpecError(
                     f"{self.subject}: the default {brief_repr(p.default)} of {p.name!r} is no {type_text(p.annotation)}"
-                ) from None
+                )
 
     def _problems(self, error: ValidationError) -> list[str]:
         details = error.errors(include_url=False, include_context=False)
-        problems = [self._problem(d["type"], d["loc"], d["msg"], d["input"]) for d in details[:_MAX_PROBLEMS]]
-        if len(details) > _MAX_PROBLEMS:
-            problems.append(f"and {len(details) - _MAX_PROBLEMS} more")
+        problems = [self._problem(d["type"], d["loc"], d["msg"], d["input"]) for d in details[:MAX_PROBLEMS]]
+        if len(details) > MAX_PROBLEMS:
+            problems.append(f"and {len(details) - MAX_PROBLEMS} more")
         return problems
 
     def _problem(self, kind: str, loc: tuple[int | str, ...], message: str, value: Any) -> str:
         name = str(loc[0]) if loc else ""
         if kind == "missing" and len(loc) == 1:
-            return f"{name!r} is missing ({type_text(self._items[name].annotation)})"
+            return self._missing(name)
         if kind == "extra_forbidden" and len(loc) == 1:
-            known = f" It takes {', '.join(self.names)}." if self.names else " It takes none."
-            return f"{name!r} is unknown.{nearest(name, self.names)}{known}"
+            return self._unknown(name)
         if kind == "string_unicode":
             return f"{ascii(value)[:60]} is no valid Unicode"
         if not loc:
-            return f"a dict of values is needed, got {type(value).__name__}"
+            return no_dict(value)
         if kind == "invalid_key":
-            return f"{name!r} is no name; names are strings"
+            return no_name(name)
         place = repr(name) + "".join(f"[{part!r}]" for part in loc[1:] if _is_data(part))
         wanted = message.removeprefix("Input should be ").replace("Input should", "should")
-        return f"{place} should be {wanted}, got {brief_repr(value)} ({type(value).__name__})"
+        return misfit(place, wanted, value)
+
+
+def signature_parts(signature: inspect.Signature, text: Callable[[inspect.Parameter], str]) -> Iterator[str]:
+    """What stands between the brackets of a function: the `text` of each parameter, and the stars where they belong."""
+    only_by_name = False
+    for given in signature.parameters.values():
+        if given.kind is given.KEYWORD_ONLY and not only_by_name:
+            only_by_name = True
+            yield "*"
+        yield f"**{text(given)}" if given.kind is given.VAR_KEYWORD else text(given)
+
+
+def _argument_text(given: inspect.Parameter) -> str:
+    if given.annotation is given.empty:
+        return given.name
+    default = "" if given.default is given.empty else f" = {safe_repr(given.default)}"
+    return f"{given.name}: {type_text(given.annotation)}{default}"
+
+
+def misfit(place: str, wanted: str, value: Any) -> str:
+    """What is wrong with a value."""
+    return f"{place} should be {wanted}, got {brief_repr(value)} ({type(value).__name__})"
+
+
+def no_dict(value: Any) -> str:
+    """What is wrong with arguments that are no dict."""
+    return f"a dict of values is needed, got {type(value).__name__}"
+
+
+def no_name(name: Any) -> str:
+    """What is wrong with the name of an argument."""
+    return f"{name!r} is no name; names are strings"
 
 
 def _validated(p: Parameter) -> Any:
@@ -267,16 +366,27 @@ class _PlainSchema(GenerateJsonSchema):
         return False
 
 
-def type_text(annotation: Any) -> str:
-    """The way a person writes the type: `list[str]`, not `<class 'list'>`."""
+def type_name(annotation: Any) -> str:
+    """The name of what has no parts."""
     if annotation is None or annotation is type(None):
         return "None"
     if isinstance(annotation, type) and not getattr(annotation, "__args__", ()):
         return annotation.__name__
-    if typing.get_origin(annotation) is Annotated:
-        return type_text(annotation.__origin__)
-    text = inspect.formatannotation(annotation).replace("typing.", "").replace("NoneType", "None")
-    return text[len("Optional[") : -1] + " | None" if text.startswith("Optional[") else text
+    return "..." if annotation is ... else inspect.formatannotation(annotation).replace("typing.", "")
+
+
+def type_text(annotation: Any, name: Callable[[Any], str] = type_name) -> str:
+    """The way a person writes the type: `list[str]`, not `<class 'list'>`; `name` tells how a part of it is called."""
+    origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin in {typing.Union, types.UnionType}:
+        return " | ".join(type_text(part, name) for part in parts)
+    if origin is typing.Literal and all(isinstance(part, _WRITTEN) for part in parts):
+        return f"{name(origin)}[{', '.join(map(repr, parts))}]"
+    if origin is Annotated:
+        return type_text(parts[0], name)
+    if origin in _GENERIC and parts:
+        return f"{name(origin)}[{', '.join(type_text(part, name) for part in parts)}]"
+    return name(annotation)
 
 
 def _is_data(part: int | str) -> bool:

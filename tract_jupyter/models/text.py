@@ -22,6 +22,16 @@ def printable(text: str, limit: int | None = None) -> str:
     return _UNSHOWABLE.sub("\ufffd", shown.replace("\r\n", "\n"))
 
 
+def shortened(text: str, limit: int) -> str:
+    """A text fit to be shown, of at most `limit` characters."""
+    return printable(text) if len(text) <= limit else printable(text, limit - 1).rstrip() + "…"
+
+
+def one_line(text: str, limit: int) -> str:
+    """The same on one line."""
+    return shortened(" ".join(printable(text, 4 * limit).split()), limit)
+
+
 def safe_repr(value: Any) -> str:
     """The repr of anything: of an integer of a million digits or an object whose repr raises, what it is."""
     try:

@@ -9,6 +9,7 @@ from tract_jupyter.models.parameters import type_text
 from tract_jupyter.notebook.command import Command, no_arguments
 from tract_jupyter.notebook.display import Grid, View
 from tract_jupyter.notebook.history_commands import HISTORY
+from tract_jupyter.notebook.mcp_commands import MCP
 from tract_jupyter.notebook.record_command import RECORD
 from tract_jupyter.notebook.review_commands import REVIEW
 from tract_jupyter.notebook.rule_commands import RULES
@@ -113,6 +114,7 @@ COMMANDS = {
     **HISTORY,
     "ops": Command("ops", "active operations, and stored ones that nobody here has approved", _ops),
     "tools": Command("tools", "every tool with its signature", _tools),
+    "mcp": MCP,
     **REVIEW,
     "record": RECORD,
     "rules": RULES,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tract_jupyter.notebook.session import Session
 
 _MAGIC = re.compile(r"(?:^|=\s*|\()\s*(?P<magic>%%?tract(?:_operation|_fire|_check)?)\s+(?P<rest>[^\n]*)$")
-_ATTRIBUTE = re.compile(r"(?<![\w.])(?P<name>\w+)\.(?P<token>\w*)$")
+_ATTRIBUTE = re.compile(r"(?<![\w.])(?P<name>\w+)\.((?P<space>\w+)\.)?(?P<token>\w*)$")
 _COMMITS = 20
 _CHECK_OPTIONS = ("--strict", "--mode")
 _OPTIONS = ("--json", "--yaml", "--activate", "--ask", "--wait")
@@ -47,17 +47,23 @@ _Found = tuple[str, "Iterable[tuple[str, str]]"]
 
 
 def _attributes(session: Session, line: str) -> _Found | None:
-    """After `tract.` and `tools.`, whose attributes the completer cannot see before they are opened."""
+    """After `tract.`, `tools.` and `tools.<server>.`: the completer cannot see what is not opened yet."""
     found = _ATTRIBUTE.search(line)
     if found is None:
         return None
     value = session.shell.user_ns.get(found["name"])
-    if not isinstance(value, LazyTract | LazyTools):
+    if not isinstance(value, LazyTools if found["space"] else LazyTract | LazyTools):
         return None
     try:
-        return found["token"], [(name, "function") for name in dir(value)]
+        return found["token"], [(name, "function") for name in _attributes_of(session, value, found["space"])]
     except TractError:  # a store that cannot be opened is reported when it is used, not at Tab
         return None
+
+
+def _attributes_of(session: Session, value: object, space: str | None) -> Iterable[str]:
+    if space is None:
+        return dir(value)
+    return dir(getattr(value, space)) if space in session.tract.executor.namespaces() else ()
 
 
 def _arguments(session: Session, line: str) -> _Found | None:
@@ -92,17 +98,19 @@ def _names(session: Session, kind: str, given: list[str]) -> list[tuple[str, str
     """What an argument of `%tract` may be: see `Command`."""
     if kind.startswith("--"):
         return [(kind, "option")]
+    from tract_jupyter.notebook.mcp_commands import mcp_words
     from tract_jupyter.notebook.review_commands import grant_words
     from tract_jupyter.notebook.rule_commands import rule_words
     from tract_jupyter.notebook.trust_commands import trust_words
 
+    words = {"grant": grant_words, "trust": trust_words, "mcp": mcp_words}
     if kind == "rule":
         return rule_words(given)
     if kind == "operation":
         return [(name, kind) for name in _quarantined(session)]
     try:
-        if kind in {"grant", "trust"}:
-            return (grant_words if kind == "grant" else trust_words)(session.tract, given)
+        if kind in words:
+            return words[kind](session.tract, given)
         branches = [(info.name, "branch") for info in session.tract.list_branches()]
         commits = (
             [(info.short_hash, "commit") for info in session.tract.log(_COMMITS)] if kind == "commit" else []

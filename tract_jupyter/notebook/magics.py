@@ -81,6 +81,7 @@ class TractMagics(Magics):
         %tract branch, switch, checkout, tag, pin, skip, undo, redo
         %tract ops        operations
         %tract tools      tools, with signatures
+        %tract mcp        servers of more tools: %tract mcp add NAME -- COMMAND ...
         %tract inbox      what waits for a decision, whichever kernel asked
         %tract review N   look at a stored operation that is not active
         %tract grants     what is not asked about again

@@ -26,7 +26,7 @@ from tract_jupyter.scripts.sandbox_types import bound_names, check_calls
 from tract_jupyter.scripts.stopping import ScriptPaused, ScriptStopped
 from tract_jupyter.toolkit.calling import calling
 from tract_jupyter.toolkit.executor import refusal
-from tract_jupyter.toolkit.names import python_names
+from tract_jupyter.toolkit.namespaces import all_functions, functions, namespaces
 from tract_jupyter.toolkit.results import ToolResult
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ import tools
 ToolDenied = PermissionError
 ToolExecutionError = (RuntimeError, PermissionError)
 """
+_ANY = "(*args: Any, **kwargs: Any) -> Any: ..."
 _SUSPENSIONS = 1_000  # besides those for calls: imports, sleeps, names
 
 
@@ -188,8 +189,15 @@ class Sandbox:
         """`tools`. Its functions are never called: each call comes as a snapshot, with the function's name."""
         from pydantic_monty import ExternalModule
 
-        names = python_names(self._executor.tools())
-        return ExternalModule(dict.fromkeys(names, _stand_in), stubs=self._stubs(), id=_MODULE)
+        tools = self._executor.tools()
+        spaces = {
+            space: ExternalModule(
+                dict.fromkeys(functions(tools, space), _stand_in), id=uuid.uuid5(_MODULE, space)
+            )
+            for space in namespaces(tools)
+        }
+        own = dict.fromkeys(functions(tools), _stand_in)
+        return ExternalModule({**own, **spaces}, stubs=self._stubs(), id=_MODULE)
 
     def _names(self, notebook_id: str) -> frozenset[str]:
         variables = self._variables.get(notebook_id)
@@ -212,10 +220,11 @@ class Sandbox:
         return self._pool
 
     def _stubs(self) -> str:
-        names = python_names(self._executor.tools())
-        return "from typing import Any\n" + "".join(
-            f"def {n}(*args: Any, **kwargs: Any) -> Any: ...\n" for n in names
-        )
+        tools = self._executor.tools()
+        own = [f"def {name}{_ANY}" for name in functions(tools)]
+        for space in sorted(namespaces(tools)):
+            own += [f"class {space}:", *(f" @staticmethod\n def {n}{_ANY}" for n in functions(tools, space))]
+        return "\n".join(["from typing import Any", *own, ""])
 
     @contextmanager
     def _stopping(self, run: Run, session: MontySession) -> Iterator[None]:
@@ -247,8 +256,8 @@ class Sandbox:
 
     def _called(self, run: Run, snapshot: FunctionSnapshot) -> ToolResult:
         short = snapshot.function_name.removeprefix("tools.")
-        name = python_names(self._executor.tools()).get(short, short)
-        tool = self._executor.get(name)
+        tool = all_functions(self._executor.tools()).get(short)
+        name = short if tool is None else tool.name
         arguments = snapshot.kwargs
         if tool is not None and snapshot.args:
             try:

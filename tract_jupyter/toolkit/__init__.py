@@ -5,6 +5,7 @@ from __future__ import annotations
 from tract_jupyter.toolkit.bridge import CallRecord, ToolBridge
 from tract_jupyter.toolkit.definitions import ToolDefinition, Traits
 from tract_jupyter.toolkit.executor import ToolExecutor
+from tract_jupyter.toolkit.mcp_client import McpServer
 from tract_jupyter.toolkit.permissions import Permission
 from tract_jupyter.toolkit.profiles import ToolConfig, ToolProfile, get_profile
 from tract_jupyter.toolkit.results import ToolResult
@@ -12,6 +13,6 @@ from tract_jupyter.toolkit.stubs import ToolsModule, generate_tools_module
 from tract_jupyter.toolkit.toolset import Toolset
 
 __all__ = [
-    "CallRecord", "Permission", "ToolBridge", "ToolConfig", "ToolDefinition", "ToolExecutor", "ToolProfile",
-    "ToolResult", "ToolsModule", "Toolset", "Traits", "generate_tools_module", "get_profile",
+    "CallRecord", "McpServer", "Permission", "ToolBridge", "ToolConfig", "ToolDefinition", "ToolExecutor",
+    "ToolProfile", "ToolResult", "ToolsModule", "Toolset", "Traits", "generate_tools_module", "get_profile",
 ]  # fmt: skip

@@ -9,17 +9,23 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import ContentError
 from tract_jupyter.models.canonical import canonical_json, digest
-from tract_jupyter.models.parameters import Parameters
+from tract_jupyter.models.parameters import Parameters, hints_of
+from tract_jupyter.models.schema_parameters import SchemaParameters
+from tract_jupyter.models.text import shortened
 from tract_jupyter.toolkit.functions import check_function, check_json_types, checked_name, parse_docstring
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import CellType
 
+    from tract_jupyter.models.parameters import ParameterSet
+
 BUILT_IN: Final = "tract"
 """The owner of the tools that are always there."""
 OWN: Final = "user"
 """The owner of those that a person's own code brought."""
+
+_LONGEST_DESCRIPTION: Final = 4_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +52,27 @@ class ToolDefinition:
         owner: who brought it: `tract` (built in), `operation:<name>`, `user`.
         version: what else tells its code from another one's, where the handler is the same for several.
         told_actor: whether the handler is told who calls, as its first argument.
+        namespace: the part of the name before its first dot, if its function is `tools.<namespace>.<rest>`.
+        returns: the type of what it gives back, or a JSON Schema of that; not checked, only told in stubs.
         asks_itself: whether the handler has a person asked where that is due; the call itself is not asked about.
     """
 
     name: str
     description: str
-    parameters: Parameters
+    parameters: ParameterSet
     handler: Callable[..., Any]
     traits: Traits = field(default_factory=Traits)
     owner: str = BUILT_IN
     version: str = ""
     told_actor: bool = False
+    namespace: str = ""
+    returns: Any = Any
     asks_itself: bool = False
+
+    @property
+    def own_name(self) -> str:
+        """The name within its namespace."""
+        return self.name.removeprefix(f"{self.namespace}.") if self.namespace else self.name
 
     @cached_property  # the source is that of the file, which may be edited while the code that runs stays
     def definition_hash(self) -> str:
@@ -104,7 +119,40 @@ class ToolDefinition:
             function,
             traits=traits or Traits(),
             owner=owner,
+            returns=hints_of(function).get("return", Any),
         )
+
+    @classmethod
+    def from_schema(
+        cls,
+        name: str,
+        description: str,
+        schema: dict[str, Any],
+        handler: Callable[..., Any],
+        *,
+        traits: Traits | None = None,
+        owner: str = OWN,
+        output_schema: dict[str, Any] | None = None,
+    ) -> ToolDefinition:
+        """Make a tool of what a server or another library says about it.
+
+        Args:
+            name: as models call it.
+            description: for models and for help; it is cut after 4,000 characters.
+            schema: JSON Schema of the arguments; see `SchemaParameters`.
+            handler: called with the arguments by the names that the schema has for them, whatever they are. So it takes
+                `**arguments`, and where it has a parameter of its own, that is positional-only.
+            traits: what calling it can do.
+            owner: who brought it.
+            output_schema: JSON Schema of what it gives back.
+
+        Raises:
+            SpecError: the schema cannot be used.
+        """
+        return cls(
+            name, shortened(description, _LONGEST_DESCRIPTION), SchemaParameters(name, schema), handler,
+            traits=traits or Traits(), owner=owner, returns=Any if output_schema is None else output_schema,
+        )  # fmt: skip
 
 
 def _code_of(handler: Callable[..., Any]) -> list[Any]:

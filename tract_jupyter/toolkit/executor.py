@@ -25,6 +25,7 @@ from tract_jupyter.prompts.tool_calls import UNDECIDED
 from tract_jupyter.toolkit.calling import bound_to, question, waiting
 from tract_jupyter.toolkit.definitions import OWN
 from tract_jupyter.toolkit.names import PREFIX, provider_names, python_name, python_names
+from tract_jupyter.toolkit.namespaces import namespaces
 from tract_jupyter.toolkit.permissions import USER, Permission, default_policy
 from tract_jupyter.toolkit.results import ToolResult, result_of
 from tract_jupyter.toolkit.strict import without_nulls
@@ -69,6 +70,7 @@ class ToolExecutor:
         self.policy = policy
         self.max_result_bytes = 1_000_000
         self._locks: dict[str, str] = {}
+        self._spaces: tuple[object, frozenset[str]] = (None, frozenset())
 
     def tools(self) -> dict[str, ToolDefinition]:
         """All tools there are now, by name."""
@@ -96,6 +98,13 @@ class ToolExecutor:
             raise OperationExistsError(
                 f"{tool.name!r}: names with {PREFIX!r} are those of operations; choose another"
             )
+        space = next(
+            (s for s in self.namespaces() if s in {python_name(tool.name), tool.name.partition(".")[0]}), None
+        )
+        if space is not None:
+            raise OperationExistsError(
+                f"{tool.name!r}: tools.{space} holds the tools of an MCP server; choose another"
+            )
         python_names([*self._fixed, tool.name])
         self._fixed[tool.name] = tool
 
@@ -112,6 +121,25 @@ class ToolExecutor:
                 f"{tool.name!r} is no tool of your own (owner: {tool.owner}); lock it, so that nobody calls it"
             )
         del self._fixed[tool.name]
+
+    def namespaces(self) -> frozenset[str]:
+        """The names that stand for several tools: `tools.<namespace>.<tool>`."""
+        live = self._live()
+        if live is not self._spaces[0]:
+            self._spaces = live, namespaces(live)
+        return self._spaces[1]
+
+    def check_namespace(self, name: str) -> None:
+        """Check that no tool has a name, or one within it.
+
+        Raises:
+            OperationExistsError: one has.
+        """
+        for tool in self.tools().values():
+            if not tool.namespace and name in {python_name(tool.name), tool.name.partition(".")[0]}:
+                raise OperationExistsError(
+                    f"there is a tool {tool.name!r} already; choose another name than {name!r}"
+                )
 
     def get(self, name: str) -> ToolDefinition | None:
         """The tool of that name, which may be the one that providers are given, if there is one now."""

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import keyword
-import re
-import unicodedata
 from typing import TYPE_CHECKING
 
 from tract_jupyter.exceptions import OperationExistsError
 from tract_jupyter.models.canonical import sha256
 from tract_jupyter.models.chat_shapes import provider_name
+from tract_jupyter.models.identifiers import identifier
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,20 +15,15 @@ if TYPE_CHECKING:
 PREFIX = "fire_"
 """How the tools of operations begin; others may not, so the two never collide."""
 
-HELPERS = ("list_tools", "call_log", "savings")
+HELPERS = ("list_tools", "stub_source", "call_log", "savings")
 """What the `tools` module offers besides the tools; a tool of the same name wins."""
 
 
 def python_name(name: str) -> str:
     """The Python name of a tool: other characters become `_`, a keyword gets a trailing `_`."""
-    cleaned = unicodedata.normalize("NFKC", name)  # the form in which Python reads names
-    if not cleaned.isidentifier():
-        cleaned = re.sub(r"\W", "_", cleaned)
-    if not cleaned.isidentifier():
-        cleaned = f"_{cleaned}"
-    if cleaned.startswith("__") and cleaned.endswith("__"):  # Python's own
-        cleaned = f"tool{cleaned}"
-    return f"{cleaned}_" if keyword.iskeyword(cleaned) else cleaned
+    cleaned = identifier(name)
+    is_special = cleaned.startswith("__") and cleaned.endswith("__")  # Python's own
+    return f"tool{cleaned}" if is_special else cleaned
 
 
 def python_names(names: Iterable[str]) -> dict[str, str]:

@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import ParameterError, ToolExecutionError, nearest
 from tract_jupyter.models.parameters import type_text
-from tract_jupyter.toolkit.names import HELPERS, python_names
+from tract_jupyter.models.text import brief_repr
+from tract_jupyter.toolkit.names import HELPERS
+from tract_jupyter.toolkit.namespaces import all_functions, functions
+from tract_jupyter.toolkit.stub_source import stub_source
 
 if TYPE_CHECKING:
     from collections import deque
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from tract_jupyter.toolkit.bridge import CallRecord, ToolBridge
     from tract_jupyter.toolkit.definitions import ToolDefinition
@@ -24,14 +27,22 @@ if TYPE_CHECKING:
 
 
 class ToolsModule(types.ModuleType):
-    """The module object that is called `tools` in a notebook."""
+    """The module object that is called `tools` in a notebook, and each namespace in it.
 
-    def __init__(self, bridge: ToolBridge, name: str = "tools") -> None:
+    Args:
+        bridge: what its functions call.
+        name: the module's.
+        namespace: whose tools it has; empty for those that have none.
+    """
+
+    def __init__(self, bridge: ToolBridge, name: str = "tools", namespace: str = "") -> None:
         super().__init__(
-            name, "Every tool as a function: tools.list_tools() names them, tools.<name>? explains one."
+            name, f"Every tool as a function: {name}.list_tools() names them, {name}.<name>? explains one."
         )
         self.__dict__["_bridge"] = bridge
+        self.__dict__["_namespace"] = namespace
         self.__dict__["_stubs"] = {}
+        self.__dict__["_spaces"] = {}
 
     def __getattr__(self, name: str) -> Any:
         # Only for names that the module's own dict lacks, which is all tools.
@@ -41,6 +52,8 @@ class ToolsModule(types.ModuleType):
         stub, definition = stubs.get(name, (None, None))
         if stub is not None and bridge.executor.get(definition.name) is definition:
             return stub
+        if not self.__dict__["_namespace"] and name in bridge.executor.namespaces():
+            return self._space(name)
         return self._make(name)
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -50,40 +63,75 @@ class ToolsModule(types.ModuleType):
         raise AttributeError(f"'tools' is made from the registered tools; {name!r} cannot be deleted from it")
 
     def __dir__(self) -> list[str]:
-        return sorted({*python_names(self.__dict__["_bridge"].executor.tools()), *HELPERS})
+        return sorted({*self._helpers().names(), *HELPERS})
 
     def __repr__(self) -> str:
-        return f"<tools: {', '.join(dir(self))}>"
+        return f"<{self.__name__}: {', '.join(dir(self))}>"
+
+    def _helpers(self) -> _Helpers:
+        return _Helpers(self.__dict__["_bridge"], self.__dict__["_namespace"])
+
+    def _space(self, name: str) -> ToolsModule:
+        spaces: dict[str, ToolsModule] = self.__dict__["_spaces"]
+        return spaces.setdefault(name, ToolsModule(self.__dict__["_bridge"], f"{self.__name__}.{name}", name))
 
     def _make(self, name: str) -> Any:
-        bridge, stubs = self.__dict__["_bridge"], self.__dict__["_stubs"]
-        tools = bridge.executor.tools()
-        mapped = python_names(tools)
-        if name in mapped:
-            definition = tools[mapped[name]]
+        bridge, stubs, helpers = self.__dict__["_bridge"], self.__dict__["_stubs"], self._helpers()
+        functions = helpers.functions()
+        if name in functions:
+            definition = functions[name]
             stub = make_stub(name, definition, bridge)
             stubs[name] = (stub, definition)
             return stub
         if name in HELPERS:
-            return getattr(_Helpers(bridge), name)
-        raise AttributeError(
-            f"no tool {name!r}.{nearest(name, [*mapped, *HELPERS])} tools.list_tools() names them all"
-        )
+            return getattr(helpers, name)
+        near = nearest(name, [*helpers.names(), *HELPERS])
+        raise AttributeError(f"no tool {name!r}.{near} {self.__name__}.list_tools() names them all")
 
 
 class _Helpers:
     """What `tools` offers besides the tools."""
 
-    def __init__(self, bridge: ToolBridge) -> None:
+    def __init__(self, bridge: ToolBridge, namespace: str) -> None:
         self._bridge = bridge
+        self._namespace = namespace
+
+    def functions(self) -> dict[str, ToolDefinition]:
+        """The tools of this namespace by their Python names."""
+        return functions(self._bridge.executor.tools(), self._namespace)
+
+    def names(self) -> list[str]:
+        """The Python names of the tools and namespaces here."""
+        return [*self.functions(), *([] if self._namespace else self._bridge.executor.namespaces())]
 
     def list_tools(self) -> dict[str, str]:
         """Return every tool's Python name and the first line of what it does."""
-        tools = self._bridge.executor.tools()
         return {
-            short: (tools[name].description.splitlines() or [""])[0]
-            for short, name in python_names(tools).items()
+            short: (tool.description.splitlines() or [""])[0] for short, tool in self._all_functions().items()
         }
+
+    def stub_source(self, names: Iterable[str] | None = None, *, docs: bool = True) -> str:
+        """Return the tools as the text of a `.pyi` file: for a prompt, or for a type checker.
+
+        Args:
+            names: the Python names of those that are wanted; all if left out.
+            docs: whether it says what the tools and their arguments are for.
+
+        Raises:
+            ToolExecutionError: there is no such tool.
+        """
+        known = self._all_functions()
+        wanted = list(known) if names is None else list(names)
+        for name in wanted:
+            if name not in known:
+                raise ToolExecutionError(
+                    "stub_source", {"names": wanted}, f"no tool {name!r}.{nearest(name, known)}"
+                )
+        return stub_source({name: known[name] for name in wanted}, docs=docs)
+
+    def _all_functions(self) -> dict[str, ToolDefinition]:
+        """These, and those of the namespaces here."""
+        return self.functions() if self._namespace else all_functions(self._bridge.executor.tools())
 
     @property
     def call_log(self) -> deque[CallRecord]:
@@ -101,13 +149,13 @@ def make_stub(name: str, tool: ToolDefinition, bridge: ToolBridge | Toolset) -> 
 
     def stub(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
-        return call(target, _bind(tool, args, kwargs) if args else kwargs)
+        return call(target, _bind(tool, args, kwargs))
 
     stub.__name__ = stub.__qualname__ = name
     stub.__module__ = "tools"
     stub.__doc__ = _docstring(tool)
     stub.__signature__ = tool.parameters.signature()  # type: ignore[attr-defined]
-    stub.__annotations__ = {p.name: p.annotation for p in tool.parameters}
+    stub.__annotations__ = {name: p.annotation for name, p in tool.parameters.arguments.items()}
     return stub
 
 
@@ -128,8 +176,8 @@ def _docstring(tool: ToolDefinition) -> str:
     lines = [tool.description]
     if len(tool.parameters):
         lines += ["", "Args:"]
-    for p in tool.parameters:
-        default = "" if p.required or p.optional else f" Default: {p.default!r}."
-        lines.append(f"    {p.name} ({type_text(p.annotation)}): {p.description}{default}")
+    for name, p in tool.parameters.arguments.items():
+        default = "" if p.required or p.optional else f" Default: {brief_repr(p.default)}."
+        lines.append(f"    {name} ({type_text(p.annotation)}): {p.description}{default}".rstrip())
     lines += ["", "Raises:", "    ToolExecutionError: the call failed or was denied."]
     return "\n".join(lines)

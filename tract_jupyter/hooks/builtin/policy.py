@@ -15,7 +15,7 @@ from tract_jupyter.review.request import ValueRow, ValueTable
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tract_jupyter.models.parameters import Parameters
+    from tract_jupyter.models.parameters import Parameters, ParameterSet
 
 
 class PendingPolicy(BuiltinPending, FieldPending):
@@ -58,7 +58,7 @@ class PendingPolicy(BuiltinPending, FieldPending):
         return f"Policy {self.policy_name}: {self.action_type}"
 
     @property
-    def field_parameters(self) -> Parameters:  # type: ignore[override] # looked up each time
+    def field_parameters(self) -> ParameterSet:  # type: ignore[override] # looked up each time
         """What the tool can be called with.
 
         Raises:

@@ -9,7 +9,7 @@ from tract_jupyter.hooks.field_pending import FieldPending
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tract_jupyter.models.parameters import Parameters
+    from tract_jupyter.models.parameters import ParameterSet
 
 
 class PendingToolCall(FieldPending):
@@ -32,7 +32,7 @@ class PendingToolCall(FieldPending):
         tool: str,
         arguments: dict[str, Any],
         *,
-        parameters: Parameters,
+        parameters: ParameterSet,
         definition_hash: str,
         check: Callable[[], None] = lambda: None,
         description: str = "",

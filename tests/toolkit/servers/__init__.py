@@ -1,0 +1,24 @@
+"""MCP servers to test against; each is a program of its own."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+_DEADLINE = 60.0
+
+
+def command(name, *arguments):
+    """The command that starts one of them."""
+    return [sys.executable, str(FOLDER / f"{name}.py"), *map(str, arguments)]
+
+
+def until(condition):
+    """Wait for what another process or thread does, and return what came of it."""
+    end = time.monotonic() + _DEADLINE
+    while not (found := condition()):
+        assert time.monotonic() < end, "it does not happen"
+        time.sleep(0.01)
+    return found

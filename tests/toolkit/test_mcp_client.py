@@ -1,0 +1,463 @@
+"""MCP servers of others: honest ones made with the official SDK, and dishonest ones, all in processes of their own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from tests.toolkit.servers import command, until
+from tract_jupyter.exceptions import (
+    McpConnectionError,
+    McpError,
+    McpResultError,
+    McpStartError,
+    McpTimeoutError,
+    ToolExecutionError,
+)
+from tract_jupyter.toolkit.mcp_client import McpServer
+
+
+@pytest.fixture(scope="module")
+def honest():
+    """A server that behaves; shared, since importing the SDK takes it a second."""
+    with McpServer("honest", command("honest")) as server:
+        yield server
+
+
+@pytest.fixture
+def liar():
+    """Makes a server that misbehaves."""
+    made = []
+
+    def make(way, *arguments, **options):
+        made.append(McpServer("liar", command("liar", way, *arguments), **options))
+        return made[-1]
+
+    yield make
+    for server in made:
+        server.close()
+
+
+def pid_of(server):
+    return int(server.call("go"))
+
+
+def is_alive(pid):
+    """Whether a process runs; one that ended and that nobody has asked about yet does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+# --- what works
+
+
+def test_its_tools_are_listed_with_what_it_claims(honest):
+    tools = {tool.name: tool for tool in honest.list_tools()}
+    assert {"add", "find", "fail"} <= set(tools)
+    assert tools["add"].description == "Add two numbers."
+    assert tools["add"].input_schema["required"] == ["a"]
+    assert set(tools["find"].output_schema["properties"]) == {"name", "population"}
+    assert (tools["find"].read_only, tools["add"].read_only) == (True, None)
+    assert honest.listed == tuple(tools.values())
+
+
+def test_structured_content_is_preferred_and_text_taken_otherwise(honest):
+    assert honest.call("find", {"name": "Rom"}) == {"name": "Rom", "population": 3}
+    assert honest.call("add", {"a": 1, "b": 2}) == {"result": 3}
+    assert honest.call("echo", {"text": "héllo 😀"}) == "héllo 😀"
+
+
+def test_an_error_of_the_tool_is_an_error_of_the_call(honest):
+    with pytest.raises(ToolExecutionError, match=r"honest.fail\(why='x'\) failed: Error executing tool fail"):
+        honest.call("fail", {"why": "x"})
+    with pytest.raises(ToolExecutionError, match="Unknown tool: nothing"):
+        honest.call("nothing")
+    with pytest.raises(ToolExecutionError, match="valid integer"):
+        honest.call("add", {"a": "x"})
+    assert honest.call("add", {"a": 1}) == {"result": 2}
+
+
+@pytest.mark.parametrize("value", [{1}, float("nan"), "\ud800", b"x", {1: 2}])
+def test_arguments_without_a_json_form_are_refused_here(honest, value):
+    with pytest.raises(ToolExecutionError, match="cannot be sent"):
+        honest.call("echo", {"text": value})
+    assert honest.call("echo", {"text": "on"}) == "on"
+
+
+def test_a_call_that_takes_too_long_is_cancelled_and_the_connection_is_used_on(honest):
+    with pytest.raises(McpTimeoutError, match=r"did not answer within 0.2 s.*may have had its effect"):
+        honest.call("sleep", {"seconds": 60}, timeout=0.2)
+    until(lambda: "cancelled" in honest.call("notes")["result"])
+
+
+def test_calls_of_several_threads_run_side_by_side(honest):
+    with ThreadPoolExecutor(8) as pool:
+        found = list(
+            pool.map(lambda _: honest.call("together", {"count": 8}, timeout=60)["result"], range(8))
+        )
+    assert sorted(found) == list(range(8))
+
+
+def test_the_variables_of_this_process_are_not_passed_on(honest, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
+    with McpServer("other", command("honest"), env={"GIVEN": "1"}) as other:
+        assert "GIVEN" in other.call("environment")["result"]
+        assert "OPENAI_API_KEY" not in other.call("environment")["result"]
+
+
+def test_what_it_adds_is_listed_when_it_says_so(honest):
+    before = honest.listed
+    honest.call("grow", {"name": "grown"})
+    until(lambda: honest.listed is not before)
+    assert "grown" in {tool.name for tool in honest.listed}
+
+
+def test_one_of_before_2026_says_so_too(liar):
+    server = liar("changes")
+    server.start()
+    before = server.listed
+    server.call("go")
+    until(lambda: server.listed is not before)
+    assert [set(tool.input_schema["properties"]) for tool in (*before, *server.listed)] == [{"n"}, {"m"}]
+
+
+def test_it_is_started_at_the_first_use_and_kept(liar):
+    server = liar("pid")
+    assert not server.is_running
+    first = pid_of(server)
+    assert server.is_running
+    assert pid_of(server) == first
+
+
+def test_closing_ends_it_for_good(liar):
+    server = liar("pid")
+    pid = pid_of(server)
+    server.close()
+    server.close()
+    assert not is_alive(pid)
+    with pytest.raises(McpStartError, match="was closed"):
+        server.call("go")
+
+
+# --- what it may send
+
+
+def test_images_and_files_are_described(liar):
+    assert liar("image", 400_000).call("go") == (
+        "look:\n[image, image/png, 1,200,000 bytes, not passed on]\n[file, of an unknown type, 3 bytes, not passed on]\n"
+        "written\n[a link to c://d]"
+    )
+
+
+def test_too_much_text_is_refused_and_the_connection_stays(liar):
+    server = liar("big", 1_000_001)
+    for _ in range(2):
+        with pytest.raises(McpResultError, match=r"liar.go answered with 1,000,001 bytes.*at most 1,000,000"):
+            server.call("go")
+    assert server.is_running
+    assert len(liar("big", 1_000_000).call("go")) == 1_000_000
+    assert len(liar("big", 1_000_001, max_result=2_000_000).call("go")) == 1_000_001
+
+
+@pytest.mark.parametrize("way", [("big", 50_000_000), ("endless_line",)])
+def test_a_message_without_measure_ends_the_connection_and_fills_no_memory(liar, way):
+    server = liar(*way)
+    with pytest.raises(McpConnectionError, match="a message of more than 16,777,216 bytes"):
+        server.call("go")
+    assert not server.is_running
+
+
+def test_empty_and_wordless_answers(liar):
+    assert liar("empty").call("go") is None
+    with pytest.raises(ToolExecutionError, match="did not say why"):
+        liar("error_without_words").call("go")
+
+
+def test_an_answer_that_is_none(liar):
+    server = liar("no_answer")
+    with pytest.raises(
+        McpResultError, match="sent as an answer of 'go' what is none: content: Input should be"
+    ):
+        server.call("go")
+    assert server.is_running
+
+
+def test_what_it_prints_is_kept_out_of_the_notebook_and_told_in_short(liar, capfd):
+    server = liar("chatty")
+    assert server.call("go", {"n": 1}) == '{"n": 1}'
+    until(lambda: "forgotten print" in server.stderr)
+    assert len(server.stderr) <= 4_000
+    liar("garbage").call("go")
+    assert capfd.readouterr() == ("", "")
+
+
+# --- how it may end
+
+
+def test_a_server_that_dies_fails_the_call_and_is_started_anew_for_the_next(liar):
+    server = liar("dies")
+    for _ in range(2):
+        with pytest.raises(
+            McpConnectionError, match=r"may have had its effect.*exit code 3. It wrote: out of memory"
+        ):
+            server.call("go")
+
+
+def test_one_that_died_between_two_calls_is_just_started_anew(liar):
+    server = liar("pid")
+    first = pid_of(server)
+    os.kill(first, signal.SIGKILL)
+    until(lambda: not server.is_running)
+    assert pid_of(server) != first
+
+
+def test_one_that_closes_its_output_is_lost(liar):
+    with pytest.raises(McpConnectionError, match="it ended the connection"):
+        liar("closes").call("go")
+
+
+def test_one_that_never_answers(liar):
+    server = liar("silent")
+    for _ in range(2):
+        with pytest.raises(McpTimeoutError):
+            server.call("go", timeout=0.1)
+    assert server.is_running
+
+
+@pytest.mark.parametrize(
+    ("way", "words"),
+    [
+        ("dies_at_start", "exit code 1. It wrote: no configuration here"),
+        ("hangs", "not ready within 2 s. It wrote: still loading"),
+    ],
+)
+def test_one_that_does_not_get_ready(liar, way, words):
+    server = liar(way, start_timeout=2)
+    with pytest.raises(McpStartError, match=words):
+        server.call("go")
+    assert not server.is_running
+
+
+@pytest.mark.parametrize(
+    ("way", "words"),
+    [
+        ("schema_is_text", r"what is none: tools.1.inputSchema"),
+        ("no_object", r"what is none: tools.1.inputSchema.type: Input should be 'object'"),
+        ("no_list", "what is none: tools: Input should be a valid list"),
+        ("endless", "without an end; 1,000 are the most"),
+    ],
+)
+def test_a_list_of_tools_that_is_none(liar, way, words):
+    with pytest.raises(McpResultError, match=words):
+        liar(way).start()
+
+
+@pytest.mark.parametrize("command", [["/nonexistent/program"], ["/"], ["x\0y"]])
+def test_a_command_that_cannot_be_started(command):
+    with pytest.raises(McpStartError, match="cannot be used"):
+        McpServer("x", command).start()
+
+
+@pytest.mark.slow
+def test_one_that_does_not_want_to_end_is_ended(liar):
+    server = liar("deaf")
+    server.call("go")
+    server.close()
+    assert not server.is_running
+
+
+def test_what_it_started_is_ended_with_it(liar):
+    server = liar("parent")
+    child = int(server.call("go"))
+    server.close()
+    assert not is_alive(child)
+
+
+def in_a_process(code):
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=60, check=False
+    )
+    return done.returncode, done.stdout.split(), done.stderr
+
+
+def test_an_interrupt_cancels_the_call():
+    code = f"""
+        import os, signal, threading
+        from tests.toolkit.servers import until
+        from tract_jupyter.toolkit.mcp_client import McpServer
+        server = McpServer("honest", {command("honest")!r})
+        server.start()
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+        try:
+            server.call("sleep", {{"seconds": 60}})
+        except KeyboardInterrupt:
+            print("interrupted")
+        until(lambda: server.call("notes")["result"] == ["cancelled"])
+        server.close()
+        """
+    assert in_a_process(code) == (0, ["interrupted"], "")
+
+
+def test_a_process_that_ends_takes_its_servers_along():
+    code = f"""
+        from tract_jupyter.toolkit.mcp_client import McpServer
+        server = McpServer("liar", {command("liar", "pid")!r})
+        print(server.call("go"))
+        """
+    exit_code, (pid,), errors = in_a_process(code)
+    assert (exit_code, errors) == (0, "")
+    assert not is_alive(int(pid))
+
+
+def test_without_the_sdk_it_is_said_how_to_get_it():
+    code = """
+        import sys
+        sys.modules["mcp"] = None
+        from tract_jupyter.toolkit.mcp_client import McpServer
+        try:
+            McpServer("x", ["x"]).start()
+        except Exception as error:
+            print(error)
+        """
+    assert "'tract_jupyter[mcp]'" in in_a_process(code)[1]
+
+
+# --- how it is described
+
+
+@pytest.mark.parametrize(
+    "name", ["", "a b", "class", "_x", "fire_x", "list_tools", "x" * 65, "1x", None, "a.b"]
+)
+def test_a_name_that_is_none(name):
+    with pytest.raises(McpError, match="cannot be the name of an MCP server"):
+        McpServer(name, ["x"])
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, "either a command or a url"),
+        ({"command": ["x"], "url": "http://x"}, "either a command or a url"),
+        ({"command": []}, "must be a list of texts"),
+        ({"command": "python server.py"}, "shlex.split"),
+        ({"command": ["x", 3]}, "must be a list of texts"),
+        ({"url": "ftp://x"}, "must begin with http"),
+        ({"url": ["x"]}, "must begin with http"),
+    ],
+)
+def test_it_is_said_how_a_server_is_described(options, words):
+    with pytest.raises(McpError, match=words):
+        McpServer("x", **options)
+
+
+def test_another_command_folder_or_variable_is_another_server():
+    options = [{}, {"env": {"DB": "test"}}, {"env": {"DB": "real"}}, {"cwd": "/"}]
+    servers = [McpServer("x", ["x"], **o) for o in options]
+    servers += [McpServer("x", ["x", "y"]), McpServer("x", url="http://x")]
+    assert len({server.identity for server in servers}) == len(servers)
+    assert McpServer("x", ["x"]).identity == McpServer("y", ("x",)).identity
+
+
+# --- over HTTP
+
+
+@pytest.fixture(scope="module")
+def http_port():
+    """The honest server over HTTP."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = subprocess.Popen(command("honest", port), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    until(lambda: _answers(port))
+    yield port
+    process.kill()
+    process.wait()
+
+
+def _answers(port):
+    try:
+        socket.create_connection(("127.0.0.1", port)).close()
+    except OSError:
+        return False
+    return True
+
+
+def test_http(http_port):
+    with McpServer("honest", url=f"http://127.0.0.1:{http_port}/mcp") as server:
+        assert server.call("find", {"name": "Rom"}) == {"name": "Rom", "population": 3}
+        with pytest.raises(McpTimeoutError):
+            server.call("sleep", {"seconds": 60}, timeout=0.2)
+        until(lambda: "cancelled" in server.call("notes")["result"])
+        with pytest.raises(McpResultError, match="3,000,000 bytes"):
+            server.call("echo", {"text": "x" * 3_000_000})
+        before = server.listed
+        server.call("grow", {"name": "over_http"})
+        until(lambda: server.listed is not before)
+
+
+class Answering(BaseHTTPRequestHandler):
+    """Answers each path in its own wrong way."""
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["content-length"]))
+        kind, headers, body = {
+            "/html": ("text/html", {}, [b"<html>"]),
+            "/big": ("application/json", {}, [b"x" * 1_000_000] * 20),
+            "/events": ("text/event-stream", {}, [b"data: ", *[b"x" * 1_000_000] * 20]),
+            "/zip": ("application/json", {"content-encoding": "gzip"}, [b""]),
+        }[self.path]
+        self.send_response(200)
+        for name, value in {"content-type": kind, **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        try:
+            for part in body:
+                self.wfile.write(part)
+        except OSError:
+            pass  # the client has gone, as it should
+
+    def log_message(self, *args):
+        pass
+
+
+@pytest.fixture(scope="module")
+def wrong_port():
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answering) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server.server_port
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("html", "Unexpected content type: text/html"),
+        ("big", "an answer of more than 16,777,216 bytes"),
+        ("events", "16777216 byte limit"),
+        ("zip", "it compressed an answer"),
+    ],
+)
+def test_what_is_no_mcp_server_over_http(wrong_port, path, words):
+    with pytest.raises(McpStartError, match=words):
+        McpServer("x", url=f"http://127.0.0.1:{wrong_port}/{path}").start()
+
+
+def test_nobody_there_over_http():
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        with pytest.raises(McpStartError, match="the connection failed"):
+            McpServer("x", url=f"http://127.0.0.1:{bound.getsockname()[1]}/mcp").start()

@@ -1,0 +1,301 @@
+"""Our tools served to MCP clients: the official SDK's, in this process and over stdio from one of our own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import anyio
+import pytest
+from mcp import Client
+from mcp_types import Implementation, ToolListChangedNotification
+
+from tests.review.fakes import FakeChannel, click
+from tests.toolkit.servers import until
+from tract_jupyter import ActionDef, OperationSpec, Tract, mcp_server
+from tract_jupyter.__main__ import main
+from tract_jupyter.exceptions import McpError, McpTimeoutError, ToolExecutionError
+from tract_jupyter.toolkit import Permission, Traits
+from tract_jupyter.toolkit.mcp_client import McpServer
+
+MESSAGE = {"content": {"content_type": "dialogue", "role": "user", "text": "hi"}}
+HELLO = OperationSpec("hello", "Say hello.", {"n": {"type": "int", "default": 1}}, {})
+
+
+def with_client(t, use, *, profile="full", **options):
+    """What `use` returns, given the SDK's client of our server in this process."""
+
+    async def run():
+        async with Client(
+            mcp_server(t, profile, decision_timeout=0.2).server,
+            client_info=Implementation(name="editor", version="1"),
+            **options,
+        ) as client:
+            return await use(client)
+
+    return anyio.run(run)
+
+
+def call(t, name, arguments=None, **options):
+    """What a client gets: whether it is an error, its text, its structured content."""
+
+    async def use(client):
+        return await client.call_tool(name, arguments or {})
+
+    result = with_client(t, use, **options)
+    (block,) = result.content
+    return result.is_error, block.text, result.structured_content
+
+
+# --- what is served
+
+
+def test_all_tools_are_served_with_schema_and_hints(tract, search):
+    tract.register_operation(HELLO)
+
+    async def use(client):
+        return (await client.list_tools()).tools, client.server_info.name, client.instructions
+
+    tools, server, instructions = with_client(tract, use)
+    served = {tool.name: tool for tool in tools}
+    assert set(served) >= {"commit", "fire_hello", "web_search"}
+    assert served["web_search"].input_schema == search.parameters.json_schema
+    hints = served["web_search"].annotations
+    assert (hints.read_only_hint, hints.destructive_hint, hints.open_world_hint) == (True, False, True)
+    assert (served["commit"].annotations.read_only_hint, served["fire_hello"].description) == (
+        False,
+        "Say hello.",
+    )
+    assert (server, "0.2 seconds" in instructions) == ("tract_jupyter", True)
+
+
+def test_what_only_reads_is_answered(tract, search):
+    is_error, text, data = call(tract, "status")
+    assert (is_error, data["branch"]) == (False, "main")
+    assert '"branch": "main"' in text
+    assert call(tract, "web_search", {"query": "x"})[2] is None  # a list is no object
+
+
+@pytest.mark.parametrize(("value", "text"), [(None, "null"), (3, "3"), ([1], "[1]"), ("é", "é"), ("", "")])
+def test_values_are_sent_as_json_and_texts_as_they_are(tract, add, value, text):
+    def give():
+        return value
+
+    add(give, traits=Traits(read_only=True))
+    assert call(tract, "give") == (False, text, None)
+
+
+@pytest.mark.parametrize("value", ["a\ud800b", {1, 2}, float("nan"), "x" * 1_000_001])
+def test_what_cannot_be_sent_is_told(tract, add, value):
+    def give():
+        return value
+
+    add(give, traits=Traits(read_only=True))
+    is_error, text, _ = call(tract, "give")
+    assert is_error
+    assert text.startswith("give was carried out, but")
+
+
+def test_a_profile_binds(tract):
+    async def use(client):
+        return {tool.name for tool in (await client.list_tools()).tools}, await client.call_tool("gc", {})
+
+    names, result = with_client(tract, use, profile="self")
+    assert "gc" not in names
+    assert names == {tool["name"] for tool in tract.as_tools("self", format="mcp")}
+    assert (result.is_error, "in the profile 'self'" in result.content[0].text) == (True, True)
+
+
+def test_what_is_locked_is_not_served(tract):
+    tract.lock_tool("status", "not now")
+    is_error, text, _ = call(tract, "status")
+    assert (is_error, "'status' is locked: not now" in text) == (True, True)
+
+
+def test_mistakes_come_back_as_errors(tract, add):
+    def fail():
+        raise OSError("disk full")
+
+    add(fail, traits=Traits(read_only=True))
+    assert call(tract, "fail") == (True, "OSError: disk full", None)
+    assert call(tract, "comit")[1].startswith("no tool 'comit' in the profile 'full'. Did you mean 'commit'?")
+    assert call(tract, "log", {"limit": "x"})[1] == "'limit' should be a valid integer, got 'x' (str)"
+
+
+# --- who calls
+
+
+def test_the_policy_knows_the_client(tract):
+    asked = []
+
+    def policy(tool, actor):
+        asked.append((tool.name, actor))
+        return Permission.DENY
+
+    tract.executor.policy = policy
+    assert call(tract, "status") == (True, "the policy denies 'status' to mcp:editor", None)
+    call(tract, "status", mode="legacy")
+    assert asked == [("status", "mcp:editor")] * 2
+
+
+def test_what_needs_a_person_waits_in_the_inbox_and_is_refused_in_time(tract):
+    assert call(tract, "commit", MESSAGE) == (True, "nobody decided within 0.2 s", None)
+    assert (tract.log(), tract.inbox()) == ([], [])
+
+
+def test_a_notebook_asks_in_its_own_way(tract):
+    tract.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "approve"))
+    assert call(tract, "commit", MESSAGE)[0] is False
+    assert tract.reviewer.timeout is None
+    assert len(tract.log()) == 1
+
+
+def test_calls_run_side_by_side_and_in_other_threads(tract, add):
+    barrier, threads = threading.Barrier(5), set()
+
+    def meet():
+        threads.add(threading.get_ident())
+        return barrier.wait(30)
+
+    add(meet, traits=Traits(read_only=True))
+
+    async def use(client):
+        async with anyio.create_task_group() as tasks:
+            for _ in range(5):
+                tasks.start_soon(client.call_tool, "meet", {})
+
+    with_client(tract, use)
+    assert len(threads) == 5
+    assert threading.get_ident() not in threads
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_a_client_is_told_of_tools_that_come(tract, mode, monkeypatch):
+    monkeypatch.setattr("tract_jupyter.toolkit.mcp_service._LOOK_SECONDS", 0.01)
+    told = anyio.Event()
+
+    async def on_message(message):
+        if isinstance(message, ToolListChangedNotification):
+            told.set()
+
+    async def use(client):
+        await client.list_tools()
+        if mode == "legacy":
+            tract.register_operation(HELLO)
+            await told.wait()
+        else:
+            async with client.listen(tools_list_changed=True) as changes:
+                tract.register_operation(HELLO)
+                async for _ in changes:
+                    break
+        return [tool.name for tool in (await client.list_tools(cache_mode="refresh")).tools]
+
+    assert "fire_hello" in with_client(tract, use, mode=mode, message_handler=on_message)
+
+
+# --- from a process of its own
+
+
+@pytest.fixture
+def owner(tmp_path):
+    """A tract in a file, as a notebook has it open."""
+    with Tract.open(tmp_path / "t.db") as t:
+        yield t
+
+
+@pytest.fixture
+def served(owner, data_dir):
+    """The same store, served by the command line, and a client of that."""
+    words = ["-m", "tract_jupyter", "mcp-server", owner.location, "--decision-timeout", "60"]
+    with McpServer("own", [sys.executable, *words], env={"JUPYTER_DATA_DIR": str(data_dir)}) as server:
+        server.start()
+        yield server
+
+
+def in_the_inbox(t):
+    """What waits there, to be decided."""
+    return t.operations.rebuild(until(t.inbox)[0])
+
+
+def test_a_person_decides_in_another_process(owner, served):
+    with ThreadPoolExecutor() as pool:
+        asked = pool.submit(served.call, "commit", MESSAGE)
+        pending = in_the_inbox(owner)
+        assert (pending.title, pending.actor) == ("Call tool commit", "mcp:tract_jupyter")
+        assert served.call("status")["commit_count"] == 0  # others do not wait for it
+        pending.approve()
+        commit = asked.result(60)["commit_hash"]
+        assert [info.commit_hash for info in owner.log()] == [commit]
+
+        asked = pool.submit(served.call, "commit", MESSAGE)
+        in_the_inbox(owner).reject("not like this")
+        with pytest.raises(ToolExecutionError, match="not like this"):
+            asked.result(60)
+    assert len(owner.log()) == 1
+
+
+def test_what_is_approved_and_revoked_meanwhile(owner, served):
+    assert "fire_hello" not in {tool.name for tool in served.listed}
+    owner.register_operation(HELLO)
+    until(lambda: "fire_hello" in {tool.name for tool in served.listed})
+    owner.revoke_trust("hello")
+    with pytest.raises(ToolExecutionError, match="no tool 'fire_hello'"):
+        served.call("fire_hello")
+    until(lambda: "fire_hello" not in {tool.name for tool in served.listed})
+
+
+def test_a_call_that_is_given_up_is_not_made_later(owner, served):
+    with pytest.raises(McpTimeoutError):
+        served.call("commit", MESSAGE, timeout=0.5)
+    in_the_inbox(owner).approve()
+    assert served.call("status")["commit_count"] == 0
+
+
+def test_what_an_operation_prints_is_not_taken_for_a_message(owner, served):
+    code = "print('{}')\nimport os\nos.write(1, b'hello')\nos.system('echo hello')\npending.approve()"
+    owner.register_operation(
+        OperationSpec("shout", "Print.", {}, {"go": ActionDef("go", "", {}, code)}, unhandled="ask")
+    )
+    with ThreadPoolExecutor() as pool:
+        asked = pool.submit(served.call, "fire_shout")
+        in_the_inbox(owner).approve()  # the call
+        until(lambda: [p for p in owner.inbox() if p.operation == "shout"])
+        in_the_inbox(owner).execute_tool("go", {})
+        assert asked.result(60)["status"] == "approved"
+    until(lambda: "hello" in served.stderr)
+
+
+def test_a_notebook_is_told_to_serve_from_elsewhere(owner):
+    async def cell():
+        mcp_server(owner).run()
+
+    with pytest.raises(McpError, match=r"mcp-server .*t.db"):
+        anyio.run(cell)
+
+
+def test_the_command_line_refuses_what_is_no_store(tmp_path, capsys):
+    assert main(["mcp-server", str(tmp_path / "none.db")]) == 2
+    assert "there is no store" in capsys.readouterr().err
+    assert list(tmp_path.glob("none*")) == []
+
+
+def test_the_command_line_ends_with_its_client(owner):
+    command = [sys.executable, "-m", "tract_jupyter", "mcp-server", owner.location]
+    done = subprocess.run(command, input="", capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_without_the_sdk_it_is_said_how_to_get_it(owner):
+    code = f"""\
+import sys
+sys.modules["mcp"] = None
+from tract_jupyter.__main__ import main
+sys.exit(main(["mcp-server", {owner.location!r}]))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "'tract_jupyter[mcp]'" in done.stderr

@@ -1,0 +1,320 @@
+"""Tools of MCP servers among all others: names, traits, the gate, and what becomes of an approval."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+
+import pytest
+
+from tests.review.fakes import FakeChannel, click
+from tests.toolkit.servers import command, until
+from tract_jupyter import Session, Tract
+from tract_jupyter.exceptions import McpError, OperationExistsError, ToolDeniedError, ToolExecutionError
+from tract_jupyter.review.decision import Answer
+from tract_jupyter.toolkit import ToolBridge, Traits
+from tract_jupyter.toolkit.stubs import HELPERS
+
+
+@pytest.fixture
+def add_liar(tract):
+    """Adds a server by the way in which it misbehaves, to an open tract."""
+
+    def make(way, *arguments, name="liar", **options):
+        return tract.add_mcp_server(name, command("liar", way, *arguments), **options)
+
+    yield make
+    tract.close()
+
+
+def names_in(tools):
+    return sorted(set(dir(tools)) - set(HELPERS))
+
+
+def test_its_tools_are_functions_of_a_namespace(tract, add_liar):
+    server = add_liar("plain")
+    assert tract.mcp_servers == {"liar": server}
+    assert names_in(tract.tools.liar) == ["go"]
+    assert "liar" in dir(tract.tools)
+    assert "liar_go" not in dir(tract.tools)
+    assert tract.tools.liar.go(n=3) == '{"n": 3}'
+    assert tract.tools.liar is tract.tools.liar
+    assert tract.tools.liar.go is tract.tools.liar.go
+    assert repr(tract.tools.liar) == f"<tools.liar: {', '.join(sorted(['go', *HELPERS]))}>"
+
+
+def test_they_have_signature_and_help(tract, add_liar):
+    add_liar("plain")
+    go = tract.tools.liar.go
+    assert "n: int" in str(inspect.signature(go))
+    assert go.__doc__.startswith("Goes.")
+    assert (tract.tools.list_tools()["liar.go"], tract.tools.liar.list_tools()) == ("Goes.", {"go": "Goes."})
+
+
+def test_the_executor_has_them_by_both_names(tract, add_liar):
+    add_liar("plain")
+    result = tract.executor.execute("liar.go", {"n": 3})
+    assert (result.success, result.output) == (True, '{"n": 3}')
+    assert tract.executor.get("liar.go").owner == "mcp:liar"
+    # a model has it by a name that its provider allows
+    assert "liar_go" in {tool["name"] for tool in tract.as_tools(format="anthropic")}
+    assert tract.toolset(actor="user").call("liar_go", {"n": 3}) == '{"n": 3}'
+
+
+def test_arguments_are_checked_before_the_server_hears_of_them(tract, add_liar):
+    add_liar("dies")
+    with pytest.raises(ToolExecutionError, match="valid integer"):
+        tract.tools.liar.go(n="x")
+    assert tract.mcp_servers["liar"].is_running
+
+
+def test_a_server_that_is_lost_fails_the_call_only(tract, add_liar):
+    add_liar("dies")
+    with pytest.raises(ToolExecutionError, match=r"McpConnectionError: .* was lost") as caught:
+        tract.tools.liar.go()
+    assert isinstance(caught.value.__cause__, McpError)
+    assert tract.tools.status()["branch"] == "main"
+
+
+def test_an_answer_that_looks_like_an_error_is_none(tract, add_liar):
+    add_liar("error_dict")
+    assert tract.tools.liar.go() == {"error": "is only a name"}
+
+
+def test_an_error_is_told_once(tract, add_liar):
+    add_liar("error_without_words")
+    with pytest.raises(ToolExecutionError) as caught:
+        tract.tools.liar.go()
+    assert str(caught.value) == "liar.go() failed: the server did not say why"
+
+
+def test_calls_are_logged(tract, add_liar):
+    add_liar("plain")
+    tract.tools.liar.go(n=1)
+    assert [record.tool for record in tract.tools.call_log] == ["liar.go"]
+
+
+# --- names
+
+
+def test_names_are_made_python_names_and_impossible_ones_left_out(tract, add_liar):
+    add_liar("names")
+    assert names_in(tract.tools.liar) == ["class_", "db_query", "go", "tool__dict__", "with_space", "é"]
+    assert tract.tools.liar.list_tools is not None
+    assert tract.tools.liar.class_() == "{}"
+    assert set(tract.mcp_problems("liar")) == {"", "x" * 59 + "…", "a b", "a\ufffdb"}
+    assert all("its name is none" in why for why in tract.mcp_problems("liar").values())
+
+
+def test_of_twins_none_is_taken(tract, add_liar):
+    add_liar("twins")
+    assert names_in(tract.tools.liar) == ["go"]
+    assert tract.mcp_problems("liar") == {
+        "twin": "2 tools have this name, so nobody can tell which one a call is for"
+    }
+
+
+def test_of_two_that_would_be_one_in_python_none_is_taken(tract, add_liar):
+    add_liar("same_in_python")
+    assert names_in(tract.tools.liar) == ["go"]
+    assert set(tract.mcp_problems("liar")) == {"a-b", "a_b"}
+
+
+def test_a_schema_that_cannot_be_used_costs_its_tool_only(tract, add_liar):
+    add_liar("schemas")
+    assert names_in(tract.tools.liar) == ["go"]
+    assert set(tract.mcp_problems("liar")) == {"deep", "remote"}
+
+
+def test_a_server_does_not_take_a_name_that_is_taken(tract, add, add_liar):
+    def deploy():
+        pass
+
+    add(deploy, name="de-ploy")
+    add(deploy, name="cloud.deploy")
+    for name in ("status", "de_ploy", "cloud"):
+        with pytest.raises(OperationExistsError, match="choose another name"):
+            add_liar("plain", name=name)
+    add_liar("plain", name="taken")
+    with pytest.raises(McpError, match="there is an MCP server 'taken' already"):
+        add_liar("plain", name="taken")
+    assert list(tract.mcp_servers) == ["taken"]
+
+
+@pytest.mark.parametrize("name", ["liar", "liar.go", "liar.other"])
+def test_nor_does_a_tool_take_that_of_a_server(tract, add, add_liar, name):
+    add_liar("plain")
+
+    def f():
+        pass
+
+    with pytest.raises(OperationExistsError, match=r"choose another( name)?$"):
+        add(f, name=name)
+
+
+# --- coming and going
+
+
+def test_removing_a_server_ends_it_and_takes_its_tools_away(tract, add_liar):
+    server = add_liar("plain")
+    go = tract.tools.liar.go
+    tract.remove_mcp_server("liar")
+    assert (tract.mcp_servers, server.is_running) == ({}, False)
+    with pytest.raises(AttributeError, match="no tool 'liar'"):
+        tract.tools.liar  # noqa: B018
+    with pytest.raises(ToolExecutionError, match="no tool 'liar.go'"):
+        go()
+    with pytest.raises(McpError, match=r"no MCP server 'liar'. There is none"):
+        tract.remove_mcp_server("liar")
+
+
+def test_what_is_removed_may_be_added_again(tract, add_liar):
+    add_liar("plain")
+    tract.remove_mcp_server("liar")
+    add_liar("empty")
+    assert tract.tools.liar.go() is None
+
+
+def test_an_unknown_server_is_answered_with_the_nearest(tract, add_liar):
+    add_liar("plain")
+    for ask in (tract.remove_mcp_server, tract.mcp_problems):
+        with pytest.raises(McpError, match=r"Did you mean 'liar'\? There are: liar"):
+            ask("lier")
+
+
+def test_a_server_that_does_not_start_is_not_added(tract, add_liar):
+    with pytest.raises(McpError, match="no configuration here"):
+        add_liar("dies_at_start")
+    assert tract.mcp_servers == {}
+
+
+def test_its_tools_change_when_it_says_so(tract, add_liar):
+    add_liar("changes")
+    before = tract.executor.get("liar.go")
+    tract.tools.liar.go()
+    after = until(lambda: (now := tract.executor.get("liar.go")) is not before and now)
+    assert (before.parameters.names, after.parameters.names) == (("n",), ("m",))
+    assert before.definition_hash != after.definition_hash
+    with pytest.raises(ToolExecutionError, match="'n' is unknown"):
+        tract.tools.liar.go(n=1)
+
+
+def test_closing_the_tract_ends_its_servers(add_liar, tract):
+    server = add_liar("plain")
+    tract.close()
+    assert not server.is_running
+
+
+def test_closing_a_session_ends_those_of_its_tracts(tmp_path):
+    with Session.open(tmp_path / "t.db") as session:
+        released, kept = (session.create_tract(tract_id=name) for name in "ab")
+        servers = [t.add_mcp_server("liar", command("liar", "plain")) for t in (released, kept)]
+        session.release_tract("a")
+        assert [server.is_running for server in servers] == [False, True]
+    assert [server.is_running for server in servers] == [False, False]
+
+
+def test_no_store_starts_a_program(tmp_path):
+    with Tract.open(tmp_path / "t.db") as t:
+        t.add_mcp_server("liar", command("liar", "plain"))
+    with Tract.open(tmp_path / "t.db") as t:
+        assert t.mcp_servers == {}
+        assert "liar" not in dir(t.tools)
+
+
+# --- the gate
+
+
+def test_what_a_server_claims_to_be_harmless_is_asked_about_all_the_same(tract, add_liar):
+    add_liar("hints")
+    assert tract.executor.get("liar.reads").traits == Traits(open_world=True)
+    assert tract.executor.get("liar.destroys").traits == Traits(destructive=True, open_world=True)
+    with pytest.raises(ToolDeniedError, match="needs a decision"):
+        ToolBridge(tract.executor, actor="agent:1").call("liar.reads", {})
+
+
+def test_unless_a_person_trusts_it(tract, add_liar):
+    add_liar("hints", trust_annotations=True)
+    bridge = ToolBridge(tract.executor, actor="agent:1")
+    assert bridge.call("liar.reads", {}) == "{}"
+    assert tract.executor.get("liar.reads").traits == Traits(read_only=True, open_world=False)
+    # what it does not say means what MCP says it does
+    assert tract.executor.get("liar.go").traits == Traits(destructive=True, open_world=True)
+    with pytest.raises(ToolDeniedError):
+        bridge.call("liar.go", {})
+
+
+def answering(action, **arguments):
+    return FakeChannel(lambda ticket: click(ticket, action, **arguments))
+
+
+def test_a_person_allows_a_call_of_a_model(tract, add_liar):
+    add_liar("plain")
+    tract.reviewer.channel = answering("approve")
+    assert ToolBridge(tract.executor, actor="agent:1").call("liar.go", {"n": 1}) == '{"n": 1}'
+    request, _ = tract.reviewer.channel.shown[0]
+    assert (request.title, request.summary) == ("Call tool liar.go", "Goes.")
+    assert "reaches outside" in request.why
+
+
+def test_a_standing_approval_is_about_this_tool_of_this_server(tract, add_liar):
+    add_liar("plain")
+    tract.reviewer.channel = FakeChannel(
+        lambda ticket: ticket.submit(Answer("approve", {"scope": "session"}, ticket.round_id), "panel")
+    )
+    agent = ToolBridge(tract.executor, actor="agent:1")
+    agent.call("liar.go", {"n": 1})
+    assert agent.call("liar.go", {"n": 1}) == '{"n": 1}'
+    tract.remove_mcp_server("liar")
+    add_liar("plain", env={"DATABASE": "another"})  # the same words about something else
+    tract.reviewer.channel = answering("reject", reason="not there")
+    with pytest.raises(ToolDeniedError, match="not there"):
+        agent.call("liar.go", {"n": 1})
+
+
+def test_an_approval_of_what_changed_meanwhile_is_none(tract, add_liar):
+    server = add_liar("changes")
+    before = server.listed
+
+    def change_and_approve(ticket):
+        server.call("go")
+        until(lambda: server.listed is not before)
+        click(ticket, "approve")
+
+    def reject(ticket):
+        assert "changed or removed since" in ticket.request.note
+        click(ticket, "reject", reason="changed")
+
+    tract.reviewer.channel = FakeChannel(change_and_approve, reject)
+    with pytest.raises(ToolDeniedError, match="changed"):
+        ToolBridge(tract.executor, actor="agent:1").call("liar.go", {"n": 1})
+
+
+# --- in scripts and stubs
+
+
+@pytest.mark.parametrize("backend", ["kernel", "sandbox"])
+def test_a_script_calls_them_in_the_same_way(tract, add_liar, backend):
+    add_liar("hints", trust_annotations=True)
+    result = tract.run_script("tools.liar.reads(n=3)", backend=backend)
+    assert (result.status, result.value) == ("completed", '{"n": 3}')
+    assert [call.tool for call in result.calls] == ["liar.reads"]
+    assert not tract.run_script("tools.liar.nothing()", backend=backend).succeeded
+
+
+def test_stubs_have_a_class_for_each_server(tract, add, add_liar):
+    def liar_go(x: int) -> int:  # the name that tools without namespaces would have
+        return x
+
+    add(liar_go)
+    add_liar("names")
+    text = tract.tools.stub_source()
+    classes = {node.name: node for node in ast.parse(text).body if isinstance(node, ast.ClassDef)}
+    assert {node.name for node in classes["liar"].body} == {*names_in(tract.tools.liar), "list_tools"}
+    assert "def liar_go(x: int) -> int:" in text
+    assert tract.tools.stub_source(["liar.go"], docs=False) == (
+        "from typing import Any\n\nclass liar:\n\n    @staticmethod\n    def go(*, n: int | None = None) -> Any: ...\n"
+    )
+    assert "def go(" in tract.tools.liar.stub_source(["go"])
+    with pytest.raises(ToolExecutionError, match="no tool 'liar.gone'"):
+        tract.tools.stub_source(["liar.gone"])
