@@ -10,7 +10,7 @@ import pytest
 
 from tests.review.fakes import FakeChannel, click
 from tract_jupyter.exceptions import ContentError, ToolDeniedError, ToolExecutionError, UnknownToolError
-from tract_jupyter.toolkit import Permission, ToolConfig, ToolProfile, Traits
+from tract_jupyter.toolkit import Permission, ToolBridge, ToolConfig, ToolProfile, Traits
 
 READING = ToolProfile("reading", {"log": ToolConfig(), "status": ToolConfig(), "web_search": ToolConfig()})
 
@@ -93,6 +93,14 @@ def test_an_agent_is_asked_about_what_changes_something(tract):
     with pytest.raises(ToolDeniedError):
         tract.toolset().call("branch", {"name": "b"})  # a model's, if nothing else is said
     assert [branch.name for branch in tract.list_branches()] == ["main"]
+
+
+@pytest.mark.parametrize("arguments", [None, [], "{}", 3])
+def test_arguments_that_are_no_object(tract, search, arguments):
+    with pytest.raises(ToolExecutionError, match="a dict of values is needed"):
+        tract.toolset().call("web_search", arguments)
+    with pytest.raises(ToolExecutionError, match="a dict of values is needed"):
+        ToolBridge(tract.executor).call("web_search", arguments)
 
 
 def test_overrides(tract):
