@@ -182,6 +182,16 @@ def test_tools_as_functions(tract, search):
     )
 
 
+def test_functions_have_names_that_python_and_providers_allow(tract, add):
+    def f(x: int) -> int:
+        return x
+
+    for name in ("get-data", "größe", "import"):
+        add(f, name, traits=Traits(read_only=True))
+    functions = {function.__name__: function for function in tract.as_callable_tools()}
+    assert functions["get_data"](1) == functions["gr__e"](1) == functions["import_"](x=1) == 1
+
+
 def test_functions_raise_and_are_a_models_calls(tract, search):
     functions = {function.__name__: function for function in tract.as_callable_tools()}
     with pytest.raises(ToolExecutionError, match="'query' is missing"):
