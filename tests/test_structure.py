@@ -269,3 +269,8 @@ def test_a_tract_needs_no_jupyter():
 def test_opening_a_tract_does_not_load_a_tokenizer_that_has_no_vocabulary(tmp_path, monkeypatch):
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
     assert "tiktoken" not in loaded_by("from tract_jupyter import Tract; Tract.open().user('x')")
+
+
+def test_jsonschema_is_loaded_with_the_first_tool_that_needs_it():
+    calling = "from tract_jupyter import Tract; t = Tract.open(); t.tools.status(); t.tools.stub_source()"
+    assert not loaded_by(calling) & {"jsonschema", "referencing"}
