@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from tests.review.fakes import FakeChannel, click
 from tract_jupyter.exceptions import ContentError, ScriptFailedError, ScriptRaisedError, ScriptSyntaxError
 from tract_jupyter.scripts import Budget, ScriptStatus
 from tract_jupyter.scripts.capture import Capture
@@ -164,6 +165,24 @@ def test_what_writes_is_asked_about_and_a_refusal_can_be_caught(tract):
     assert "nobody can be asked" in result.stdout
     assert tract.head is None
     assert result.calls[0].success is False
+
+
+def test_the_question_tells_where_the_values_come_from(tract):
+    channel = tract.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "approve"))
+    code = (
+        "def note(n):\n    topic = {'content_type': 'dialogue', 'role': 'user', 'text': f'number {n}'}\n"
+        "    return tools.commit(content=topic, message='m' + str(n), operation='append')\nnote(7)['message']"
+    )
+    assert tract.run_script(code).value == "m7"
+    request, _ = channel.shown[0]
+    table = next(table for table in request.tables if table.title == "Where the values come from")
+    assert [(row.name, row.value) for row in table.rows] == [
+        ("content", "topic"),
+        ("message", "'m' + str(n)"),
+    ]
+    assert table.rows[0].description.startswith("topic = {'content_type': 'dialogue'")
+    assert table.rows[1].description == "n = 7"
+    assert request.code[0].marked == 3
 
 
 def test_the_budget_of_calls(tract):

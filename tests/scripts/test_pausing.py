@@ -65,6 +65,7 @@ def test_decided_later_it_goes_on_and_repeats_nothing(paused, other):
     tract = other()
     pending = inbox(tract)
     assert (pending.title, pending.call_arguments["message"]) == ("Call tool commit", "as it was")
+    assert [(row.name, row.value) for row in pending.origins] == [("content", str(NOTE).replace("'", "'"))]
     result = pending.approve()
     assert (result.status, result.value) == ("completed", "as it was")
     assert result.stdout == "before [0, 0, 0]\nafter as it was 3\n"

@@ -52,7 +52,8 @@ def test_a_script_that_fails_leaves_the_variables_as_they_were(run):
     assert run("n").value == 1
 
 
-def test_errors_of_tools_can_be_caught(run):
+def test_errors_of_tools_can_be_caught(tract, run):
+    tract.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "reject", reason="no"))
     code = "try:\n    tools.get_commit(commit_hash='nope')\nexcept ToolExecutionError as error:\n    print(error)"
     assert "nope" in run(code).stdout
     code = f"try:\n    tools.commit(content={NOTE})\nexcept ToolDenied as error:\n    print('denied:', error)"

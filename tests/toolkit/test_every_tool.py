@@ -32,7 +32,7 @@ CALLS = {
         {"content": DIALOGUE, "operation": "append", "message": "m", "metadata": {"k": 1}, "tags": ["t"]},
         {"operation": "append", "message": "m", "tags": ["t"]},
     ),
-    "compile": ({}, {"token_source": "approximate"}),
+    "compile": ({}, None),
     "annotate": (
         {"target_hash": "HEAD", "priority": "pinned", "reason": "r"},
         {"operation": "append", "priority": "pinned"},

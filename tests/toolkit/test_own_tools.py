@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, NotRequired
 
 import pytest
 from pydantic import BaseModel, Field
-from typing_extensions import TypedDict
+from typing_extensions import TypeAliasType, TypedDict
 
 from tract_jupyter.exceptions import OperationExistsError, SpecError, ToolExecutionError, UnknownToolError
 from tract_jupyter.toolkit import Traits
@@ -19,6 +19,9 @@ from tract_jupyter.toolkit import Traits
 class Point(TypedDict):
     x: Annotated[int, Field(ge=0)]
     within: NotRequired[list[Point]]
+
+
+Row = TypeAliasType("Row", dict[str, int])
 
 
 class Model(BaseModel):
@@ -193,7 +196,8 @@ def test_types_that_json_has_a_form_for(tract):
         d: Point,
         e: Annotated[int, "A number.", Field(ge=3)] = 4,
         f: list | dict | None = None,
-        g: Any = None,
+        g: Row | None = None,
+        h: Any = None,
     ) -> Any:
         return [a, b, c, d, e]
 
@@ -255,6 +259,8 @@ async def many():
         (3, "a tool is made of a function, not of 3"),
         (Model, "a tool is made of a function"),
         (functools.partial(print, 1), "a tool is made of a function"),
+        (min, "does not tell what min takes"),
+        (len, "every parameter needs a name"),
         (later, "later is asynchronous"),
         (many, "many is asynchronous"),
         (lambda: 1, "'<lambda>' is none: give name"),

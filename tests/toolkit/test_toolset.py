@@ -10,7 +10,7 @@ import pytest
 
 from tests.review.fakes import FakeChannel, click
 from tract_jupyter.exceptions import ContentError, ToolDeniedError, ToolExecutionError, UnknownToolError
-from tract_jupyter.toolkit import Permission, ToolConfig, ToolProfile, Traits
+from tract_jupyter.toolkit import Permission, ToolBridge, ToolConfig, ToolProfile, Traits
 
 READING = ToolProfile("reading", {"log": ToolConfig(), "status": ToolConfig(), "web_search": ToolConfig()})
 
@@ -95,6 +95,14 @@ def test_an_agent_is_asked_about_what_changes_something(tract):
     assert [branch.name for branch in tract.list_branches()] == ["main"]
 
 
+@pytest.mark.parametrize("arguments", [None, [], "{}", 3])
+def test_arguments_that_are_no_object(tract, search, arguments):
+    with pytest.raises(ToolExecutionError, match="a dict of values is needed"):
+        tract.toolset().call("web_search", arguments)
+    with pytest.raises(ToolExecutionError, match="a dict of values is needed"):
+        ToolBridge(tract.executor).call("web_search", arguments)
+
+
 def test_overrides(tract):
     shown = tract.as_tools("self", overrides={"log": "Look back."}, format="anthropic")
     assert {tool["name"]: tool["description"] for tool in shown}["log"] == "Look back."
@@ -172,6 +180,16 @@ def test_tools_as_functions(tract, search):
         "agent's context"
         in next(f for f in tract.as_callable_tools("supervisor") if f.__name__ == "log").__doc__
     )
+
+
+def test_functions_have_names_that_python_and_providers_allow(tract, add):
+    def f(x: int) -> int:
+        return x
+
+    for name in ("get-data", "größe", "import"):
+        add(f, name, traits=Traits(read_only=True))
+    functions = {function.__name__: function for function in tract.as_callable_tools()}
+    assert functions["get_data"](1) == functions["gr__e"](1) == functions["import_"](x=1) == 1
 
 
 def test_functions_raise_and_are_a_models_calls(tract, search):

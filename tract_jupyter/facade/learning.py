@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tract_jupyter.review.decision import Decision
 
 _logger = logging.getLogger(__name__)
-_ANSWERED = frozenset({"tool_result", "tool_call"})
+_ANSWERED = frozenset({"tool_result", "tool_call", "script_call"})
 
 
 class Learning(Writing):

@@ -11,7 +11,7 @@ from tract_jupyter.hooks import introspection
 from tract_jupyter.hooks.marks import offered
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.review.fingerprint import Subject, fingerprint
-from tract_jupyter.review.request import ReviewRequest
+from tract_jupyter.review.request import ReviewRequest, ValueTable
 from tract_jupyter.review.source import asking_place
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.models.parameters import Parameters
     from tract_jupyter.review.decision import Decision
-    from tract_jupyter.review.request import CodeBlock, ValueTable
+    from tract_jupyter.review.request import CodeBlock, ValueRow
     from tract_jupyter.storage.decisions import StoredDecision
     from tract_jupyter.storage.pendings import StoredPending
 
@@ -72,6 +72,8 @@ class Question:
     """What the person who decided should know."""
     doubt: str
     """What is wrong with the way it lies in the store, where it was made again from there."""
+    origins: tuple[ValueRow, ...]
+    """Where the values come from that a script gives, as far as that is known."""
 
     def __init__(
         self,
@@ -105,6 +107,7 @@ class Question:
         self.unfinished = None
         self.note = ""
         self.doubt = ""
+        self.origins = ()
         self._execute_fn = execute_fn
         self._place = asking_place()
         self._asking: CodeBlock | None = None
@@ -207,11 +210,14 @@ class Question:
             fingerprint=self.fingerprint,
             actions=introspection.review_actions(self),
             code=(*self.code_blocks(), *(() if asking is None else (asking,))),
-            tables=self.tables(),
+            tables=(*self.tables(), *self._origin_table()),
             fields=self.editable(),
             subject=self.subject,
             note=note,
         )
+
+    def _origin_table(self) -> tuple[ValueTable, ...]:
+        return (ValueTable("Where the values come from", self.origins),) if self.origins else ()
 
     # --- introspection
 

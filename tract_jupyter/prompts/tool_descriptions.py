@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 FULL: Final = {
-    "commit": "Add a commit to the current branch: a message, an instruction, an artifact, or an edit of one.",
+    "commit": "Add a commit to the context: a message, an instruction, an artifact, or an edit of one.",
     "compile": "Return the messages that the context stands for now, with their number of tokens.",
     "annotate": "Change how much a commit matters: leave its message out, or have every compression keep it.",
     "status": "Tell the branch, the number of commits and messages, the tokens in use and the budget.",

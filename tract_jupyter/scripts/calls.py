@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import sys
 import threading
 from collections import deque
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import UndecidedError
 from tract_jupyter.models.text import safe_repr
+from tract_jupyter.review.origins import origins, stretch_of
 from tract_jupyter.review.waiting import checking
 from tract_jupyter.scripts.result import ToolCall
 from tract_jupyter.scripts.savings import Savings
@@ -21,7 +23,9 @@ from tract_jupyter.toolkit.savings import rough_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from types import FrameType
 
+    from tract_jupyter.review.request import ValueRow
     from tract_jupyter.scripts.budget import Meter
     from tract_jupyter.scripts.source import Script
     from tract_jupyter.scripts.stopping import Stopper
@@ -97,6 +101,8 @@ class ScriptCalls:
         Raises:
             ScriptPaused: nobody can be asked now, and the script can wait for that.
         """
+        if not pending.origins:
+            pending.origins = self._origins()
         try:
             with self.meter.waiting(), checking(self._stopper.check):
                 yield
@@ -137,11 +143,24 @@ class ScriptCalls:
             )
 
     def _line(self) -> int:
-        """The innermost line of the script on this thread's stack."""
-        frame = sys._getframe(2)  # noqa: SLF001 # the way to a caller's line
-        while frame is not None and frame.f_code.co_filename != self._filename:
-            frame = frame.f_back  # type: ignore[assignment]
+        frame = self._frame()
         return frame.f_lineno if frame is not None else 0
+
+    def _frame(self) -> FrameType | None:
+        """The innermost frame of the script on this thread's stack."""
+        frame: FrameType | None = sys._getframe(2)  # noqa: SLF001 # the way to a caller's line
+        while frame is not None and frame.f_code.co_filename != self._filename:
+            frame = frame.f_back
+        return frame
+
+    def _origins(self) -> tuple[ValueRow, ...]:
+        """Where the values of the current call come from, of a script on this stack."""
+        frame = self._frame()
+        call = stretch_of(frame) if frame is not None else None
+        if frame is None or call is None:
+            return ()
+        code = "".join(linecache.getlines(self._filename))
+        return origins(code, call, {**frame.f_globals, **frame.f_locals})
 
 
 def _shown(arguments: Mapping[str, Any]) -> str:

@@ -13,16 +13,18 @@ from tract_jupyter.scripts.source import Script
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from tract_jupyter.review.origins import Stretch
+
 MOST_BYTES = 5_000_000
 """Of a program that is kept in the store; a larger one waits in its process only."""
 
 
-def saved(run: Run, snapshot: bytes, *, line: int, names: Collection[str]) -> dict[str, Any]:
+def saved(run: Run, snapshot: bytes, *, call: Stretch, names: Collection[str]) -> dict[str, Any]:
     """Where a run stands: the program itself, what it showed, and what it used of its budget."""
     return {
         "code": run.script.code,
         "first_line": run.script.first_line,
-        "line": line,
+        "call": list(call),
         "notebook_id": run.notebook_id,
         "names": sorted(names),
         "author": run.author,

@@ -17,7 +17,7 @@ from tract_jupyter.exceptions import ContentError, ParameterError, ScriptFailedE
 from tract_jupyter.hooks.builtin.script_call import PendingScriptCall
 from tract_jupyter.models.canonical import plain
 from tract_jupyter.models.pending import PendingStatus
-from tract_jupyter.review.source import asked_at
+from tract_jupyter.review.source import Place, asked_at
 from tract_jupyter.scripts.notebooks import MAIN, check_room, checked_id, existing
 from tract_jupyter.scripts.paused import MOST_BYTES, saved
 from tract_jupyter.scripts.result import ScriptError, ScriptStatus
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from pydantic_monty import ExternalModule, FunctionSnapshot, Monty, MontySession
 
+    from tract_jupyter.review.origins import Stretch
     from tract_jupyter.scripts.run import Run
     from tract_jupyter.toolkit.definitions import ToolDefinition
     from tract_jupyter.toolkit.executor import ToolExecutor
@@ -263,13 +264,18 @@ class Sandbox:
                 arguments = tool.parameters.bind(snapshot.args, arguments)
             except ParameterError as error:
                 return ToolResult(name, success=False, error="; ".join(error.problems))
-        place = run.script.place_of(snapshot.position)
-        run.calls.pause = lambda tool, values: self._question(run, snapshot, place.line, tool, values)
-        with asked_at(place):
-            return run.calls.execute(self._executor, name, arguments, line=place.line)
+        call = run.script.stretch(snapshot.position)
+        run.calls.pause = lambda tool, values: self._question(run, snapshot, call, tool, values)
+        with asked_at(Place(run.script.filename, call.line)):
+            return run.calls.execute(self._executor, name, arguments, line=call.line)
 
     def _question(
-        self, run: Run, snapshot: FunctionSnapshot, line: int, tool: ToolDefinition, values: dict[str, Any]
+        self,
+        run: Run,
+        snapshot: FunctionSnapshot,
+        call: Stretch,
+        tool: ToolDefinition,
+        values: dict[str, Any],
     ) -> PendingScriptCall | None:
         """The question about a call, with the program as it stands; None where that is too large to be kept."""
         program = snapshot.dump()
@@ -279,7 +285,7 @@ class Sandbox:
             "tool": tool.name,
             "arguments": values,
             "definition_hash": tool.definition_hash,
-            "script": saved(run, program, line=line, names=self._names(run.notebook_id)),
+            "script": saved(run, program, call=call, names=self._names(run.notebook_id)),
         }
         return PendingScriptCall(fields, tract=self._tract, actor=run.calls.actor)
 
@@ -297,7 +303,7 @@ class Sandbox:
 
     def _decided(self, run: Run, decided: PendingScriptCall) -> ToolResult:
         """What came of the call that was decided about."""
-        line, name = decided.script["line"], decided.tool
+        line, name = decided.script["call"][0], decided.tool
         if decided.status is not PendingStatus.APPROVED:
             return ToolResult(name, success=False, error=refusal(decided), denied=True)
         return run.calls.execute(self._executor, name, decided.arguments, line=line, is_approved=True)

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tract_jupyter.exceptions import ScriptSyntaxError
-from tract_jupyter.review.source import Place
+from tract_jupyter.review.origins import Stretch
 
 if TYPE_CHECKING:
     from types import CodeType
@@ -68,9 +68,13 @@ class Script:
         # without a time of change, so that `linecache.checkcache` keeps it
         linecache.cache[self.filename] = (len(self.placed), None, lines, self.filename)
 
-    def place_of(self, position: SourceRange) -> Place:
-        """The line of something that a sandbox points at."""
-        return Place(self.filename, self.placed.count("\n", 0, position.start) + 1)
+    def stretch(self, position: SourceRange) -> Stretch:
+        """Where something stands that a sandbox points at."""
+        return Stretch(*self._place(position.start), *self._place(position.end))
+
+    def _place(self, offset: int) -> tuple[int, int]:
+        before = self.placed[:offset]
+        return before.count("\n") + 1, len(before.rpartition("\n")[2].encode("utf-8", "surrogatepass"))
 
     @property
     def placed(self) -> str:

@@ -164,10 +164,9 @@ class ToolExecutor:
         Raises:
             UnknownToolError: there is no such tool.
         """
-        of = (
-            name if name in self._locks else self._known(name).name
-        )  # a tool may be gone, and its lock still there
-        self._locks.pop(of, None)
+        # a tool may be gone, and its lock still there
+        locked = name if name in self._locks else self._known(name).name
+        self._locks.pop(locked, None)
 
     def execute(
         self,

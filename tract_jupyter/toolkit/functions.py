@@ -8,7 +8,7 @@ import types
 import typing
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NotRequired, Required, Union
 
-from typing_extensions import TypeAliasType, is_typeddict
+from typing_extensions import is_typeddict
 
 from tract_jupyter.exceptions import SpecError
 from tract_jupyter.models.parameters import hints_of, type_text
@@ -27,10 +27,16 @@ def check_function(function: object) -> None:
     """Check that something can be called with named values and answers at once.
 
     Raises:
-        SpecError: it is no function, or an asynchronous one.
+        SpecError: it is no function, an asynchronous one, or one whose parameters are not known.
     """
     if not inspect.isroutine(function):
         raise SpecError(f"a tool is made of a function, not of {brief_repr(function)}")
+    try:
+        inspect.signature(function)
+    except ValueError:
+        raise SpecError(
+            f"Python does not tell what {function.__name__} takes; call it in a function of your own"
+        ) from None
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
         raise SpecError(
             f"{function.__name__} is asynchronous, and a tool answers at once; define it with 'def', and run what has "
@@ -90,6 +96,7 @@ def check_json_types(function: Callable[..., Any]) -> None:
 
 def _foreign(annotation: Any, within: tuple[Any, ...] = ()) -> Any:
     """The part of a type that JSON has no form for; None if there is none."""
+    annotation = _unwrapped(annotation)
     if annotation in within or _is_leaf(annotation):
         return None
     parts = _parts(annotation)
@@ -97,6 +104,13 @@ def _foreign(annotation: Any, within: tuple[Any, ...] = ()) -> Any:
         return annotation
     found = (_foreign(part, (*within, annotation)) for part in parts)
     return next((wrong for wrong in found if wrong is not None), None)
+
+
+def _unwrapped(annotation: Any) -> Any:
+    """The type without what is said about it, and what an alias (`type Row = dict[str, int]`) stands for."""
+    if typing.get_origin(annotation) is Annotated:
+        return annotation.__origin__
+    return getattr(annotation, "__value__", annotation)
 
 
 def _parts(annotation: Any) -> list[Any] | None:
@@ -108,8 +122,6 @@ def _parts(annotation: Any) -> list[Any] | None:
         return arguments[1:] if arguments[0] is str else None
     if origin in _COMPOSED:
         return arguments
-    if origin is Annotated or isinstance(annotation, TypeAliasType):
-        return [annotation.__origin__ if origin is Annotated else annotation.__value__]
     if is_typeddict(annotation):
         return list(typing.get_type_hints(annotation, include_extras=True).values())
     return None

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
 
 from tract_jupyter.exceptions import ContentError, ToolDeniedError, ToolExecutionError
 from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.models.text import brief_repr, printable
 from tract_jupyter.prompts import tool_calls as prompts
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _LONGEST_ERROR: Final = 4_000
 
@@ -47,7 +45,8 @@ class ToolResult(NamedTuple):
         if self.success:
             return self.output
         kind = ToolDeniedError if self.denied else ToolExecutionError
-        raise kind(self.tool_name, arguments, self.error) from self.cause
+        given = arguments if isinstance(arguments, Mapping) else {}  # a model may have sent anything
+        raise kind(self.tool_name, given, self.error) from self.cause
 
 
 def result_of(name: str, output: Any) -> ToolResult:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tract_jupyter.exceptions import UnknownToolError, nearest
 from tract_jupyter.models.checks import check_text
 from tract_jupyter.toolkit.formats import shape
-from tract_jupyter.toolkit.names import provider_names, python_names
+from tract_jupyter.toolkit.names import provider_names, python_name
 from tract_jupyter.toolkit.results import for_model
 from tract_jupyter.toolkit.stubs import make_stub
 
@@ -74,9 +74,8 @@ class Toolset:
         Raises:
             ContentError: there is no such format, or it has no strict mode.
         """
-        shaped, tools = shape(format, strict=strict), self.tools()
-        names = provider_names(self._executor.tools())
-        return [shaped(short, tools[name]) for short, name in names.items() if name in tools]
+        shaped = shape(format, strict=strict)
+        return [shaped(name, tool) for name, tool in self._provided().items()]
 
     def execute(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
         """Call a tool. Raises no `Exception`: what went wrong is in the result, and so is why a call was refused.
@@ -99,8 +98,13 @@ class Toolset:
 
     def callables(self) -> list[Callable[..., Any]]:
         """The tools as plain functions, with name, docstring, signature and annotations; they raise as `call` does."""
+        return [make_stub(python_name(name), tool, self) for name, tool in self._provided().items()]
+
+    def _provided(self) -> dict[str, ToolDefinition]:
+        """The tools by the names that providers allow: those that they have among all tools of the executor."""
         tools = self.tools()
-        return [make_stub(short, tools[name], self) for short, name in python_names(tools).items()]
+        names = provider_names(self._executor.tools())
+        return {short: tools[name] for short, name in names.items() if name in tools}
 
     def _check_overrides(self) -> None:
         known = [tool.name for tool in self.profile.filter_tools(self._executor.tools().values())]

@@ -11,6 +11,7 @@ from tract_jupyter.hooks.field_pending import FieldPending
 from tract_jupyter.hooks.introspection import value_rows
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.review.fingerprint import Subject
+from tract_jupyter.review.origins import Stretch, origins
 from tract_jupyter.review.request import ValueTable
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ class PendingScriptCall(BuiltinPending, FieldPending):
         self, fields: dict[str, Any], *, go_on: Callable[[Any], Any] | None = None, **options: Any
     ) -> None:
         super().__init__(fields, run=lambda _: None, **options)
+        code, first_line = self.script["code"], self.script["first_line"]
+        self.origins = origins("\n" * (first_line - 1) + code, Stretch(*self.script["call"]))
         self._execute_fn = go_on
 
     @property

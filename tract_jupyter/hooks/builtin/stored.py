@@ -155,7 +155,7 @@ class _Output(TypedDict):
 class _Script(TypedDict):
     code: str
     first_line: Annotated[int, Field(ge=1)]
-    line: int
+    call: Annotated[list[int], Field(min_length=4, max_length=4)]
     notebook_id: str
     names: list[str]
     author: str
