@@ -40,6 +40,10 @@ def test_links_lead_somewhere(page):
         assert (page.parent / target).exists(), target
 
 
+EXTRAS = {"postgres": "storage/engines.py", "sandbox": "scripts/s", "mcp": "toolkit/mcp_"}
+"""Where what is not always installed may be imported."""
+
+
 def distribution(requirement):
     """`jupyter-core` for `jupyter_core>=5.7`."""
     return re.match(r"[\w.-]+", requirement).group().lower().replace("_", "-")
@@ -71,8 +75,9 @@ def test_every_dependency_is_explained():
     beside = text.partition("\nextras: ")[2]
     assert {name for name in optional if name not in beside} == set()
     imported = imported_distributions()
-    (postgres,) = map(distribution, extras["postgres"])
-    assert imported.pop(postgres) == {"tract_jupyter/storage/engines.py"}
+    for extra, place in EXTRAS.items():
+        for name in map(distribution, extras[extra]):
+            assert all(file.startswith(f"tract_jupyter/{place}") for file in imported.pop(name)), name
     assert {name: files for name, files in imported.items() if name not in declared} == {}
     # the platform, and what anywidget's class of widgets is made of
     assert declared - imported.keys() == {"ipykernel", "ipywidgets"}
