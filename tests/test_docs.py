@@ -4,7 +4,7 @@ import ast
 import re
 import sys
 import tomllib
-from importlib.metadata import packages_distributions
+from importlib.metadata import packages_distributions, requires
 from pathlib import Path
 
 import nbformat
@@ -60,6 +60,11 @@ def imported_distributions():
     return found
 
 
+def brought_by(name):
+    """What a distribution itself requires."""
+    return {distribution(requirement) for requirement in requires(name) or ()}
+
+
 def test_every_dependency_is_explained():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
@@ -73,6 +78,13 @@ def test_every_dependency_is_explained():
     imported = imported_distributions()
     (postgres,) = map(distribution, extras["postgres"])
     assert imported.pop(postgres) == {"tract_jupyter/storage/engines.py"}
+    for extra, where in {
+        "mcp": "tract_jupyter/toolkit/mcp_",
+        "sandbox": "tract_jupyter/scripts/sandbox",
+    }.items():
+        (named,) = map(distribution, extras[extra])
+        for name in {named, *brought_by(named)} & imported.keys() - declared:
+            assert all(path.startswith(where) for path in imported.pop(name)), name
     assert {name: files for name, files in imported.items() if name not in declared} == {}
     # the platform, and what anywidget's class of widgets is made of
     assert declared - imported.keys() == {"ipykernel", "ipywidgets"}

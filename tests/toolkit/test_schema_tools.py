@@ -14,6 +14,7 @@ from tract_jupyter.exceptions import SpecError, ToolExecutionError
 from tract_jupyter.notebook.panels.forms import edit_form
 from tract_jupyter.review.request_json import request_from_dict, request_to_dict
 from tract_jupyter.toolkit import ToolDefinition, Traits
+from tract_jupyter.toolkit.formats import to_anthropic, to_openai
 
 SCHEMA = {
     "type": "object",
@@ -87,12 +88,12 @@ def test_a_call_that_does_not_fit_is_refused(tract, made, call, words):
 
 def test_it_is_told_as_it_was_described(made):
     tool = made(traits=Traits(read_only=True), owner="mcp:files")
-    assert tool.to_openai()["function"] == {
+    assert to_openai(tool.name, tool)["function"] == {
         "name": "get-data",
         "description": "Get data.",
         "parameters": SCHEMA,
     }
-    assert tool.to_anthropic()["input_schema"] == SCHEMA
+    assert to_anthropic(tool.name, tool)["input_schema"] == SCHEMA
     assert (tool.traits.read_only, tool.owner) == (True, "mcp:files")
 
 
