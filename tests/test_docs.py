@@ -4,7 +4,7 @@ import ast
 import re
 import sys
 import tomllib
-from importlib.metadata import packages_distributions
+from importlib.metadata import packages_distributions, requires
 from pathlib import Path
 
 import nbformat
@@ -40,10 +40,6 @@ def test_links_lead_somewhere(page):
         assert (page.parent / target).exists(), target
 
 
-EXTRAS = {"postgres": "storage/engines.py", "sandbox": "scripts/s", "mcp": "toolkit/mcp_"}
-"""Where what is not always installed may be imported."""
-
-
 def distribution(requirement):
     """`jupyter-core` for `jupyter_core>=5.7`."""
     return re.match(r"[\w.-]+", requirement).group().lower().replace("_", "-")
@@ -64,6 +60,11 @@ def imported_distributions():
     return found
 
 
+def brought_by(name):
+    """What a distribution itself requires."""
+    return {distribution(requirement) for requirement in requires(name) or ()}
+
+
 def test_every_dependency_is_explained():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
@@ -75,9 +76,15 @@ def test_every_dependency_is_explained():
     beside = text.partition("\nextras: ")[2]
     assert {name for name in optional if name not in beside} == set()
     imported = imported_distributions()
-    for extra, place in EXTRAS.items():
-        for name in map(distribution, extras[extra]):
-            assert all(file.startswith(f"tract_jupyter/{place}") for file in imported.pop(name)), name
+    (postgres,) = map(distribution, extras["postgres"])
+    assert imported.pop(postgres) == {"tract_jupyter/storage/engines.py"}
+    for extra, where in {
+        "mcp": "tract_jupyter/toolkit/mcp_",
+        "sandbox": "tract_jupyter/scripts/sandbox",
+    }.items():
+        (named,) = map(distribution, extras[extra])
+        for name in {named, *brought_by(named)} & imported.keys() - declared:
+            assert all(path.startswith(where) for path in imported.pop(name)), name
     assert {name: files for name, files in imported.items() if name not in declared} == {}
     # the platform, and what anywidget's class of widgets is made of
     assert declared - imported.keys() == {"ipykernel", "ipywidgets"}

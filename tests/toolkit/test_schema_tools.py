@@ -88,12 +88,12 @@ def test_a_call_that_does_not_fit_is_refused(tract, made, call, words):
 
 def test_it_is_told_as_it_was_described(made):
     tool = made(traits=Traits(read_only=True), owner="mcp:files")
-    assert to_openai("get-data", tool)["function"] == {
+    assert to_openai(tool.name, tool)["function"] == {
         "name": "get-data",
         "description": "Get data.",
         "parameters": SCHEMA,
     }
-    assert to_anthropic("get-data", tool)["input_schema"] == SCHEMA
+    assert to_anthropic(tool.name, tool)["input_schema"] == SCHEMA
     assert (tool.traits.read_only, tool.owner) == (True, "mcp:files")
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.facade.tooling import Tooling
 from tract_jupyter.models.text import safe_repr
+from tract_jupyter.scripts.instructions import instructions
 from tract_jupyter.scripts.runner import Scripts
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from tract_jupyter.scripts.budget import Budget
     from tract_jupyter.scripts.result import ScriptResult
     from tract_jupyter.scripts.runner import Backend
+    from tract_jupyter.toolkit.profiles import ToolProfile
 
 
 class Scripting(Tooling):
@@ -57,6 +59,20 @@ class Scripting(Tooling):
             ScriptFailedError: it cannot be run like this; nothing ran.
         """
         return self.scripts.run(code, backend=backend, notebook_id=notebook_id, fresh=fresh, budget=budget)
+
+    def get_system_instructions(self, *, profile: str | ToolProfile = "full", max_tokens: int = 4_000) -> str:
+        """What a model is told about scripts: how to write them, and the signatures of its tools.
+
+        Args:
+            profile: which tools it has.
+            max_tokens: of the text. Where that is too little, descriptions are left out first, then the last tools.
+
+        Raises:
+            ContentError: there is no such profile, or the bound is too narrow for any of it.
+        """
+        return instructions(
+            self.toolset(profile=profile).tools(), self._commits.counter.count_text, max_tokens
+        )
 
     def _go_on(self, decided: PendingScriptCall) -> ScriptResult:
         """Take up a paused script, and print what it showed: for the record of the decision."""

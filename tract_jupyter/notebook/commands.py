@@ -51,6 +51,9 @@ def _status(session: Session, rest: list[str]) -> View:
         lines.append(
             f"Tool calls in code: {savings.calls:,}, which kept ≈{savings.total:,} tokens out of the prompt"
         )
+    scripts = session.tract.scripts
+    if scripts.runs:
+        lines.append(f"Scripts: {scripts.runs:,}; {scripts.totals.arithmetic}")
     return View(f"tract in {status.location}", tuple(lines))
 
 

@@ -44,7 +44,8 @@ class Scripts:
         notebooks: whose variables scripts of the kernel see.
         sandbox: runs what nobody approved, and keeps its variables.
         results: the newest 100, the oldest first.
-        totals: what all of them saved.
+        totals: what all runs saved.
+        runs: how many there were.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class Scripts:
         self.sandbox = Sandbox(executor, tract)
         self.results: deque[ScriptResult] = deque(maxlen=_KEPT)
         self.totals = Savings()
+        self.runs = 0
         self._record = record
 
     def prepare(
@@ -128,6 +130,7 @@ class Scripts:
 
     def _recorded(self, run: Run) -> ScriptResult:
         result = run.result()
+        self.runs += 1
         self.results.append(result)
         self.totals += result.savings
         self._record(result)

@@ -48,7 +48,6 @@ import tools
 ToolDenied = PermissionError
 ToolExecutionError = (RuntimeError, PermissionError)
 """
-_ANY = "(*args: Any, **kwargs: Any) -> Any: ..."
 _SUSPENSIONS = 1_000  # besides those for calls: imports, sleeps, names
 
 
@@ -189,6 +188,8 @@ class Sandbox:
         """`tools`. Its functions are never called: each call comes as a snapshot, with the function's name."""
         from pydantic_monty import ExternalModule
 
+        from tract_jupyter.toolkit.stub_source import stub_source
+
         tools = self._executor.tools()
         spaces = {
             space: ExternalModule(
@@ -197,7 +198,9 @@ class Sandbox:
             for space in namespaces(tools)
         }
         own = dict.fromkeys(functions(tools), _stand_in)
-        return ExternalModule({**own, **spaces}, stubs=self._stubs(), id=_MODULE)
+        return ExternalModule(
+            {**own, **spaces}, stubs=stub_source(all_functions(tools), docs=False), id=_MODULE
+        )
 
     def _names(self, notebook_id: str) -> frozenset[str]:
         variables = self._variables.get(notebook_id)
@@ -218,13 +221,6 @@ class Sandbox:
             self._pool = Monty(max_processes=8)
             self._pool.__enter__()
         return self._pool
-
-    def _stubs(self) -> str:
-        tools = self._executor.tools()
-        own = [f"def {name}{_ANY}" for name in functions(tools)]
-        for space in sorted(namespaces(tools)):
-            own += [f"class {space}:", *(f" @staticmethod\n def {n}{_ANY}" for n in functions(tools, space))]
-        return "\n".join(["from typing import Any", *own, ""])
 
     @contextmanager
     def _stopping(self, run: Run, session: MontySession) -> Iterator[None]:
