@@ -8,7 +8,19 @@ from importlib import import_module
 from benchmarks.places import temporary_home
 from benchmarks.table import print_group, print_head, print_row
 
-GROUPS = ("load", "operations", "review", "tools", "mcp", "analysis", "fuzz", "panels", "store", "kill")
+GROUPS = (
+    "load",
+    "operations",
+    "review",
+    "tools",
+    "ptc",
+    "mcp",
+    "analysis",
+    "fuzz",
+    "panels",
+    "store",
+    "kill",
+)
 # where all groups are run
 _SHORTER: dict[str, tuple[object, ...]] = {
     "review": ((1_000, 10_000),),

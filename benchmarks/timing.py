@@ -16,6 +16,7 @@ _SCALE: Final = {
     "ms": 1e3,
     "µs": 1e6,
     "x": 1.0,
+    "MB": 1.0,
     "packages": 1.0,
     "commits": 1.0,
     "texts": 1.0,

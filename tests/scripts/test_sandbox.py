@@ -63,7 +63,9 @@ def test_errors_of_tools_can_be_caught(tract, run):
 def test_what_is_wrong_with_a_call_is_told_before_anything_runs(run, search):
     result = run("print('begins')\ntools.web_serch(query='x')\nundefined\nimport numpy")
     assert (result.error.name, result.stdout) == ("TypeCheckError", "")
-    assert result.error.message.startswith("line 2: Module `tools` has no member `web_serch`, and 2 more")
+    assert result.error.message.startswith(
+        "line 2: Module `tools` has no member `web_serch` Did you mean 'web_search'?, and 2 more"
+    )
     assert "line 4" in result.error.traceback
 
 

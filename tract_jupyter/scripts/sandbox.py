@@ -73,6 +73,7 @@ class Sandbox:
         self._executor = executor
         self._tract = tract
         self._pool: Monty | None = None
+        self._tool_names: dict[str, str] = {}  # by what stands behind `tools.`, as scripts were told last
         self._variables: dict[str, _Variables] = {}
 
     def run(self, run: Run, *, fresh: bool = False) -> None:
@@ -191,6 +192,7 @@ class Sandbox:
         from tract_jupyter.toolkit.stub_source import stub_source
 
         tools = self._executor.tools()
+        self._tool_names = {short: tool.name for short, tool in all_functions(tools).items()}
         spaces = {
             space: ExternalModule(
                 dict.fromkeys(functions(tools, space), _stand_in), id=uuid.uuid5(_MODULE, space)
@@ -252,8 +254,8 @@ class Sandbox:
 
     def _called(self, run: Run, snapshot: FunctionSnapshot) -> ToolResult:
         short = snapshot.function_name.removeprefix("tools.")
-        tool = all_functions(self._executor.tools()).get(short)
-        name = short if tool is None else tool.name
+        name = self._tool_names.get(short, short)
+        tool = self._executor.get(name)
         arguments = snapshot.kwargs
         if tool is not None and snapshot.args:
             try:
@@ -299,10 +301,10 @@ class Sandbox:
 
     def _decided(self, run: Run, decided: PendingScriptCall) -> ToolResult:
         """What came of the call that was decided about."""
-        line, name = decided.script["call"][0], decided.tool
+        line, name = decided.script["call"][0], decided.tool_name
         if decided.status is not PendingStatus.APPROVED:
             return ToolResult(name, success=False, error=refusal(decided), denied=True)
-        return run.calls.execute(self._executor, name, decided.arguments, line=line, is_approved=True)
+        return run.calls.execute(self._executor, name, decided.call_arguments, line=line, is_approved=True)
 
 
 def _limits(run: Run) -> Any:

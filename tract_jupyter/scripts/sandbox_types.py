@@ -13,6 +13,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from tract_jupyter.exceptions import nearest
 from tract_jupyter.scripts.result import ScriptError
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class ToolExecutionError(Exception): ...
 class ToolDenied(ToolExecutionError): ...
 """
 _NAME = re.compile(r"Name `(\w+)` used when not defined")
+_NO_MEMBER = re.compile(r"Module `tools` has no member `(\w+)`")
 _BUILTINS = frozenset(dir(builtins))  # the checker does not know all that the interpreter does
 
 
@@ -61,7 +63,7 @@ def check_calls(
             while getattr(snapshot, "function_name", "import") != "import":
                 snapshot = snapshot.resume_auto()
         except monty.MontyTypingError as error:
-            return _as_error(json.loads(error.display()), script)
+            return _as_error(json.loads(error.display()), script, module)
         except monty.MontyError:
             return None  # it is no Python of the sandbox's, which running it tells better
     return None
@@ -84,13 +86,16 @@ def bound_names(code: str) -> set[str]:
     return found - {"tools", "ToolDenied", "ToolExecutionError", "*"}
 
 
-def _as_error(diagnostics: Iterable[dict[str, Any]], script: Script) -> ScriptError | None:
+def _as_error(
+    diagnostics: Iterable[dict[str, Any]], script: Script, module: ExternalModule
+) -> ScriptError | None:
     lines = script.placed.splitlines()
     told = []
     for each in diagnostics:
         line = each["location"]["row"] - 1  # of the import in front
         if _matters(each) and 0 < line <= len(lines):
-            told.append(f"line {line}: {each['message']}\n    {lines[line - 1].strip()}")
+            message = each["message"] + _nearest_tool(each["message"], module)
+            told.append(f"line {line}: {message}\n    {lines[line - 1].strip()}")
     if not told:
         return None
     first = told[0].partition("\n")[0]
@@ -102,9 +107,14 @@ def _as_error(diagnostics: Iterable[dict[str, Any]], script: Script) -> ScriptEr
     )
 
 
+def _nearest_tool(message: str, module: ExternalModule) -> str:
+    missing = _NO_MEMBER.search(message)
+    return nearest(missing[1], module.attrs) if missing is not None else ""
+
+
 def _matters(diagnostic: dict[str, Any]) -> bool:
     code, message = diagnostic["code"], diagnostic["message"]
     if code == "unresolved-attribute":
-        return "Module `tools`" in message
+        return _NO_MEMBER.search(message) is not None
     unknown = _NAME.search(message)
     return code in _CANNOT_WORK and (unknown is None or unknown[1] not in _BUILTINS)

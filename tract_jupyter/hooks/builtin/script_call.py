@@ -4,27 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from tract_jupyter.exceptions import FingerprintError, TrustError
+from tract_jupyter.exceptions import TrustError
 from tract_jupyter.hooks.actions import action
-from tract_jupyter.hooks.builtin.base import BuiltinPending, Field
-from tract_jupyter.hooks.field_pending import FieldPending
-from tract_jupyter.hooks.introspection import value_rows
+from tract_jupyter.hooks.builtin.base import Field
+from tract_jupyter.hooks.builtin.calls_tool import CallsTool
 from tract_jupyter.models.pending import PendingStatus
-from tract_jupyter.review.fingerprint import Subject
 from tract_jupyter.review.origins import Stretch, origins
-from tract_jupyter.review.request import ValueTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tract_jupyter.models.parameters import Parameters
 
-
-class PendingScriptCall(BuiltinPending, FieldPending):
+class PendingScriptCall(CallsTool):
     """Call a tool from a script of the sandbox, which is stopped there.
 
-    The fields hold the paused program, so that any process on the store can go on with it. A standing approval of it is
-    one of the tool with these values.
+    The fields hold the paused program, so that any process on the store can go on with it.
 
     Args:
         fields: see `about`.
@@ -41,9 +35,9 @@ class PendingScriptCall(BuiltinPending, FieldPending):
         "definition_hash": "Of the tool, as it was when this was asked.",
         "script": "The script, and where it stands.",
     }
-    tool = Field()
-    arguments = Field()
-    definition_hash = Field()
+    tool_field = "tool"
+    arguments_field = "arguments"
+    again = "run the script again"
     script = Field()
 
     def __init__(
@@ -55,14 +49,9 @@ class PendingScriptCall(BuiltinPending, FieldPending):
         self._execute_fn = go_on
 
     @property
-    def call_arguments(self) -> dict[str, Any]:
-        """What the tool is called with, as it was approved."""
-        return self.arguments  # type: ignore[no-any-return] # a field's value
-
-    @property
     def title(self) -> str:
         """Names the tool."""
-        return f"Call tool {self.tool}"
+        return f"Call tool {self.tool_name}"
 
     @action
     def reject(self, reason: Annotated[str, "Why; the script is told, and may go on."] = "") -> Any:
@@ -78,20 +67,6 @@ class PendingScriptCall(BuiltinPending, FieldPending):
         """Whether there is nothing to do but to decide: where the script itself waits for that."""
         return self._execute_fn is None or action == "pass_through"
 
-    @property
-    def field_parameters(self) -> Parameters:  # type: ignore[override] # looked up each time
-        """What the tool can be called with.
-
-        Raises:
-            FingerprintError: there is no such tool any more.
-        """
-        return self._tool().parameters  # type: ignore[no-any-return] # a `ToolDefinition`
-
-    @property
-    def subject(self) -> Subject:
-        """What a standing approval is about: the call of the tool."""
-        return Subject("tool", self.tool, self.definition_hash, self.arguments)
-
     def check_current(self) -> None:
         """Check that the tool is the one that was asked about, and the program the one that was saved.
 
@@ -103,16 +78,11 @@ class PendingScriptCall(BuiltinPending, FieldPending):
             raise TrustError(
                 f"{self.doubt} A saved program goes on only where it is known to be yours; turn it down"
             )
-        if self._tool().definition_hash != self.definition_hash:
-            raise FingerprintError(f"the tool {self.tool!r} was changed since; run the script again")
-
-    def editable(self) -> Parameters | None:
-        """What the tool would be called with, as long as there is the tool."""
-        return None if self.tract.executor.get(self.tool) is None else super().editable()
+        super().check_current()
 
     def summary(self) -> str:
         """What the tool does."""
-        tool = self.tract.executor.get(self.tool)
+        tool = self.tract.executor.get(self.tool_name)
         return "" if tool is None else str(tool.description)
 
     def why(self) -> str:
@@ -121,22 +91,3 @@ class PendingScriptCall(BuiltinPending, FieldPending):
             f"{self.actor} wants to make this call, and is stopped there. It was saved with this question: decided "
             "later, it goes on from this line."
         )
-
-    def tables(self) -> tuple[ValueTable, ...]:
-        """What the tool would be called with."""
-        tool = self.tract.executor.get(self.tool)
-        declared = {} if tool is None else {p.name: p for p in tool.parameters}
-        return (ValueTable(f"Call {self.tool} with", value_rows(self.arguments, declared)),)
-
-    def _tool(self) -> Any:
-        tool = self.tract.executor.get(self.tool)
-        if tool is None:
-            raise FingerprintError(f"there is no tool {self.tool!r} any more; it cannot be called")
-        return tool
-
-    @property
-    def _values(self) -> Mapping[str, Any]:
-        return self.arguments  # type: ignore[no-any-return] # a field's value
-
-    def _with_values(self, values: dict[str, Any]) -> dict[str, Any]:
-        return {**self.fields, "arguments": values}

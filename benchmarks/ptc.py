@@ -1,0 +1,65 @@
+"""What programmatic tool calling costs: a call in a script, in both backends; starting; memory over many calls."""
+
+from __future__ import annotations
+
+import resource
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final
+
+from benchmarks.timing import Row
+from tract_jupyter import Tract
+from tract_jupyter.scripts import Budget
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_CALLS: Final = 2_000
+_MANY: Final = 10_000
+_ROUNDS: Final = 5
+_LOOP: Final = "for n in range({calls}): tools.double(n=n)"
+_BUDGET: Final = Budget(calls=None)
+
+
+def rows() -> Iterator[Row]:
+    """The best of five runs each."""
+    with Tract.open() as tract:
+        handler = tract.tool(_double, name="double", read_only=True)
+        bare = _best(lambda: [handler(n) for n in range(_CALLS)]) / _CALLS
+        in_cell = _best(lambda: [tract.tools.double(n=n) for n in range(_CALLS)]) / _CALLS
+        yield Row("a stub's call over the handler: checked, allowed, logged", in_cell - bare, "µs", 25.0)
+        yield Row("the same in a script of the kernel, counted", _each(tract, "kernel") - bare, "µs", 25.0)
+        tract.run_script("1", backend="sandbox")  # the pool is there from now on
+        yield Row("a call from the sandbox and back", _each(tract, "sandbox"), "µs", 150.0)
+        start = _best(lambda: tract.run_script("1", backend="sandbox"))
+        yield Row("a script of the sandbox that does nothing: types checked, run, stored", start, "ms", 20.0)
+        yield Row("memory that 10,000 more calls of one script leave", _growth(tract), "MB", 5.0)
+
+
+def _double(n: int) -> int:
+    """Double a number."""
+    return 2 * n
+
+
+def _each(tract: Tract, backend: Any) -> float:
+    """Seconds of one call, of a long script less an empty one."""
+    empty = _best(lambda: tract.run_script("1", backend=backend))
+    code = _LOOP.format(calls=_CALLS)
+    return (_best(lambda: tract.run_script(code, backend=backend, budget=_BUDGET)) - empty) / _CALLS
+
+
+def _growth(tract: Tract) -> float:
+    code = _LOOP.format(calls=_MANY)
+    tract.run_script(code, budget=_BUDGET)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    tract.run_script(code, budget=_BUDGET)
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1_000
+
+
+def _best(function: Any) -> float:
+    return min(_seconds(function) for _ in range(_ROUNDS))
+
+
+def _seconds(function: Any) -> float:
+    started = perf_counter()
+    function()
+    return perf_counter() - started
