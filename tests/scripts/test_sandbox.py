@@ -64,7 +64,7 @@ def test_what_is_wrong_with_a_call_is_told_before_anything_runs(run, search):
     result = run("print('begins')\ntools.web_serch(query='x')\nundefined\nimport numpy")
     assert (result.error.name, result.stdout) == ("TypeCheckError", "")
     assert result.error.message.startswith(
-        "line 2: Module `tools` has no member `web_serch` Did you mean 'web_search'?, and 2 more"
+        "line 2: Module `tools` has no member `web_serch`. Did you mean 'web_search'?, and 2 more"
     )
     assert "line 4" in result.error.traceback
 
@@ -93,6 +93,7 @@ def test_tracebacks_have_the_scripts_lines(run):
     result = run("def broken(n):\n    return 1 / n\nbroken(0)")
     assert "line 3" in result.error.traceback
     assert "return 1 / n" in result.error.traceback
+    assert f'File "<script:{result.script_hash[:12]}>"' in result.error.traceback
 
 
 @pytest.mark.parametrize(

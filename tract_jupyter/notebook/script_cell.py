@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from IPython.display import display
 
 from tract_jupyter.notebook.script_view import LiveView, ResultView
+from tract_jupyter.review.request import findings_text
 from tract_jupyter.scripts.streams import real_stream
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ async def run_cell(session: Session, code: str, options: ScriptOptions) -> None:
         live=_to_screen,
         first_line=2,
     )
+    note = _findings(session, code)
     worker = _Worker(lambda: _executed(session, run, fresh=options.fresh))
     view = LiveView(run)
     worker.start()
@@ -68,16 +70,22 @@ async def run_cell(session: Session, code: str, options: ScriptOptions) -> None:
         run.stopper.stop("interrupted")
         await _ended(worker)
         if worker.result is not None:
-            view.end(ResultView(worker.result))
+            view.end(ResultView(worker.result, note))
         raise
     result = worker.outcome()
     _show_rest(run)
     if result.value is not None:
         display(result.value)
-    view.end(ResultView(result))
+    view.end(ResultView(result, note))
     if options.out:
         session.shell.user_ns[options.out] = result
     result.check()
+
+
+def _findings(session: Session, code: str) -> str:
+    """How much the analysis found, in a sentence; advice, and nothing waits for it."""
+    found = findings_text([session.tract.operations.advice.code_block("script", code)])
+    return f"{found} %%tract_check shows more." if found else ""
 
 
 class _Worker:

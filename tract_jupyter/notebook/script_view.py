@@ -63,9 +63,10 @@ def _progress(run: Run) -> str:
 
 @dataclass(frozen=True)
 class ResultView:
-    """What came of a script."""
+    """What came of a script, and what the analysis says about it."""
 
     result: ScriptResult
+    note: str = ""
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         return self._view()._repr_mimebundle_()  # IPython's protocol
@@ -74,6 +75,7 @@ class ResultView:
         result = self.result
         title = f"{_ENDINGS[result.status]}: {result.call_count:,} tool calls in {result.seconds:.2f} s"
         lines = [_savings_text(result)] if result.call_count else []
+        lines += [self.note] if self.note else []
         calls = Grid(
             ("Tool", "Calls", "Failed", "Seconds"),
             tuple(_by_tool(result.calls)),

@@ -119,7 +119,7 @@ class Sandbox:
             if run.status is ScriptStatus.FAILED:
                 run.error = ScriptError("SandboxError", "the sandbox's process ended", str(error))
         except monty.MontyError as error:
-            run.error = explained(error)
+            run.error = explained(error, run.script.filename)
             is_late = run.error.name == "TimeoutError" and "time limit exceeded" in run.error.message
             run.status = ScriptStatus.TIMED_OUT if is_late else ScriptStatus.FAILED
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from tract_jupyter.scripts.result import ScriptError
@@ -10,6 +11,7 @@ _LACKS = (
     "The sandbox runs a subset of Python: no inheritance, no generators (yield), no del, no exec or globals, no "
     "packages and only a part of the standard library. Write it otherwise, or have a person approve it for the kernel"
 )
+_FILENAME = re.compile(r"<python-input-\d+>")
 _CLOSED = (
     "The sandbox has no files, no network and no environment; tools are its only way out: tools.NAME(...)"
 )
@@ -18,9 +20,9 @@ _MODULES = (
 )
 
 
-def explained(error: Any) -> ScriptError:
+def explained(error: Any, filename: str) -> ScriptError:
     """An error of `pydantic_monty` as a script's, with what to do where the sandbox itself is the reason."""
-    shown = error.display().rstrip() + "\n"
+    shown = _FILENAME.sub(filename, error.display().rstrip()) + "\n"
     inner = getattr(error, "exception", lambda: error)()
     name, message = type(inner).__name__, str(inner)
     hint = _hint(name, message)

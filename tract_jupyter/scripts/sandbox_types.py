@@ -109,7 +109,7 @@ def _as_error(
 
 def _nearest_tool(message: str, module: ExternalModule) -> str:
     missing = _NO_MEMBER.search(message)
-    return nearest(missing[1], module.attrs) if missing is not None else ""
+    return "." + nearest(missing[1], module.attrs) if missing is not None else ""
 
 
 def _matters(diagnostic: dict[str, Any]) -> bool:

@@ -1,0 +1,77 @@
+"""`%%tract_script` in a shell: what it shows, how it ends, whose variables it sees."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def test_it_prints_shows_its_value_and_counts_its_calls(kernel):
+    result = kernel.run("%%tract_script\nprint('on', tools.status()['branch'])\nx = 6\nx * 7")
+    assert result.ok
+    assert "on main" in result.text
+    assert "42" in result.text
+    assert "Script completed: 1 tool calls" in result.text
+    assert kernel.run("print(x)").text.strip() == "6"
+
+
+def test_a_script_notebook_keeps_its_own_variables(kernel):
+    assert kernel.run("%%tract_script --notebook work\ny = 1").ok
+    assert "is not defined" in kernel.run("y").error
+    assert "1" in kernel.run("%%tract_script --notebook work\ny").text
+    assert "NameError" in kernel.run("%%tract_script --notebook work --fresh\ny").error
+
+
+def test_an_exception_stops_the_run_with_the_scripts_own_lines(kernel):
+    result = kernel.run("%%tract_script\nprint('before')\ndef broken():\n    return 1 / 0\nbroken()")
+    assert not result.ok
+    assert "before" in result.text
+    assert "ZeroDivisionError: division by zero" in result.error
+    assert "line 4, in broken" in result.text  # of the cell, whose first line is the magic's
+    assert "return 1 / 0" in result.text
+    assert "site-packages" not in result.text
+
+
+def test_the_result_is_kept_under_a_name(kernel):
+    kernel.run("%%tract_script --out r --sandbox\ntools.status()['branch']")
+    assert kernel.run("print(r.backend, r.value, r.status)").text.strip() == "sandbox main completed"
+
+
+def test_what_it_displays_is_shown_and_kept(kernel):
+    result = kernel.run(
+        "%%tract_script --out r\nfrom IPython.display import HTML, display\ndisplay(HTML('<b>bold</b>'))"
+    )
+    assert "<b>bold</b>" in result.html
+    assert kernel.run("print([o.data['text/html'] for o in r.outputs])").text.strip() == "['<b>bold</b>']"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("%%tract_script\nx = (", "never closed"),
+        ("%%tract_script\n%ls", "magics and ! belong to cells"),
+        ("%%tract_script --fresh\n1", "would empty your own namespace"),
+        ("%%tract_script --calls 0\n1", "positive number"),
+        ("%%tract_script --notebook a/b\n1", "no id of a script notebook"),
+    ],
+)
+def test_a_users_mistake_is_one_line(kernel, text, said):
+    result = kernel.run(text)
+    assert not result.ok
+    assert said in result.error
+    assert "Traceback" not in result.error
+
+
+def test_its_time_is_bounded(kernel):
+    result = kernel.run("%%tract_script --timeout 0.3\nwhile True: pass")
+    assert "its time is over" in result.error + result.text
+    assert kernel.run("print('alive')").text.strip() == "alive"
+
+
+def test_findings_are_told(kernel):
+    result = kernel.run("%%tract_script\nimport os\nos.system('true')")
+    assert "of level critical. %%tract_check shows more" in result.text
+
+
+def test_status_has_the_totals(kernel):
+    kernel.run("%%tract_script\ntools.status()")
+    assert "; one by one ≈" in kernel.run("%tract").text
