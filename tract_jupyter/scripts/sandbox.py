@@ -11,6 +11,7 @@ import os
 import signal
 import uuid
 from contextlib import contextmanager, suppress
+from operator import is_not
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.exceptions import ContentError, ParameterError, ScriptFailedError
@@ -61,6 +62,15 @@ class _Variables(NamedTuple):
 _EMPTY = _Variables(b"", frozenset())
 
 
+class _Tools(NamedTuple):
+    """`tools` as the sandbox knows it, and the tools that it was made of."""
+
+    tools: tuple[ToolDefinition, ...]
+    names: dict[str, str]
+    """The tools' own names, by what stands behind `tools.`."""
+    module: ExternalModule
+
+
 class Sandbox:
     """Runs scripts in worker processes, and keeps their variables by notebook.
 
@@ -73,7 +83,7 @@ class Sandbox:
         self._executor = executor
         self._tract = tract
         self._pool: Monty | None = None
-        self._tool_names: dict[str, str] = {}  # by what stands behind `tools.`, as scripts were told last
+        self._made: _Tools | None = None
         self._variables: dict[str, _Variables] = {}
 
     def run(self, run: Run, *, fresh: bool = False) -> None:
@@ -186,23 +196,12 @@ class Sandbox:
             yield session
 
     def _module(self) -> ExternalModule:
-        """`tools`. Its functions are never called: each call comes as a snapshot, with the function's name."""
-        from pydantic_monty import ExternalModule
-
-        from tract_jupyter.toolkit.stub_source import stub_source
-
-        tools = self._executor.tools()
-        self._tool_names = {short: tool.name for short, tool in all_functions(tools).items()}
-        spaces = {
-            space: ExternalModule(
-                dict.fromkeys(functions(tools, space), _stand_in), id=uuid.uuid5(_MODULE, space)
-            )
-            for space in namespaces(tools)
-        }
-        own = dict.fromkeys(functions(tools), _stand_in)
-        return ExternalModule(
-            {**own, **spaces}, stubs=stub_source(all_functions(tools), docs=False), id=_MODULE
-        )
+        """`tools`, made anew only when they change."""
+        tools = tuple(self._executor.tools().values())
+        made = self._made
+        if made is None or len(made.tools) != len(tools) or any(map(is_not, made.tools, tools)):
+            made = self._made = _tools_module(tools)
+        return made.module
 
     def _names(self, notebook_id: str) -> frozenset[str]:
         variables = self._variables.get(notebook_id)
@@ -254,7 +253,7 @@ class Sandbox:
 
     def _called(self, run: Run, snapshot: FunctionSnapshot) -> ToolResult:
         short = snapshot.function_name.removeprefix("tools.")
-        name = self._tool_names.get(short, short)
+        name = short if self._made is None else self._made.names.get(short, short)
         tool = self._executor.get(name)
         arguments = snapshot.kwargs
         if tool is not None and snapshot.args:
@@ -334,3 +333,22 @@ def _stopped(run: Run) -> ScriptStatus:
 
 def _stand_in(*_: Any, **__: Any) -> None:
     """A function of `tools`, in the sandbox's eyes."""
+
+
+def _tools_module(definitions: tuple[ToolDefinition, ...]) -> _Tools:
+    """The module. Its functions are never called: each call comes as a snapshot, with the function's name."""
+    from pydantic_monty import ExternalModule
+
+    from tract_jupyter.toolkit.stub_source import stub_source
+
+    tools = {tool.name: tool for tool in definitions}
+    known = all_functions(tools)
+    spaces = {
+        space: ExternalModule(
+            dict.fromkeys(functions(tools, space), _stand_in), id=uuid.uuid5(_MODULE, space)
+        )
+        for space in namespaces(tools)
+    }
+    own = dict.fromkeys(functions(tools), _stand_in)
+    module = ExternalModule({**own, **spaces}, stubs=stub_source(known, docs=False), id=_MODULE)
+    return _Tools(definitions, {short: tool.name for short, tool in known.items()}, module)
