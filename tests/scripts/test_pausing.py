@@ -110,6 +110,14 @@ def test_the_budget_goes_on(other):
     assert "budget of 3 tool calls" in result.error.message
 
 
+def test_the_profile_goes_on(other):
+    tract = other()
+    code = f"tools.commit(content={NOTE})\ntools.gc(dry_run=True)"
+    result = tract.toolset(profile="self", actor="agent:1").execute("notebook_execute", {"code": code})
+    assert result.output["status"] == "paused"
+    assert "no tool 'gc' in the profile 'self'" in inbox(tract).approve().error.message
+
+
 def test_it_pauses_again_at_the_next_call(other):
     tract = other()
     tract.run_script(

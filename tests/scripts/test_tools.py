@@ -51,6 +51,12 @@ def test_in_the_kernel_the_code_is_approved_first(tract, call):
     assert "agent:1 wrote this code" in request.why
 
 
+def test_waiting_for_the_approval_is_not_the_scripts_time(tract):
+    run = tract.scripts.prepare("1")
+    assert run.meter.seconds == 0
+    assert tract.scripts.execute(run).seconds > 0
+
+
 def test_a_rejected_script_does_not_run(tract, call, tmp_path):
     tract.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "reject", reason="too much"))
     result = call("notebook_execute", code=f"open({str(tmp_path / 'x')!r}, 'w')", backend="kernel")

@@ -52,18 +52,26 @@ class Meter:
         self.calls = 0
         self.result_bytes = 0
         self.depth = 0
-        self._began = time.monotonic()
+        self._began: float | None = None
+        self._before = 0.0
         self._waited = 0.0
         self._waiting_since: float | None = None
         self._ended: float | None = None
         self._lock = threading.Lock()
 
+    def start(self) -> None:
+        """Start the clock: what was approved first did not run before."""
+        self._began = time.monotonic()
+
     @property
     def seconds(self) -> float:
         """Of running, without the time that a person took to decide."""
+        if self._began is None:
+            return self._before
         now = self._ended or time.monotonic()
         since = self._waiting_since
-        return now - self._began - self._waited - (now - since if since is not None else 0.0)
+        waiting = now - since if since is not None else 0.0
+        return self._before + now - self._began - self._waited - waiting
 
     @property
     def is_waiting(self) -> bool:
@@ -77,8 +85,7 @@ class Meter:
 
     def go_on(self, *, calls: int, result_bytes: int, seconds: float) -> None:
         """Count on from what another process has counted."""
-        self.calls, self.result_bytes = calls, result_bytes
-        self._began -= seconds
+        self.calls, self.result_bytes, self._before = calls, result_bytes, seconds
 
     def end(self) -> None:
         """Stop the clock."""

@@ -41,7 +41,7 @@ class ScriptCalls:
 
     Attributes:
         records: the newest 10,000.
-        line: says in which line of the script the current call stands.
+        profile: what the calls are bound to: that of whoever runs the script.
     """
 
     def __init__(self, script: Script, meter: Meter, stopper: Stopper) -> None:
@@ -51,7 +51,7 @@ class ScriptCalls:
         self.records: deque[ToolCall] = deque(maxlen=_KEPT)
         self.count = 0
         self._filename = script.filename
-        self._profile = current_profile()
+        self.profile = current_profile()
         self._ended = ""
         self.pause: Callable[[ToolDefinition, dict[str, Any]], Any] | None = None
         """Saves the program with the question about a call, where that can be done."""
@@ -122,7 +122,7 @@ class ScriptCalls:
         meter.depth += 1
         try:
             result = executor.execute(
-                name, arguments, actor=self.actor, profile=self._profile, is_approved=is_approved
+                name, arguments, actor=self.actor, profile=self.profile, is_approved=is_approved
             )
             return result, perf_counter() - started
         finally:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tract_jupyter.scripts.budget import Budget
 from tract_jupyter.scripts.run import Run
 from tract_jupyter.scripts.source import Script
+from tract_jupyter.toolkit.profiles import ToolConfig, ToolProfile
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -28,6 +29,7 @@ def saved(run: Run, snapshot: bytes, *, call: Stretch, names: Collection[str]) -
         "notebook_id": run.notebook_id,
         "names": sorted(names),
         "author": run.author,
+        "profile": _profile_as_data(run.calls.profile),
         "snapshot": base64.b64encode(snapshot).decode(),
         "outputs": [{"kind": output.kind, "text": output.text} for output in run.capture.outputs()],
         "calls": run.meter.calls - 1,  # the one that it waits for is made later
@@ -47,8 +49,27 @@ def taken_up(state: dict[str, Any]) -> tuple[Run, bytes]:
         budget=Budget(**state["budget"]),
         author=state["author"],
     )
+    run.calls.profile = _profile_of(state["profile"])
     for output in state["outputs"]:
         run.capture.write(output["kind"], output["text"])
     run.meter.go_on(calls=state["calls"], result_bytes=state["result_size"], seconds=state["seconds"])
     run.calls.go_on(state["calls"], state["argument_size"], state["result_size"])
     return run, base64.b64decode(state["snapshot"])
+
+
+def _profile_as_data(profile: ToolProfile | None) -> dict[str, Any] | None:
+    if profile is None:
+        return None
+    tools = [name for name, config in profile.tool_configs.items() if config.enabled]
+    left_out = [name for name, config in profile.tool_configs.items() if not config.enabled]
+    return {"name": profile.name, "tools": tools, "left_out": left_out, "has_others": profile.has_others}
+
+
+def _profile_of(data: dict[str, Any] | None) -> ToolProfile | None:
+    """The profile that the script is bound to, as it was when it began."""
+    if data is None:
+        return None
+    configs = dict.fromkeys(data["tools"], ToolConfig()) | dict.fromkeys(
+        data["left_out"], ToolConfig(enabled=False)
+    )
+    return ToolProfile(data["name"], configs, has_others=data["has_others"])

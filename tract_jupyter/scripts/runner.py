@@ -116,6 +116,7 @@ class Scripts:
         Raises:
             ScriptFailedError: the notebook cannot be used; nothing ran.
         """
+        run.meter.start()
         if run.backend == "sandbox":
             self.sandbox.run(run, fresh=fresh)
         else:
@@ -125,6 +126,7 @@ class Scripts:
     def go_on(self, decided: PendingScriptCall) -> ScriptResult:
         """Take up a paused script, now that its call was decided about."""
         run, program = taken_up(decided.script)
+        run.meter.start()
         self.sandbox.go_on(run, program, decided)
         return self._recorded(run)
 

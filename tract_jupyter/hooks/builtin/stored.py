@@ -152,6 +152,13 @@ class _Output(TypedDict):
     text: str
 
 
+class _Profile(TypedDict):
+    name: str
+    tools: list[str]
+    left_out: list[str]
+    has_others: bool
+
+
 class _Script(TypedDict):
     code: str
     first_line: Annotated[int, Field(ge=1)]
@@ -159,6 +166,7 @@ class _Script(TypedDict):
     notebook_id: str
     names: list[str]
     author: str
+    profile: _Profile | None
     snapshot: str
     outputs: list[_Output]
     calls: int
