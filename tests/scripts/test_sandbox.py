@@ -191,6 +191,7 @@ def adversarial():
     yield from ((each["id"], each["code"]) for each in unseen if each["kind"] == "adversarial")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_no_dangerous_snippet_has_an_effect(tmp_path):
     snippets = dict(adversarial())
