@@ -11,6 +11,7 @@ from tests.review.fakes import FakeChannel, click
 from tract_jupyter.exceptions import ContentError, ScriptFailedError, ScriptRaisedError, ScriptSyntaxError
 from tract_jupyter.scripts import Budget, ScriptStatus
 from tract_jupyter.scripts.capture import Capture
+from tract_jupyter.toolkit import Traits
 
 
 def kinds(result):
@@ -158,6 +159,48 @@ def test_calls_of_a_scripts_threads_are_the_scripts(tract):
     assert {call.line for call in result.calls} == {3}
 
 
+def test_calls_side_by_side_are_not_deep(tract, add):
+    together = threading.Barrier(8)
+
+    def meet() -> int:
+        """Wait for the others."""
+        return together.wait(20)
+
+    add(meet, traits=Traits(read_only=True))
+    code = (
+        "from concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor(8) as pool:\n"
+        "    met = sorted(pool.map(lambda _: tools.meet(), range(8)))\nmet"
+    )
+    assert tract.run_script(code, budget=Budget(depth=1)).value == list(range(8))
+
+
+def test_tools_that_call_tools_have_a_depth(tract, add):
+    def deeper(n: int) -> int:
+        """Call itself."""
+        return tract.tools.deeper(n=n + 1)
+
+    add(deeper, traits=Traits(read_only=True))
+    assert (
+        "no deeper than 3 levels"
+        in tract.run_script("tools.deeper(n=0)", budget=Budget(depth=3)).error.message
+    )
+
+
+def test_what_another_thread_asks_is_not_asked_for_the_script(tract):
+    """An agent's toolset at work beside a script."""
+    channel = tract.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "reject", reason="no"))
+    content = {"content_type": "dialogue", "role": "user", "text": "x"}
+    agent = tract.toolset(actor="agent:1")
+    tract.scripts.notebooks.namespace("main").update(agent=agent, content=content)
+    code = (
+        "import threading\nthread = threading.Thread(target=lambda: agent.execute('commit', {'content': content}))\n"
+        "thread.start()\nthread.join()"
+    )
+    result = tract.run_script(code)
+    assert result.call_count == 0
+    assert channel.shown[0][0].why.startswith("agent:1 wants")
+
+
 def test_what_writes_is_asked_about_and_a_refusal_can_be_caught(tract):
     content = {"content_type": "dialogue", "role": "user", "text": "x"}
     code = f"try:\n    tools.commit(content={content})\nexcept ToolDenied as error:\n    print(error.reason)"
@@ -197,8 +240,6 @@ def test_the_budget_of_results(tract, add):
     def big() -> str:
         """Give back much."""
         return "x" * 1_000
-
-    from tract_jupyter.toolkit import Traits
 
     add(big, traits=Traits(read_only=True))
     result = tract.run_script("for n in range(5): tools.big()", budget=Budget(result_bytes=2_500))

@@ -12,6 +12,7 @@ from tract_jupyter import Tract
 from tract_jupyter.exceptions import PendingStateError, TrustError
 from tract_jupyter.review.decision import Answer
 from tract_jupyter.scripts import Budget, ScriptStatus
+from tract_jupyter.toolkit import Traits
 
 NOTE = {"content_type": "dialogue", "role": "user", "text": "x"}
 SCRIPT = f"""\
@@ -129,6 +130,17 @@ def test_it_pauses_again_at_the_next_call(other):
         result = pending.approve()
     assert (result.status, result.value) == ("completed", "done")
     assert tract.status().commit_count == 3
+
+
+def test_within_a_tool_that_calls_tools_it_cannot_pause(tract, add):
+    def outer() -> str:
+        """Write something."""
+        return tract.tools.commit(content=NOTE)["message"]
+
+    add(outer, traits=Traits(read_only=True))
+    result = tract.run_script("tools.outer()", backend="sandbox")
+    assert result.status is ScriptStatus.FAILED  # going on with the inner call's answer would be wrong
+    assert "nobody can be asked" in result.error.message
 
 
 def test_a_changed_program_does_not_run(paused, other, own_store):

@@ -51,7 +51,7 @@ class Meter:
         self.budget = budget
         self.calls = 0
         self.result_bytes = 0
-        self.depth = 0
+        self._nesting = threading.local()  # calls side by side are not deep
         self._began: float | None = None
         self._before = 0.0
         self._waited = 0.0
@@ -100,6 +100,20 @@ class Meter:
         finally:
             self._waited += time.monotonic() - self._waiting_since
             self._waiting_since = None
+
+    @property
+    def depth(self) -> int:
+        """How many calls this thread is within."""
+        return getattr(self._nesting, "depth", 0)
+
+    @contextmanager
+    def nested(self) -> Iterator[None]:
+        """This thread is within one more call."""
+        self._nesting.depth = self.depth + 1
+        try:
+            yield
+        finally:
+            self._nesting.depth -= 1
 
     def refusal(self) -> str:
         """Why no further call may begin; nothing if one may, which is counted then."""

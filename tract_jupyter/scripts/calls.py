@@ -17,7 +17,7 @@ from tract_jupyter.review.waiting import checking
 from tract_jupyter.scripts.result import ToolCall
 from tract_jupyter.scripts.savings import Savings
 from tract_jupyter.scripts.stopping import ScriptPaused
-from tract_jupyter.toolkit.calling import current_profile
+from tract_jupyter.toolkit.calling import current_profile, within
 from tract_jupyter.toolkit.results import ToolResult
 from tract_jupyter.toolkit.savings import rough_size
 
@@ -91,8 +91,8 @@ class ScriptCalls:
         return result
 
     def question(self, tool: ToolDefinition, values: dict[str, Any]) -> Any:
-        """That of any call, unless the script can be paused where it stands."""
-        return None if self.pause is None else self.pause(tool, values)
+        """That of any call, unless the script can be paused where it stands: not within a tool that calls tools."""
+        return None if self.pause is None or self.meter.depth > 1 else self.pause(tool, values)
 
     @contextmanager
     def waiting(self, pending: Any) -> Iterator[None]:
@@ -118,15 +118,12 @@ class ScriptCalls:
     def _made(
         self, executor: ToolExecutor, name: str, arguments: Mapping[str, Any], *, is_approved: bool
     ) -> tuple[ToolResult, float]:
-        meter, started = self.meter, perf_counter()
-        meter.depth += 1
-        try:
+        started = perf_counter()
+        with self.meter.nested(), within(self):
             result = executor.execute(
                 name, arguments, actor=self.actor, profile=self.profile, is_approved=is_approved
             )
-            return result, perf_counter() - started
-        finally:
-            meter.depth -= 1
+        return result, perf_counter() - started
 
     def _record(
         self, name: str, arguments: Mapping[str, Any], result: ToolResult, seconds: float, line: int

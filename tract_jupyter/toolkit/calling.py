@@ -56,25 +56,34 @@ def current_caller() -> Caller | None:
 
 @contextmanager
 def calling(caller: Caller) -> Iterator[None]:
-    """Have the calls of this thread or task be those of a script."""
-    token = _caller.set(caller)
+    """Have the calls of this thread or task, and of threads that it starts, be those of a script."""
     _running.append(caller)
+    try:
+        with within(caller):
+            yield
+    finally:
+        _running.remove(caller)
+
+
+@contextmanager
+def within(caller: Caller) -> Iterator[None]:
+    """Have what is asked in this thread or task meanwhile be asked for a script."""
+    token = _caller.set(caller)
     try:
         yield
     finally:
-        _running.remove(caller)
         _caller.reset(token)
 
 
 def question(tool: ToolDefinition, values: dict[str, Any]) -> Any:
     """What is to be asked about a call of the current script; None for what is asked about any call."""
-    caller = current_caller()
+    caller = _caller.get()  # a toolset's own call in another thread is none of the script's
     return None if caller is None else caller.question(tool, values)
 
 
 def waiting(pending: Any) -> AbstractContextManager[None]:
     """A person is asked meanwhile, and the clock of the script that calls, if any, stands still."""
-    caller = current_caller()
+    caller = _caller.get()
     return nullcontext() if caller is None else caller.waiting(pending)
 
 
