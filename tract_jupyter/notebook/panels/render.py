@@ -82,9 +82,8 @@ def _output_html(title: str, text: str) -> str:
 
 
 def _values_html(table: ValueTable) -> str:
-    heads = ["Name", "Type", *(["Value"] if any(r.value for r in table.rows) else [])]
-    heads += ["Meaning"] if any(r.description for r in table.rows) else []
     cells = {"Name": "name", "Type": "type", "Value": "value", "Meaning": "description"}
+    heads = [head for head, part in cells.items() if any(getattr(row, part) for row in table.rows)]
     rows = [[str(getattr(row, cells[head])) for head in heads] for row in table.rows]
     return table_html(table.title, heads, rows, {heads.index(h) for h in ("Type", "Value") if h in heads})
 
