@@ -24,6 +24,7 @@ from typing import Any, NoReturn
 import yaml
 
 from tract_jupyter.exceptions import SpecError
+from tract_jupyter.hooks.dynamic.body import lines_inside_strings
 from tract_jupyter.hooks.dynamic.spec import ActionDef, OperationSpec, spec_from_dict
 
 _VOLATILE = "volatile"
@@ -206,22 +207,12 @@ def _annotation(node: ast.expr) -> list[str]:
 def _body_text(lines: list[str], body: list[ast.stmt], first: int, last: int) -> str:
     """The author's lines without the function's indentation. Lines inside a string keep theirs: they are its text."""
     indent = body[0].col_offset
-    inside = _lines_inside_strings(body)
+    inside = lines_inside_strings(body)
     kept = [
         line if number in inside or line[:indent].strip() else line[indent:] or "\n"
         for number, line in enumerate(lines[first - 1 : last], first)
     ]
     return "".join(kept).rstrip() + "\n"
-
-
-def _lines_inside_strings(body: list[ast.stmt]) -> set[int]:
-    inside: set[int] = set()
-    for statement in body:
-        for node in ast.walk(statement):
-            is_string = isinstance(node, ast.Constant) and isinstance(node.value, str | bytes)
-            if is_string or isinstance(node, ast.JoinedStr):
-                inside.update(range(node.lineno + 1, (node.end_lineno or node.lineno) + 1))  # type: ignore[attr-defined]
-    return inside
 
 
 def _first_line(node: ast.FunctionDef, lines: list[str]) -> int:

@@ -179,7 +179,9 @@ class Sandbox:
 
     @contextmanager
     def _session(self, run: Run, module: ExternalModule) -> Iterator[MontySession]:
-        checkout = self._tract.sandboxes.opened().checkout(limits=_limits(run), external_modules={"tools": module})
+        checkout = self._tract.sandboxes.opened().checkout(
+            limits=_limits(run), external_modules={"tools": module}
+        )
         with checkout as session:
             variables = self._variables.get(run.notebook_id)
             if variables is None or variables is _EMPTY:
@@ -270,7 +272,9 @@ class Sandbox:
     def go_on(self, run: Run, program: bytes, decided: PendingScriptCall) -> None:
         """Take up a saved program: it is told what came of the call that it waits for, and runs on."""
         module = self._module()
-        checkout = self._tract.sandboxes.opened().checkout(limits=_limits(run), external_modules={"tools": module})
+        checkout = self._tract.sandboxes.opened().checkout(
+            limits=_limits(run), external_modules={"tools": module}
+        )
         with self._outcome_of(run), calling(run.calls), checkout as session, self._stopping(run, session):
             run.script.register()
             snapshot: Any = session.load_snapshot(program, print_callback=run.capture.write)

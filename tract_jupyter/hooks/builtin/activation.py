@@ -102,8 +102,9 @@ def _readable(spec: OperationSpec) -> list[str]:
 
 def _readable_action(action: ActionDef) -> list[str]:
     body = [f"    {line}" for line in action.code.splitlines()]
+    where = "  # in the sandbox" if action.is_sandboxed else ""
     return [
-        f"def {action.name}{action.parameters().signature_text('pending')}:",
+        f"def {action.name}{action.parameters().signature_text('pending')}:{where}",
         f'    """{action.description}"""',
         *body,
     ]

@@ -78,6 +78,8 @@ class DynamicPending(FieldPending):
         __tracebackhide__ = True
         parameters: Parameters = action.parameters  # type: ignore[attr-defined]
         arguments = parameters.validate(parameters.bind(args, kwargs))
+        if self.spec.actions[action.__name__].is_sandboxed:
+            self.tract.sandboxes.opened()  # before anything is decided, where there is none
         return self.through_gate(action.__name__, arguments, lambda: self._run_body(action, arguments))
 
     def _run_body(self, action: Callable[..., Any], arguments: dict[str, Any]) -> Any:
