@@ -18,7 +18,7 @@ import ast
 import inspect
 import json
 import tokenize
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 import yaml
@@ -46,6 +46,14 @@ class ParsedCell:
         return SpecError(
             f"action {error.action!r}: {error.message}", line=self.first_lines[error.action] + error.line - 1
         )
+
+    def with_options(self, *, ask: bool, sandbox: bool) -> ParsedCell:
+        """The same as the options of the cell's first line say: `--ask`, `--sandbox`."""
+        spec = replace(self.spec, unhandled="ask") if ask else self.spec
+        if sandbox:
+            actions = {n: replace(action, isolation="sandbox") for n, action in spec.actions.items()}
+            spec = replace(spec, actions=actions)
+        return replace(self, spec=spec)
 
 
 def parse_python(name: str, text: str) -> ParsedCell:

@@ -34,6 +34,10 @@ FULL: Final = {
     "register_tag": "Say what a tag is for, so that it is used in one sense.",
     "get_tags": "List the tags of a commit.",
     "list_tags": "List every tag, what it is for, and how many commits have it.",
+    "propose_operation": (
+        "Define an operation: typed fields, and actions that decide about it. If it is new, and all its actions "
+        "declare isolation 'sandbox', it is active at once; a person reviews anything else first."
+    ),
     "notebook_execute": (
         "Run Python that calls tools as tools.NAME(...), and return what it prints and its last expression. Variables "
         "stay. The sandbox runs it at once, without files, network or packages; the kernel after a person approved "
@@ -126,6 +130,10 @@ SUPERVISOR: Final = {
     "register_tag": "Say what a tag means, for yourself and for the managed agent.",
     "get_tags": "See which tags a commit of the managed agent's context has.",
     "list_tags": "See all tags in the managed agent's context, what they mean, and how often they occur.",
+    "propose_operation": (
+        "Define an operation that can be fired from then on, by the managed agent too: fields, and actions to decide. "
+        "A new one whose actions all declare isolation 'sandbox' is active at once; a person reviews the rest."
+    ),
     "notebook_execute": (
         "Look through the agent's context by code: Python that calls tools as tools.NAME(...), and prints what "
         "matters. The sandbox runs it at once; the kernel after a person approved the code."
@@ -135,3 +143,6 @@ SUPERVISOR: Final = {
     "notebook_reset": "Forget the variables of a script notebook; the agent's context stays as it is.",
     "notebook_list": "List the script notebooks; the agent's own are among them.",
 }
+
+UNREVIEWED: Final = "(A model wrote this; no person has reviewed it.)"
+"""Follows the description of an operation that nobody reviewed."""
