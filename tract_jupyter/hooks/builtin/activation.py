@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from tract_jupyter.models.parameters import Parameter
 
 ACTIVATE = "activate_operation"
-_ACTIVE_ALREADY = "A model's version of this one is active without a review, since all of its code runs in the sandbox."
+_ACTIVE_ALREADY = (
+    "A model's version of this one is active without a review, since all of its code runs in the sandbox."
+)
 
 
 class PendingActivation(Proposal):
