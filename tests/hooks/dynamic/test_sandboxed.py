@@ -14,7 +14,8 @@ from tract_jupyter.exceptions import (
     SpecError,
 )
 from tract_jupyter.hooks import ActionDef, PendingStatus
-from tract_jupyter.hooks.dynamic import compile_action, sandboxed
+from tract_jupyter.hooks.dynamic import compile_action
+from tract_jupyter.sandbox import isolated
 
 FIELDS = {"n": {"type": "int", "default": 1}, "tags": {"type": "list[str]", "default": []},
           "any": {"type": "Any", "default": None}}  # fmt: skip
@@ -109,6 +110,7 @@ FAILING = {
     "recursion": ("def f(): return f()\nf()", SandboxError, "RecursionError"),
     "memory": ("x = 'a' * 10**9", SandboxError, "MemoryError: memory limit exceeded"),
     "too large": ("return 'a' * 6_000_000", SandboxError, "what it returns: 6,000,002 characters of JSON"),
+    "long reason": ("pending.reject('a' * 6_000_000)", SandboxError, "the reason: 6,000,002 characters"),
     "tampering": ("setattr(pending, '_decided', ['expire'])", SandboxError, "a decision is made by pending.approve"),
     "tampering more": ("setattr(pending, '_decided', 7)", SandboxError, "a decision is made by pending.approve"),
 }  # fmt: skip
@@ -126,7 +128,7 @@ def test_of_what_fails_nothing_stays(tract, fired, code, error, message):
 
 
 def test_a_loop_without_end_is_stopped(fired, monkeypatch):
-    monkeypatch.setitem(sandboxed._LIMITS, "max_feed_duration_secs", 0.2)
+    monkeypatch.setitem(isolated._LIMITS, "max_feed_duration_secs", 0.2)
     pending = fired("while True: pass")
     with pytest.raises(SandboxError, match="TimeoutError"):
         pending.go()
@@ -161,7 +163,7 @@ def test_what_it_prints_is_shown_in_bounds_and_without_escapes(fired, capsys):
     shown = capsys.readouterr().out
     assert shown.startswith("\ufffd[2Jone\n0\n1\n")
     assert "characters left out" in shown
-    assert len(shown) < sandboxed.MOST_PRINTED + 100
+    assert len(shown) < isolated.MOST_PRINTED + 100
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,11 @@ from tests.effects import adversarial, effects_of
 RUN = """
 import dataclasses
 from tract_jupyter.hooks import ActionDef, OperationSpec
-from tract_jupyter.hooks.dynamic import action, sandboxed
+from tract_jupyter.hooks.dynamic import action
+from tract_jupyter.sandbox import isolated
 
 FIELDS = {"n": {"type": "int", "default": 1}}
-sandboxed._LIMITS["max_feed_duration_secs"] = 1.0
+isolated._LIMITS["max_feed_duration_secs"] = 1.0
 check = action.check_sandboxed
 
 def once(code):

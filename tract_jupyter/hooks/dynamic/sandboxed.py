@@ -13,29 +13,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tract_jupyter.exceptions import ContentError, SandboxError, SpecError
 from tract_jupyter.hooks.dynamic.body import as_function
 from tract_jupyter.models.canonical import canonical_json
-from tract_jupyter.models.text import brief_repr, printable
-from tract_jupyter.sandbox.errors import LACKS, Hints, explained
+from tract_jupyter.models.text import brief_repr
+from tract_jupyter.sandbox.errors import LACKS, Hints
+from tract_jupyter.sandbox.isolated import UNCHANGED, IsolatedCode, run_isolated
 from tract_jupyter.sandbox.subset import MODULES, lacks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pydantic_monty import Frame, MontySession
-
     from tract_jupyter.hooks.dynamic.pending import DynamicPending
     from tract_jupyter.hooks.dynamic.spec import ActionDef
-    from tract_jupyter.sandbox.pool import SandboxPool
 
 REACH = "It runs in the sandbox: reaches only pending.fields, approve and reject."
 """What a reviewer is told."""
-SECONDS = 10.0
-MEMORY = 64_000_000
-MOST_PRINTED = 50_000
 MOST_JSON = 5_000_000
 """Characters of JSON, of what crosses in and of what crosses out."""
 
 _MEMBERS = {"pending": frozenset({"fields", "approve", "reject"}), "tools": frozenset[str]()}
-_UNCHANGED = "Nothing was changed or decided"
 _CLOSED = "It has no files, no network, no environment and no tools; pending.fields is all that it can read and change"
 _KERNEL = "Write it otherwise, or leave out 'isolation: sandbox', for code that a person reviews"
 _HINTS = Hints(
@@ -44,8 +38,6 @@ _HINTS = Hints(
     closed=_CLOSED,
     members=(("'Pending' object", "In the sandbox, pending has fields, approve() and reject(reason)"),),
 )
-_LIMITS: Any = {"max_feed_duration_secs": SECONDS, "max_memory": MEMORY}
-_POLICY: Any = {"sleep": "zero"}  # there is nothing to wait for
 
 # its names begin with an underscore, as those of actions and parameters cannot
 _PRELUDE = """\
@@ -69,9 +61,6 @@ class Pending:
 
 _pending = Pending(_fields)
 """
-_FEED = "<python-input-1>"
-"""How the session calls what it is fed after the prelude: the action."""
-_SHOWN_FRAMES = 10
 
 
 class Outcome(NamedTuple):
@@ -110,21 +99,18 @@ def sandboxed_body(action: ActionDef, filename: str) -> Callable[..., Any]:
     It raises `SandboxError` where the code fails, `NoSandboxError` where there is no sandbox, and `ParameterError`
     where the fields do not fit in the end; the pending is as it was then.
     """
-    text = _placed(action)
+    call = f"[{action.name}(_pending, **_arguments), _pending.fields, _pending._decided]"
+    code = IsolatedCode(_PRELUDE, _placed(action), call, filename, _HINTS)
 
     def body(pending: DynamicPending, **arguments: Any) -> Any:
         __tracebackhide__ = True
-        code = _Code(action.name, text, filename)
-        outcome = _run(pending.tract.sandboxes, code, pending.fields, arguments)
-        return _applied(pending, outcome)
+        inputs = {
+            "_fields": _crossing("the fields", pending.fields, filename),
+            "_arguments": _crossing("the arguments", arguments, filename),
+        }
+        return _applied(pending, _outcome(run_isolated(pending.tract.sandboxes, code, inputs), filename))
 
     return body
-
-
-class _Code(NamedTuple):
-    name: str
-    text: str
-    filename: str
 
 
 def _placed(action: ActionDef) -> str:
@@ -144,110 +130,38 @@ def _applied(pending: DynamicPending, outcome: Outcome) -> Any:
     return outcome.returned
 
 
-def _run(pool: SandboxPool, code: _Code, fields: dict[str, Any], arguments: dict[str, Any]) -> Outcome:
-    """Run a body on copies.
-
-    Raises:
-        SandboxError: it failed, or what goes in or comes out is no plain data of bounded size.
-    """
-    opened = pool.opened()
-    import pydantic_monty as monty
-
-    inputs = {
-        "_fields": _crossing("the fields", fields, code),
-        "_arguments": _crossing("the arguments", arguments, code),
-    }
-    printed = _Printed()
-    try:
-        with opened.checkout(limits=_LIMITS, os_policy=_POLICY) as session:
-            found = _fed(session, code, inputs, printed)
-    except monty.MontyError as error:
-        raise _failed(error, code) from None
-    finally:
-        printed.show()
-    return _outcome(found, code)
-
-
-def _fed(session: MontySession, code: _Code, inputs: dict[str, Any], printed: _Printed) -> Any:
-    session.feed_run(_PRELUDE, inputs=inputs)
-    call = f"[{code.name}(_pending, **_arguments), _pending.fields, _pending._decided]"
-    return session.feed_run(f"{code.text}\n{call}", print_callback=printed.take)
-
-
-class _Printed:
-    """What the code prints: the beginning of it, shown when it has ended."""
-
-    def __init__(self) -> None:
-        self._text = ""
-        self._left_out = 0
-
-    def take(self, _stream: str, text: str) -> None:
-        kept = text[: MOST_PRINTED - len(self._text)]
-        self._text += kept
-        self._left_out += len(text) - len(kept)
-
-    def show(self) -> None:
-        more = f"\n… {self._left_out:,} characters left out …\n" if self._left_out else ""
-        if self._text:
-            print(printable(self._text) + more, end="")  # noqa: T201 # the action did
-
-
-def _outcome(found: Any, code: _Code) -> Outcome:
+def _outcome(found: Any, filename: str) -> Outcome:
     """What came out, if it is what could: the code may have changed all that it found in its own process."""
     returned, fields, decided = found
     if not isinstance(fields, dict) or not all(isinstance(name, str) for name in fields):
-        raise _refused("pending.fields is a dict, with the values by name", code)
-    fields = {n: _crossing(f"pending.fields[{brief_repr(n)}]", value, code) for n, value in fields.items()}
-    returned = _crossing("what it returns", returned, code)
+        raise _refused("pending.fields is a dict, with the values by name", filename)
+    fields = {
+        n: _crossing(f"pending.fields[{brief_repr(n)}]", value, filename) for n, value in fields.items()
+    }
+    returned = _crossing("what it returns", returned, filename)
     match decided:
         case []:
             return Outcome(returned, fields, "", "")
         case ["approve"]:
             return Outcome(returned, fields, "approve", "")
         case ["reject", str(reason)]:
-            return Outcome(returned, fields, "reject", reason)
-    raise _refused("a decision is made by pending.approve() or pending.reject(reason)", code)
+            return Outcome(returned, fields, "reject", _crossing("the reason", reason, filename))
+    raise _refused("a decision is made by pending.approve() or pending.reject(reason)", filename)
 
 
-def _crossing(what: str, value: Any, code: _Code) -> Any:
+def _crossing(what: str, value: Any, filename: str) -> Any:
     """A copy, as plain data."""
     try:
         text = canonical_json(value)
     except ContentError as error:
-        raise _refused(f"{what}: {error}", code) from None
+        raise _refused(f"{what}: {error}", filename) from None
     if len(text) > MOST_JSON:
         raise _refused(
             f"{what}: {len(text):,} characters of JSON, and {MOST_JSON:,} are the most that go in or out",
-            code,
+            filename,
         )
     return json.loads(text)
 
 
-def _refused(why: str, code: _Code) -> SandboxError:
-    return SandboxError(f"{code.filename}: {why}. {_UNCHANGED}")
-
-
-def _failed(error: Any, code: _Code) -> SandboxError:
-    name, message, shown = explained(error, _traceback(error, code), _HINTS)
-    return SandboxError(f"{code.filename} raised {name}: {message}. {_UNCHANGED}", shown)
-
-
-def _traceback(error: Any, code: _Code) -> str:
-    """The action's own lines, as the author counts them."""
-    frames = [frame for frame in getattr(error, "traceback", list)() if _is_own(frame)]
-    lines = code.text.splitlines()
-    told = [
-        f'  File "{code.filename}", line {frame.line - 1}, in {frame.function_name or code.name}\n'
-        f"    {lines[frame.line - 1].strip()}"
-        for frame in frames
-    ]
-    if len(told) > _SHOWN_FRAMES:
-        half = _SHOWN_FRAMES // 2
-        told[half:-half] = [f"  ... {len(told) - 2 * half:,} more"]
-    head = ["Traceback (most recent call last):"] if told else []
-    last = error.display("type-msg") if told or hasattr(error, "traceback") else str(error)
-    return "\n".join([*head, *told, last])
-
-
-def _is_own(frame: Frame) -> bool:
-    return frame.filename == _FEED and frame.function_name != "<module>"
+def _refused(why: str, filename: str) -> SandboxError:
+    return SandboxError(f"{filename}: {why}. {UNCHANGED}")
