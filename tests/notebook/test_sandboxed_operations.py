@@ -6,6 +6,7 @@ import pytest
 
 from tract_jupyter.hooks import ActionDef
 from tract_jupyter.notebook.panels.render import body_html, record_html
+from tract_jupyter.notebook.steps import steps
 
 CELL = '''%%tract_operation check --sandbox
 """Check it."""
@@ -58,10 +59,17 @@ def test_the_dict_forms_know_it(shell, form):
     assert "isolation is 'kernel' or 'sandbox', not 'sandbx'. Did you mean 'sandbox'?" in wrong.text
 
 
+def test_a_notebook_that_is_only_read_has_the_same_spec(shell):
+    shell.run(CELL.replace("--sandbox", "--sandbox --activate"))
+    (step,) = steps(CELL)
+    assert step.parsed.spec == shell.namespace["tract"].operations.registry.require_spec("check")
+    assert step.parsed.spec.is_sandboxed
+
+
 def test_what_is_not_there_is_told_with_the_line_of_the_cell(shell):
     wrong = shell.run(CELL.replace("pending.approve()", "pending.tract.compile()"))
     assert not wrong.ok
-    assert "action 'go', line 8" in wrong.text or "line 8" in wrong.text
+    assert "line 8" in wrong.text
     assert "the sandbox has no 'pending.tract'" in wrong.text
 
 
