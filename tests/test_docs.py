@@ -80,7 +80,7 @@ def test_every_dependency_is_explained():
     assert imported.pop(postgres) == {"tract_jupyter/storage/engines.py"}
     for extra, where in {
         "mcp": "tract_jupyter/toolkit/mcp_",
-        "sandbox": "tract_jupyter/scripts/",
+        "sandbox": ("tract_jupyter/sandbox/", "tract_jupyter/scripts/"),
     }.items():
         (named,) = map(distribution, extras[extra])
         for name in {named, *brought_by(named)} & imported.keys() - declared:

@@ -23,7 +23,7 @@ LAYERS = [
 ]  # fmt: skip
 BOTTOM = LAYERS[-1]
 # these need only the bottom; what is above `engine` may use them
-ASIDE = {"analysis", "interchange", "llm", "prompts"}
+ASIDE = {"analysis", "interchange", "llm", "prompts", "sandbox"}
 COMPOSED = {"tract", "facade", "session"}  # they put the parts together for the user
 PARTS = set().union(*LAYERS) | ASIDE | COMPOSED
 NOTEBOOK_ONLY = {"IPython", "ipykernel", "ipywidgets", "anywidget"}

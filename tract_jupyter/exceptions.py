@@ -53,6 +53,8 @@ TractError
 ├── ScriptFailedError         a script that cannot be run
 │   ├── ScriptSyntaxError     it is no Python: where, and what to do
 │   └── ScriptRaisedError     it did not run to its end; has the result so far
+├── SandboxError              an action failed in the sandbox; nothing of it was kept
+│   └── NoSandboxError        the sandbox is not installed
 ├── LLMError                  asking a language model
 │   ├── LLMConfigError        there is no client to ask, or it is none
 │   └── LLMResponseError      what it gave back has not the shape of a reply
@@ -365,6 +367,24 @@ class ScriptRaisedError(ScriptFailedError):
 
     def _render_traceback_(self) -> list[str]:
         return self.traceback.splitlines() or [str(self)]
+
+
+class SandboxError(TractError):
+    """An action that runs in the sandbox failed; what it had changed was thrown away.
+
+    `traceback` has the action's own lines.
+    """
+
+    def __init__(self, message: str, traceback_text: str = "") -> None:
+        super().__init__(message)
+        self.traceback = traceback_text
+
+    def _render_traceback_(self) -> list[str]:
+        return [*self.traceback.splitlines(), *super()._render_traceback_()]
+
+
+class NoSandboxError(SandboxError):
+    """There is no sandbox in this environment; `pip install 'tract_jupyter[sandbox]'`."""
 
 
 class LLMError(TractError):

@@ -86,9 +86,7 @@ class Tract(Learning, Restoring, Exchange, Querying, Tagging, Trusting, Serving,
 
     def close(self) -> None:
         """Close the store; end its MCP servers, and the processes of its sandbox. A second call does nothing."""
-        scripts = self.__dict__.pop("scripts", None)  # made when it is first used
-        if scripts is not None:
-            scripts.close()
+        self.sandboxes.close()
         self._mcp.close()
         self._database.close()
 

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
+from tests.effects import adversarial, effects_of
 from tests.review.fakes import FakeChannel, click
 from tract_jupyter.scripts import Budget, ScriptStatus
 from tract_jupyter.toolkit import Traits
 
-VECTORS = Path(__file__).parent.parent / "vectors"
 NOTE = {"content_type": "dialogue", "role": "user", "text": "x"}
 
 
@@ -145,67 +139,20 @@ def test_a_rejection_reaches_the_script_with_its_reason(tract, run):
     assert result.value == "went on"
 
 
-PROBE = """
-import json, sys
-from tract_jupyter import Tract
+SETUP = """
 from tract_jupyter.scripts import Budget
-
-tract = Tract.open()
 tract.run_script("tools.status()", backend="sandbox")  # everything is loaded, the worker runs
-touched = []
-watched = ("os.", "subprocess.", "socket.", "shutil.", "ctypes.", "pty.", "webbrowser.", "urllib.", "ftplib.", "smtplib.")
-state = {"on": False}
-
-def reaches_out(event, arguments):
-    if event == "open":  # for writing
-        return isinstance(arguments[1], str) and bool(set(arguments[1]) & set("wax+"))
-    if event == "exec":  # the script's own code, in this process
-        return arguments[0].co_filename.startswith("<script")
-    return event.startswith(watched) and event != "os.kill"  # of the sandbox's process, whose time is over
-
-def hook(event, arguments):
-    if state["on"] and reaches_out(event, arguments):
-        touched.append((event, str(arguments)[:200]))
-
-sys.addaudithook(hook)
-found = {}
-for name, code in json.load(open(sys.argv[1])).items():
-    touched.clear()
-    state["on"] = True
-    try:
-        result = tract.run_script(code, backend="sandbox", fresh=True, budget=Budget(seconds=1))
-        status = str(result.status)
-    except Exception as error:
-        status = type(error).__name__
-    state["on"] = False
-    found[name] = [status, list(touched)]
-json.dump(found, open(sys.argv[2], "w"))
 """
-
-
-def adversarial():
-    """The critical snippets of the vectors, and all adversarial ones of the sets that were written later."""
-    labelled = json.loads((VECTORS / "analyzer.json").read_text())
-    yield from ((each["id"], each["code"]) for each in labelled if each["suggested_risk"] == "critical")
-    unseen = json.loads((VECTORS / "unseen.json").read_text())
-    yield from ((each["id"], each["code"]) for each in unseen if each["kind"] == "adversarial")
+RUN = """
+def run(code):
+    return str(tract.run_script(code, backend="sandbox", fresh=True, budget=Budget(seconds=1)).status)
+"""
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_no_dangerous_snippet_has_an_effect(tmp_path):
     snippets = dict(adversarial())
-    assert len(snippets) >= 2 * 99
-    (tmp_path / "codes.json").write_text(json.dumps(snippets))
-    (tmp_path / "probe.py").write_text(PROBE)
-    work = tmp_path / "work"
-    work.mkdir()
-    environment = {**os.environ, "JUPYTER_DATA_DIR": str(tmp_path / "data"), "HOME": str(work)}
-    subprocess.run(
-        [sys.executable, tmp_path / "probe.py", tmp_path / "codes.json", tmp_path / "found.json"],
-        cwd=work, env=environment, check=True, timeout=280,
-    )  # fmt: skip
-    found = json.loads((tmp_path / "found.json").read_text())
+    found = effects_of(snippets, SETUP + RUN, own_code="<script", folder=tmp_path)
     assert {name: effects for name, (_, effects) in found.items() if effects} == {}
-    assert list(work.iterdir()) == []
-    assert len(found) == len(snippets)
+    assert len(found) == len(snippets) >= 2 * 99

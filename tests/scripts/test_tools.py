@@ -104,7 +104,7 @@ def test_every_tool_asks_reads_or_says_why_not(tract):
         if tract.executor.policy(tool, AGENT) is Permission.ALLOW
     }
     reading = {name for name, tool in tract.executor.tools().items() if tool.traits.read_only}
-    assert free - reading == {"notebook_execute", "notebook_create", "notebook_reset"}
+    assert free - reading == {"notebook_execute", "notebook_create", "notebook_reset", "propose_operation"}
 
 
 @pytest.mark.parametrize("backend", ["sandbox", "kernel"])

@@ -59,6 +59,16 @@ CALLS = {
         {"model": "m", "operation": "compress", "temperature": 0.5},
         {"operation": "compress", "model": "m", "temperature": 0.5},
     ),
+    "propose_operation": (
+        {
+            "name": "new",
+            "description": "d",
+            "fields": {"n": {"type": "int"}},
+            "unhandled": "ask",
+            "actions": {"go": {"code": "pending.approve()", "isolation": "sandbox"}},
+        },
+        {"operation": "new", "tool": "fire_new", "reviewed": False},
+    ),
     "notebook_execute": (
         {"code": "tools.status()['branch']", "notebook_id": "main", "backend": "sandbox"},
         {"status": "completed", "result": "'main'", "tool_calls": 1},
@@ -73,7 +83,7 @@ READS = {
     "compile", "status", "log", "diff", "list_branches", "get_commit", "query_by_tags", "get_tags", "list_tags",
     "notebook_variables", "notebook_list",
 }  # fmt: skip
-ASKS_ITSELF = {"notebook_execute", "notebook_create", "notebook_reset"}
+ASKS_ITSELF = {"notebook_execute", "notebook_create", "notebook_reset", "propose_operation"}
 
 
 def plain(value):
@@ -120,7 +130,7 @@ def test_a_call_as_a_model_in_strict_mode_writes_it(talk, name):
     schema = schema_of(talk, name)
     strict = strict_schema(schema)
     # what may hold any object has no strict form
-    assert (strict is None) == (name in {"commit", "merge"})
+    assert (strict is None) == (name in {"commit", "merge", "propose_operation"})
     arguments = dict.fromkeys(schema["properties"]) | minimal(name, schema)
     if strict is not None:
         jsonschema.validate(arguments, strict)

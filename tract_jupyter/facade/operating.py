@@ -40,9 +40,23 @@ class Operating(Parts):
         self.operations.activate(spec)
         return None
 
-    def propose_operation(self, spec: OperationSpec, *, triggered_by: str | None = None) -> PendingActivation:
-        """Return a pending whose approval activates an operation; nothing of it is compiled before."""
-        return self.operations.propose(spec, triggered_by=triggered_by)
+    def propose_operation(
+        self, spec: OperationSpec, *, triggered_by: str | None = None, actor: str = "user"
+    ) -> PendingActivation:
+        """Return a pending whose approval activates an operation; nothing of it is compiled before.
+
+        What a model proposes is active at once, and recorded as not reviewed, if all of its actions declare
+        `isolation: sandbox` and no operation here ever had its name.
+
+        Args:
+            spec: the operation.
+            triggered_by: what proposed it, for whoever reviews it.
+            actor: who wrote it: `user`, or a model such as `agent:<id>`.
+
+        Raises:
+            SpecError: the spec is wrong, or is active already, unchanged.
+        """
+        return self.operations.propose(spec, triggered_by=triggered_by, actor=actor)
 
     def unregister_operation(self, name: str) -> None:
         """Deactivate an operation, and forget its spec and its handlers."""

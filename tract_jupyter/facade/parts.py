@@ -29,6 +29,7 @@ from tract_jupyter.review.ledger import Ledger
 from tract_jupyter.review.proofs import Proofs
 from tract_jupyter.review.reviewer import Reviewer
 from tract_jupyter.review.trust import Trust
+from tract_jupyter.sandbox.pool import SandboxPool
 from tract_jupyter.storage.commits import CommitRows
 from tract_jupyter.storage.compiles import CompileRows
 from tract_jupyter.storage.decisions import DecisionRows
@@ -98,6 +99,7 @@ class Parts:
         self._history = History(database, self._rows, self._refs, self._commits, self._tags, self._timelines)
         self._compiler = Compiler(self._timelines, self._toolsets, self._refs, self._max_tokens)
         self._compile_records = CompileRecords(database, CompileRows(self.tract_id), self._compiler)
+        self.sandboxes = SandboxPool()
         self._make_operations(trust or Trust())
         self._mcp = McpTools()
 

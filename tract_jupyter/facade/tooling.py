@@ -17,6 +17,7 @@ from tract_jupyter.toolkit.live_tools import LiveTools
 from tract_jupyter.toolkit.operation_tools import OperationTools
 from tract_jupyter.toolkit.permissions import AGENT
 from tract_jupyter.toolkit.profiles import ToolProfile, get_profile
+from tract_jupyter.toolkit.proposing import proposing_tools
 from tract_jupyter.toolkit.stubs import ToolsModule
 from tract_jupyter.toolkit.toolset import Toolset
 
@@ -38,7 +39,12 @@ class Tooling(Parts):
         """The one way to run a tool."""
         live = LiveTools(OperationTools(self.operations, self.reviewer.decide_now), self._mcp)
         whole = cast("Tract", self)
-        return ToolExecutor(self, [*context_tools(whole), *script_tools(whole, lambda: whole.scripts)], live)
+        built_in = [
+            *context_tools(whole),
+            *proposing_tools(whole),
+            *script_tools(whole, lambda: whole.scripts),
+        ]
+        return ToolExecutor(self, built_in, live)
 
     @cached_property
     def tools(self) -> ToolsModule:

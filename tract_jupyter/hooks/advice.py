@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis import CodeAnalyzer
+from tract_jupyter.hooks.dynamic.sandboxed import REACH
 from tract_jupyter.review.request import CodeBlock
 
 if TYPE_CHECKING:
@@ -50,9 +51,10 @@ class Advice:
     def block(self, action: ActionDef) -> CodeBlock:
         """An action's code as a reviewer sees it: the `def` line, then the body with its own line numbers."""
         header = f"def {action.name}{action.parameters().signature_text('pending')}:"
-        return replace(
-            self.code_block(action.name, action.code), header=header, description=action.description
-        )
+        block = self.code_block(action.name, action.code)
+        notes = [REACH if action.is_sandboxed else "", block.analysis_note]
+        note = " ".join(filter(None, notes))
+        return replace(block, header=header, description=action.description, analysis_note=note)
 
     def code_block(self, title: str, code: str, *, tools: Iterable[str] = ()) -> CodeBlock:
         """Code as a reviewer sees it, which may call these tools."""

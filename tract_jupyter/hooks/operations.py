@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.exceptions import FingerprintError, SpecError, TractError
+from tract_jupyter.exceptions import FingerprintError, OperationExistsError, SpecError, TractError
 from tract_jupyter.hooks.advice import Advice
 from tract_jupyter.hooks.builtin.activation import PendingActivation
 from tract_jupyter.hooks.dynamic.action import check_code
@@ -13,6 +13,7 @@ from tract_jupyter.hooks.dynamic.spec import spec_from_json, spec_to_json
 from tract_jupyter.hooks.reach import gained, spec_reach
 from tract_jupyter.hooks.rebuilding import Rebuilding
 from tract_jupyter.hooks.registry import OperationRegistry
+from tract_jupyter.hooks.unreviewed import NOT_REVIEWED, UNREVIEWED_KIND, Unreviewed
 from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.storage.specs import StoredSpec
@@ -35,7 +36,7 @@ _ACTIVATED = "operation.activated"
 _MOST_LOOKED_AT = 1_000  # activations, for the last one of a name
 
 
-class Operations(Rebuilding):
+class Operations(Rebuilding, Unreviewed):
     """The dynamic operations of one tract."""
 
     def __init__(
@@ -67,20 +68,31 @@ class Operations(Rebuilding):
     # --- activation
 
     def activate(
-        self, spec: OperationSpec, *, replace: bool = False, actor: str = "user"
+        self, spec: OperationSpec, *, replace: bool = False, actor: str = "user", reviewed: bool = True
     ) -> type[DynamicPending]:
-        """Compile a spec that a person approved, sign and store it, and make it active: all of it, or nothing."""
+        """Compile a spec, sign and store it, and make it active: all of it, or nothing.
+
+        Args:
+            spec: a person approved it; or, if not `reviewed`, it needs no approval: see `Unreviewed`.
+            replace: take the place of an active version.
+            actor: for the event.
+            reviewed: what it is signed as, so that the one never passes for the other.
+        """
         cls = self.registry.compile(spec, replace=replace)
         text = spec_to_json(cls.spec)
-        stored = StoredSpec(spec.name, text, cls.spec_hash, self._trust.sign(_TRUST_KIND, text))
+        kind = _TRUST_KIND if reviewed else UNREVIEWED_KIND
+        stored = StoredSpec(spec.name, text, cls.spec_hash, self._trust.sign(kind, text))
         before = self.last_approved(spec.name)
         about = {
             "name": spec.name,
             "version": cls.spec.version,
             "spec_json": text,
             "signature": stored.signature,
+            **({} if reviewed else NOT_REVIEWED),
         }
         with self._database.write() as connection:
+            if not reviewed and self._specs.get(connection, spec.name) is not None:
+                raise OperationExistsError(f"another process has stored an operation {spec.name!r} just now")
             self._specs.replace(connection, stored)
             self._events.append(connection, _ACTIVATED, actor, about)
             if (
@@ -91,17 +103,18 @@ class Operations(Rebuilding):
                 hashes = (before.spec_hash, cls.spec_hash)
                 self._grants.carry_over(connection, "operation", spec.name, *hashes)
         self._database.if_rolled_back(self._way_back(spec.name))
-        self.registry.activate(cls)
+        self.registry.activate(cls, reviewed=reviewed)
         self.quarantined.pop(spec.name, None)
         return cls
 
     def _way_back(self, name: str) -> Callable[[], None]:
         """What makes that be active which is now, where an activation is rolled back with its batch."""
         active, why = self.registry.get_spec(name), self.quarantined.get(name)
+        reviewed = name not in self.registry.unreviewed
 
         def go_back() -> None:
             if active is not None:
-                self.registry.trust(active)
+                self.registry.trust(active, reviewed=reviewed)
             elif self.registry.is_registered(name):
                 self.registry.unregister(name)
             if why is not None:
@@ -114,17 +127,22 @@ class Operations(Rebuilding):
     ) -> PendingActivation:
         """Check a spec without making anything of it, and return the pending whose approval activates it.
 
+        A model's operation that needs no review (see `Unreviewed`) is activated at once; the pending is approved then.
+
         Raises:
             SpecError: the spec is wrong, or is active already, unchanged.
         """
         spec = check_spec(spec)
         for action in spec.actions.values():
             check_code(action)
-        active = self.registry.get_spec(spec.name)
+        is_model = actor != "user"
+        active = self.registry.get_spec(spec.name) if is_model else self.registry.reviewed_spec(spec.name)
         if active is not None and active.spec_hash == spec.spec_hash:
             raise SpecError(
                 f"operation {spec.name!r} is active already in this very version; there is nothing to review"
             )
+        if is_model and self._needs_no_review(spec):
+            return self._activated_unreviewed(spec, triggered_by=triggered_by, actor=actor)
         return self._activation(spec, triggered_by=triggered_by, actor=actor)
 
     def _activation(self, spec: OperationSpec, **options: Any) -> PendingActivation:
@@ -132,14 +150,14 @@ class Operations(Rebuilding):
             spec,
             tract=self._tract,
             activate=lambda approved: self.activate(approved, replace=True),
-            active=self.registry.get_spec(spec.name),
+            active=self.registry.reviewed_spec(spec.name),
             approved=self.last_approved(spec.name),
             **options,
         )
 
     def last_approved(self, name: str) -> OperationSpec | None:
         """The version of an operation that this user approved last, also if it is not active any more."""
-        active = self.registry.get_spec(name)
+        active = self.registry.reviewed_spec(name)
         if active is not None:
             return active
         with self._database.read() as connection:
@@ -203,26 +221,28 @@ class Operations(Rebuilding):
 
     def _load(self, row: StoredSpec) -> str:
         try:
-            if not self._trust.verify(_TRUST_KIND, row.spec_json, row.signature):
+            reviewed = self._trust.verify(_TRUST_KIND, row.spec_json, row.signature)
+            if not reviewed and not self._trust.verify(UNREVIEWED_KIND, row.spec_json, row.signature):
                 return "nobody here has approved it: it comes from another user, or it was changed"
             spec = spec_from_json(row.spec_json)
         except TractError as error:
             return str(error)
         if spec.name != row.name:
             return f"it is stored as {row.name!r} but calls itself {spec.name!r}"
-        if not self.registry.is_active(spec.name, spec.spec_hash):
-            self.registry.trust(spec)
+        is_as_stored = reviewed == (spec.name not in self.registry.unreviewed)
+        if not is_as_stored or not self.registry.is_active(spec.name, spec.spec_hash):
+            self.registry.trust(spec, reviewed=reviewed)
         return ""
 
     def review_quarantined(self, name: str) -> PendingActivation:
-        """Return the pending that would activate a stored operation.
+        """Return the pending that would activate a stored operation, or approve one that nobody has reviewed.
 
         Raises:
             SpecError: there is none of that name, or it cannot be read.
         """
         with self._database.read() as connection:
             stored = self._specs.get(connection, name)
-        if name not in self.quarantined or stored is None:
+        if stored is None or (name not in self.quarantined and name not in self.registry.unreviewed):
             raise SpecError(f"no stored operation {name!r} waits for review; '%tract ops' lists them")
         try:
             spec = spec_from_json(stored.spec_json)

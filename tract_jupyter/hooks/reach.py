@@ -32,15 +32,19 @@ Reach = dict[str, frozenset[str]]
 
 
 def spec_reach(spec: OperationSpec) -> Reach:
-    """What an operation can reach: its code, its fields and actions with their types, and whether it asks."""
+    """What an operation can reach: its code, its fields and actions with their types, and whether it asks.
+
+    Code in the sandbox reaches nothing but the fields, whatever its text says.
+    """
     return {
-        **_code_reach(spec.actions.values()),
+        **_code_reach(action for action in spec.actions.values() if not action.is_sandboxed),
         "fields": frozenset(
             f"{p.name}: {type_text(p.annotation)}{', volatile' if p.name in spec.volatile else ''}"
             for p in spec.parameters()
         ),
         "actions": frozenset(
-            f"{name}{action.parameters().signature_text()}" for name, action in spec.actions.items()
+            f"{name}{action.parameters().signature_text()}{', in the sandbox' if action.is_sandboxed else ''}"
+            for name, action in spec.actions.items()
         ),
         "decides": frozenset({"approved where no handler decides"} if spec.unhandled == "approve" else ()),
     }

@@ -26,6 +26,7 @@ class OperationRegistry:
         self._classes: dict[str, type[DynamicPending]] = {}
         self._hashes: dict[str, str] = {}
         self._ever: set[str] = set()
+        self._unreviewed: set[str] = set()
         self.revision = 0
         """Grows with every change, so that what is derived from the active operations can tell when it is stale."""
 
@@ -49,19 +50,17 @@ class OperationRegistry:
             )
         return cls
 
-    def activate(self, cls: type[DynamicPending]) -> None:
+    def activate(self, cls: type[DynamicPending], *, reviewed: bool = True) -> None:
         """Make a compiled class the active one of its name."""
         self._specs[cls.spec.name] = cls.spec
         self._classes[cls.spec.name] = cls
-        self._remember(cls.spec.name, cls.spec_hash)
-        self.revision += 1
+        self._remember(cls.spec.name, cls.spec_hash, reviewed=reviewed)
 
-    def trust(self, spec: OperationSpec) -> None:
-        """Activate a spec that was checked and approved before; it is compiled when it is first needed."""
+    def trust(self, spec: OperationSpec, *, reviewed: bool = True) -> None:
+        """Activate a spec that was checked and activated before; it is compiled when it is first needed."""
         self._specs[spec.name] = spec
         self._classes.pop(spec.name, None)
-        self._remember(spec.name, spec.spec_hash)
-        self.revision += 1
+        self._remember(spec.name, spec.spec_hash, reviewed=reviewed)
 
     def unregister(self, name: str) -> None:
         """Deactivate an operation.
@@ -72,6 +71,7 @@ class OperationRegistry:
         self.require_spec(name)
         self._classes.pop(name, None)
         del self._specs[name], self._hashes[name]
+        self._unreviewed.discard(name)
         self.revision += 1
 
     def get_class(self, name: str) -> type[DynamicPending] | None:
@@ -106,6 +106,15 @@ class OperationRegistry:
         """Whether this very version is the active one of its name."""
         return self._hashes.get(name) == spec_hash
 
+    @property
+    def unreviewed(self) -> frozenset[str]:
+        """The active operations that no person has approved: a model's, all of whose code runs in the sandbox."""
+        return frozenset(self._unreviewed)
+
+    def reviewed_spec(self, name: str) -> OperationSpec | None:
+        """The spec of an active operation that a person approved; None if there is none."""
+        return None if name in self._unreviewed else self._specs.get(name)
+
     def was_active(self, spec_hash: str) -> bool:
         """Whether this version is or was active; one that never was is somebody's own trial."""
         return spec_hash in self._ever
@@ -136,6 +145,11 @@ class OperationRegistry:
             )
         return self._specs[name]
 
-    def _remember(self, name: str, spec_hash: str) -> None:
+    def _remember(self, name: str, spec_hash: str, *, reviewed: bool) -> None:
         self._hashes[name] = spec_hash
         self._ever.add(spec_hash)
+        if reviewed:
+            self._unreviewed.discard(name)
+        else:
+            self._unreviewed.add(name)
+        self.revision += 1

@@ -18,12 +18,13 @@ import ast
 import inspect
 import json
 import tokenize
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 import yaml
 
 from tract_jupyter.exceptions import SpecError
+from tract_jupyter.hooks.dynamic.body import lines_inside_strings
 from tract_jupyter.hooks.dynamic.spec import ActionDef, OperationSpec, spec_from_dict
 
 _VOLATILE = "volatile"
@@ -45,6 +46,14 @@ class ParsedCell:
         return SpecError(
             f"action {error.action!r}: {error.message}", line=self.first_lines[error.action] + error.line - 1
         )
+
+    def with_options(self, *, ask: bool, sandbox: bool) -> ParsedCell:
+        """The same as the options of the cell's first line say: `--ask`, `--sandbox`."""
+        spec = replace(self.spec, unhandled="ask") if ask else self.spec
+        if sandbox:
+            actions = {n: replace(action, isolation="sandbox") for n, action in spec.actions.items()}
+            spec = replace(spec, actions=actions)
+        return replace(self, spec=spec)
 
 
 def parse_python(name: str, text: str) -> ParsedCell:
@@ -206,22 +215,12 @@ def _annotation(node: ast.expr) -> list[str]:
 def _body_text(lines: list[str], body: list[ast.stmt], first: int, last: int) -> str:
     """The author's lines without the function's indentation. Lines inside a string keep theirs: they are its text."""
     indent = body[0].col_offset
-    inside = _lines_inside_strings(body)
+    inside = lines_inside_strings(body)
     kept = [
         line if number in inside or line[:indent].strip() else line[indent:] or "\n"
         for number, line in enumerate(lines[first - 1 : last], first)
     ]
     return "".join(kept).rstrip() + "\n"
-
-
-def _lines_inside_strings(body: list[ast.stmt]) -> set[int]:
-    inside: set[int] = set()
-    for statement in body:
-        for node in ast.walk(statement):
-            is_string = isinstance(node, ast.Constant) and isinstance(node.value, str | bytes)
-            if is_string or isinstance(node, ast.JoinedStr):
-                inside.update(range(node.lineno + 1, (node.end_lineno or node.lineno) + 1))  # type: ignore[attr-defined]
-    return inside
 
 
 def _first_line(node: ast.FunctionDef, lines: list[str]) -> int:

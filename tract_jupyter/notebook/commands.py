@@ -13,8 +13,10 @@ from tract_jupyter.notebook.mcp_commands import MCP
 from tract_jupyter.notebook.record_command import RECORD
 from tract_jupyter.notebook.review_commands import REVIEW
 from tract_jupyter.notebook.rule_commands import RULES
+from tract_jupyter.notebook.trust_commands import code_text
 
 if TYPE_CHECKING:
+    from tract_jupyter.hooks.dynamic.spec import OperationSpec
     from tract_jupyter.notebook.session import Session
 
 
@@ -61,29 +63,36 @@ def _ops(session: Session, rest: list[str]) -> View:
     no_arguments("ops", rest)
     operations = session.tract.operations
     specs = [operations.registry.get_spec(name) for name in sorted(operations.registry.operation_names)]
-    active = tuple(
+    active = _operation_grid([spec for spec in specs if spec is not None], operations.registry.unreviewed)
+    quarantined = tuple(sorted(operations.quarantined.items()))
+    nothing = "None yet. Define one with %%tract_operation NAME; %%tract_operation? explains how."
+    return View(
+        "Operations",
+        () if active.rows or quarantined else (nothing,),
+        (
+            active,
+            Grid(("Name", "Why it is not active"), quarantined, "Quarantined: see %tract review NAME",
+                 code=frozenset({"Name"})),
+        ),
+    )  # fmt: skip
+
+
+def _operation_grid(specs: list[OperationSpec], unreviewed: frozenset[str]) -> Grid:
+    """The active operations; where their code runs, and that nobody reviewed it, where that says something."""
+    about = {spec.name: code_text(spec, unreviewed) for spec in specs}
+    rows = tuple(
         (
             spec.name,
             ", ".join(f"{p.name}: {type_text(p.annotation)}" for p in spec.parameters()),
             ", ".join(spec.actions),
             spec.description.partition("\n")[0],
             spec.spec_hash[:8],
+            *([about[spec.name]] if any(about.values()) else []),
         )
         for spec in specs
-        if spec is not None
     )
-    quarantined = tuple(sorted(operations.quarantined.items()))
-    nothing = "None yet. Define one with %%tract_operation NAME; %%tract_operation? explains how."
-    return View(
-        "Operations",
-        () if active or quarantined else (nothing,),
-        (
-            Grid(("Name", "Fields", "Actions", "Description", "Hash"), active, "Active",
-                 code=frozenset({"Name", "Fields", "Actions", "Hash"})),
-            Grid(("Name", "Why it is not active"), quarantined, "Quarantined: see %tract review NAME",
-                 code=frozenset({"Name"})),
-        ),
-    )  # fmt: skip
+    heads = ("Name", "Fields", "Actions", "Description", "Hash", *(["Code"] if any(about.values()) else []))
+    return Grid(heads, rows, "Active", code=frozenset({"Name", "Fields", "Actions", "Hash"}))
 
 
 def _tools(session: Session, rest: list[str]) -> View:

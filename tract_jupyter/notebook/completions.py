@@ -19,7 +19,7 @@ _MAGIC = re.compile(r"(?:^|=\s*|\()\s*(?P<magic>%%?tract(?:_operation|_fire|_che
 _ATTRIBUTE = re.compile(r"(?<![\w.])(?P<name>\w+)\.((?P<space>\w+)\.)?(?P<token>\w*)$")
 _COMMITS = 20
 _CHECK_OPTIONS = ("--strict", "--mode")
-_OPTIONS = ("--json", "--yaml", "--activate", "--ask", "--wait")
+_OPTIONS = ("--json", "--yaml", "--activate", "--ask", "--sandbox", "--wait")
 
 
 def make_matcher(session: Session) -> Callable[[Any], Any]:

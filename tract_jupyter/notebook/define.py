@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
 from IPython.core.error import UsageError
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def define(
-    session: Session, name: str, text: str, *, form: str, activate: bool, ask: bool, wait: bool
+    session: Session, name: str, text: str, *, form: str, activate: bool, ask: bool, sandbox: bool, wait: bool
 ) -> Awaitable[None] | None:
     """Define an operation from a cell's text.
 
@@ -36,9 +35,7 @@ def define(
     Raises:
         SpecError: with the line of the cell; nothing was registered.
     """
-    parsed = parse_cell(name, text, form)
-    if ask:
-        parsed = dataclasses.replace(parsed, spec=dataclasses.replace(parsed.spec, unhandled="ask"))
+    parsed = parse_cell(name, text, form).with_options(ask=ask, sandbox=sandbox)
     try:
         pending = _begin(session.tract, parsed, activate=activate)
     except SpecError as error:
@@ -66,7 +63,7 @@ async def _activated_or_stop(pending: Pending | None) -> None:
 
 
 def _is_active(tract: Tract, spec: OperationSpec) -> bool:
-    active = tract.operations.registry.get_spec(spec.name)
+    active = tract.operations.registry.reviewed_spec(spec.name)
     return active is not None and active.spec_hash == spec.spec_hash
 
 

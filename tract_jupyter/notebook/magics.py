@@ -108,6 +108,7 @@ class TractMagics(Magics):
         "--activate", action="store_true", help="For code of your own: activate without a review panel."
     )
     @argument("--ask", action="store_true", help="Ask a person whenever it is fired and no handler decides.")
+    @argument("--sandbox", action="store_true", help="Its actions run in the sandbox: isolation: sandbox.")
     @argument("--wait", action="store_true", help="Wait in this cell until it is activated or rejected.")
     @cell_magic
     @_tells_the_user
@@ -132,7 +133,9 @@ class TractMagics(Magics):
                     pending.approve()
 
         With --json or --yaml the body is the dict form, as a model emits it: name, description,
-        fields {name: {type, description, default}}, actions {name: {description, params, required, defaults, code}}.
+        fields {name: {type, description, default}}, actions {name: {description, params, required, defaults, code,
+        isolation}}. With isolation: sandbox, or --sandbox for all actions, code runs in a process of its own, and
+        reaches only pending.fields, pending.approve() and pending.reject(reason).
         """
         from tract_jupyter.notebook.define import define
 
@@ -145,6 +148,7 @@ class TractMagics(Magics):
             form=options.form or "python",
             activate=options.activate,
             ask=options.ask,
+            sandbox=options.sandbox,
             wait=options.wait,
         )
 

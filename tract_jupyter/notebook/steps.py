@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import dataclasses
 import shlex
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -92,10 +91,9 @@ def _definition(source: str) -> Step:
         name = f"{name} {options.name}".strip()
         # a line in front, as the magic does, so that lines are those of the cell
         parsed = parse_cell(options.name, "\n" + "".join(body), options.form)
+        parsed = parsed.with_options(ask=options.ask, sandbox=options.sandbox)
     except (OperationError, ValueError) as error:
         return Wrong(first + 1, name, str(error))
-    if options.ask:
-        parsed = dataclasses.replace(parsed, spec=dataclasses.replace(parsed.spec, unhandled="ask"))
     return Definition(first + 1, parsed, options.activate, options.wait)
 
 
@@ -110,7 +108,7 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("name", nargs="?", default="")
     for form in ("json", "yaml"):
         parser.add_argument(f"--{form}", dest="form", action="store_const", const=form, default="python")
-    for flag in ("--activate", "--ask", "--wait"):
+    for flag in ("--activate", "--ask", "--sandbox", "--wait"):
         parser.add_argument(flag, action="store_true")
     return parser
 

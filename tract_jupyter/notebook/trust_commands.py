@@ -9,6 +9,9 @@ from tract_jupyter.notebook.command import Command
 from tract_jupyter.notebook.display import Grid, View
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from tract_jupyter.hooks.dynamic.spec import OperationSpec
     from tract_jupyter.hooks.pending import Pending
     from tract_jupyter.notebook.session import Session
     from tract_jupyter.tract import Tract
@@ -58,6 +61,12 @@ def _offered(tract: Tract, name: str) -> bool:
         return False
 
 
+def code_text(spec: OperationSpec, unreviewed: Collection[str]) -> str:
+    """Where an operation's code runs, and that nobody reviewed it; empty if it is reviewed, and the kernel's."""
+    told = ["sandboxed"] if spec.is_sandboxed else []
+    return ", ".join([*told, "not reviewed"] if spec.name in unreviewed else told)
+
+
 def _review(session: Session, rest: list[str]) -> None:
     if len(rest) != 1:
         raise OperationError("name one stored operation, or OPERATION/HANDLER: %tract review NAME")
@@ -81,8 +90,14 @@ def _trust(session: Session, rest: list[str]) -> View:
 
 def _trusted(tract: Tract) -> View:
     registry = tract.operations.registry
+    specs = map(registry.require_spec, registry.operation_names)
     operations = [
-        (name, "operation", registry.require_spec(name).spec_hash[:8]) for name in registry.operation_names
+        (
+            spec.name,
+            ", ".join(filter(None, ["operation", code_text(spec, registry.unreviewed)])),
+            spec.spec_hash[:8],
+        )
+        for spec in specs
     ]
     handlers = [
         (f"{on}/{name}", "handler", spec.spec_hash[:8]) for (on, name), spec in tract.handlers.active.items()
@@ -121,7 +136,10 @@ def not_active(rows: tuple[tuple[str, str, str], ...]) -> Grid:
 
 TRUST = {
     "review": Command(
-        "review NAME", "look at a stored operation or handler that is not active", _review, ("operation",)
+        "review NAME",
+        "look at a stored operation or handler that is not active or not reviewed",
+        _review,
+        ("operation",),
     ),
     "trust": Command(
         "trust [revoke NAME]",

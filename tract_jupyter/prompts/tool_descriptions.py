@@ -35,6 +35,10 @@ FULL: Final = {
     "get_tags": "List the tags of a commit.",
     "list_tags": "List every tag, what it is for, and how many commits have it.",
     "configure_model": "Choose the model, and its temperature, for one kind of request to it, from now on.",
+    "propose_operation": (
+        "Define an operation: typed fields, and actions that decide about it. If it is new, and all its actions "
+        "declare isolation 'sandbox', it is active at once; a person reviews anything else first."
+    ),
     "notebook_execute": (
         "Run Python that calls tools as tools.NAME(...), and return what it prints and its last expression. Variables "
         "stay. The sandbox runs it at once, without files, network or packages; the kernel after a person approved "
@@ -129,6 +133,10 @@ SUPERVISOR: Final = {
     "get_tags": "See which tags a commit of the managed agent's context has.",
     "list_tags": "See all tags in the managed agent's context, what they mean, and how often they occur.",
     "configure_model": "Decide which model the managed agent uses for one kind of work, and how much it may vary.",
+    "propose_operation": (
+        "Define an operation that can be fired from then on, by the managed agent too: fields, and actions to decide. "
+        "A new one whose actions all declare isolation 'sandbox' is active at once; a person reviews the rest."
+    ),
     "notebook_execute": (
         "Look through the agent's context by code: Python that calls tools as tools.NAME(...), and prints what "
         "matters. The sandbox runs it at once; the kernel after a person approved the code."
@@ -138,3 +146,6 @@ SUPERVISOR: Final = {
     "notebook_reset": "Forget the variables of a script notebook; the agent's context stays as it is.",
     "notebook_list": "List the script notebooks; the agent's own are among them.",
 }
+
+UNREVIEWED: Final = "(A model wrote this; no person has reviewed it.)"
+"""Follows the description of an operation that nobody reviewed."""

@@ -135,6 +135,11 @@ class Records:
         with self._database.read() as connection:
             return bool(self._rows.same(connection, pending.identity))
 
+    def was_asked(self, titles: Collection[str]) -> bool:
+        """Whether anything with one of these titles was ever asked about, whatever came of it."""
+        with self._database.read() as connection:
+            return self._rows.has_title(connection, titles)
+
     def get(self, pending_id: str) -> StoredPending | None:
         """A stored pending."""
         with self._database.read() as connection:

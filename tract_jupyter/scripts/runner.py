@@ -138,10 +138,6 @@ class Scripts:
         self._record(result)
         return result
 
-    def close(self) -> None:
-        """End the processes of the sandbox."""
-        self.sandbox.close()
-
     def _run_in_kernel(self, run: Run, *, fresh: bool) -> None:
         namespace = self.notebooks.namespace(run.notebook_id, fresh=fresh)
         run_in_kernel(run, namespace)

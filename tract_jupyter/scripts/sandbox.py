@@ -22,7 +22,7 @@ from tract_jupyter.review.source import Place, asked_at
 from tract_jupyter.scripts.notebooks import MAIN, check_room, checked_id, existing
 from tract_jupyter.scripts.paused import MOST_BYTES, saved
 from tract_jupyter.scripts.result import ScriptError, ScriptStatus
-from tract_jupyter.scripts.sandbox_errors import explained
+from tract_jupyter.scripts.sandbox_errors import script_error
 from tract_jupyter.scripts.sandbox_types import bound_names, check_calls
 from tract_jupyter.scripts.stopping import ScriptPaused, ScriptStopped
 from tract_jupyter.toolkit.calling import calling
@@ -33,7 +33,7 @@ from tract_jupyter.toolkit.results import ToolResult
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from pydantic_monty import ExternalModule, FunctionSnapshot, Monty, MontySession
+    from pydantic_monty import ExternalModule, FunctionSnapshot, MontySession
 
     from tract_jupyter.review.origins import Stretch
     from tract_jupyter.scripts.run import Run
@@ -76,13 +76,12 @@ class Sandbox:
 
     Args:
         executor: makes the calls.
-        tract: whose questions are asked where a call is gated.
+        tract: whose processes it runs in, and whose questions are asked where a call is gated.
     """
 
     def __init__(self, executor: ToolExecutor, tract: Any) -> None:
         self._executor = executor
         self._tract = tract
-        self._pool: Monty | None = None
         self._made: _Tools | None = None
         self._variables: dict[str, _Variables] = {}
 
@@ -90,9 +89,9 @@ class Sandbox:
         """Run a script; the outcome is put into `run`.
 
         Raises:
-            ScriptFailedError: there is no sandbox here.
+            NoSandboxError: there is no sandbox here.
         """
-        pool = self._opened()
+        pool = self._tract.sandboxes.opened()
         if fresh:
             self._variables.pop(run.notebook_id, None)
         check_room(run.notebook_id, self._variables)
@@ -132,15 +131,9 @@ class Sandbox:
             if run.status is ScriptStatus.FAILED:
                 run.error = ScriptError("SandboxError", "the sandbox's process ended", str(error))
         except monty.MontyError as error:
-            run.error = explained(error, run.script.filename)
+            run.error = script_error(error, run.script.filename)
             is_late = run.error.name == "TimeoutError" and "time limit exceeded" in run.error.message
             run.status = ScriptStatus.TIMED_OUT if is_late else ScriptStatus.FAILED
-
-    def close(self) -> None:
-        """End the worker processes."""
-        pool, self._pool = self._pool, None
-        if pool is not None:
-            pool.__exit__(None, None, None)
 
     def create(self, notebook_id: str) -> None:
         """Make a notebook.
@@ -166,7 +159,7 @@ class Sandbox:
         variables = self._existing(notebook_id)
         if not variables.names:
             return {}
-        with self._opened().checkout(external_modules={"tools": self._module()}) as session:
+        with self._tract.sandboxes.opened().checkout(external_modules={"tools": self._module()}) as session:
             session.load_session(variables.state)
             pairs = (f"{name!r}: type({name}).__name__" for name in sorted(variables.names))
             found: dict[str, str] = session.feed_run(f"{{{', '.join(pairs)}}}")
@@ -189,7 +182,9 @@ class Sandbox:
 
     @contextmanager
     def _session(self, run: Run, module: ExternalModule) -> Iterator[MontySession]:
-        checkout = self._opened().checkout(limits=_limits(run), external_modules={"tools": module})
+        checkout = self._tract.sandboxes.opened().checkout(
+            limits=_limits(run), external_modules={"tools": module}
+        )
         with checkout as session:
             variables = self._variables.get(run.notebook_id)
             if variables is None or variables is _EMPTY:
@@ -213,18 +208,6 @@ class Sandbox:
     def _keep(self, run: Run, session: MontySession, before: Iterable[str]) -> None:
         names = bound_names(run.script.code).union(before)
         self._variables[run.notebook_id] = _Variables(session.dump(), frozenset(names))
-
-    def _opened(self) -> Monty:
-        try:
-            from pydantic_monty import Monty
-        except ImportError:
-            raise ScriptFailedError(
-                "there is no sandbox in this environment; install it: pip install 'tract_jupyter[sandbox]'"
-            ) from None
-        if self._pool is None:
-            self._pool = Monty(max_processes=8)
-            self._pool.__enter__()
-        return self._pool
 
     @contextmanager
     def _stopping(self, run: Run, session: MontySession) -> Iterator[None]:
@@ -292,7 +275,9 @@ class Sandbox:
     def go_on(self, run: Run, program: bytes, decided: PendingScriptCall) -> None:
         """Take up a saved program: it is told what came of the call that it waits for, and runs on."""
         module = self._module()
-        checkout = self._opened().checkout(limits=_limits(run), external_modules={"tools": module})
+        checkout = self._tract.sandboxes.opened().checkout(
+            limits=_limits(run), external_modules={"tools": module}
+        )
         with self._outcome_of(run), calling(run.calls), checkout as session, self._stopping(run, session):
             run.script.register()
             snapshot: Any = session.load_snapshot(program, print_callback=run.capture.write)

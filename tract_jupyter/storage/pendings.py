@@ -117,6 +117,13 @@ class PendingRows:
         query = select(pendings).where(*self._unsettled(), pendings.c.identity == identity)
         return [_stored(row) for row in connection.execute(query.order_by(pendings.c.created_at))]
 
+    def has_title(self, connection: Connection, titles: Collection[str]) -> bool:
+        """Whether one of these titles was ever asked about."""
+        query = select(pendings.c.pending_id).where(
+            pendings.c.tract_id == self.tract_id, pendings.c.title.in_(titles)
+        )
+        return connection.execute(query.limit(1)).first() is not None
+
     def _unsettled(self) -> tuple[Any, ...]:
         return pendings.c.tract_id == self.tract_id, pendings.c.settled_at.is_(None)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.models.pending import PendingStatus
+from tract_jupyter.prompts.tool_descriptions import UNREVIEWED
 from tract_jupyter.toolkit.definitions import ToolDefinition
 from tract_jupyter.toolkit.executor import refusal
 from tract_jupyter.toolkit.names import PREFIX
@@ -42,8 +43,10 @@ class OperationTools:
             by = f"tools.{PREFIX}{spec.name}"
             return self._outcome(self._operations.fire(spec.name, fields, triggered_by=by, actor=actor))
 
+        unreviewed = spec.name in self._operations.registry.unreviewed
+        description = f"{spec.description} {UNREVIEWED}".lstrip() if unreviewed else spec.description
         return ToolDefinition(
-            PREFIX + spec.name, spec.description, spec.parameters(), fire,
+            PREFIX + spec.name, description, spec.parameters(), fire,
             owner=f"operation:{spec.name}", version=spec.spec_hash, told_actor=True,
         )  # fmt: skip
 

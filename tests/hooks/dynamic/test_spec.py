@@ -274,9 +274,12 @@ FIELDS = st.dictionaries(
 )
 ACTIONS = st.dictionaries(
     NAMES,
-    st.tuples(TEXTS, st.dictionaries(NAMES, TEXTS), TEXTS, st.lists(NAMES), st.dictionaries(NAMES, JSON)),
+    st.tuples(
+        TEXTS, st.dictionaries(NAMES, TEXTS), TEXTS, st.lists(NAMES), st.dictionaries(NAMES, JSON),
+        st.sampled_from(["kernel", "sandbox"]),
+    ),
     max_size=3,
-).map(lambda made: {name: ActionDef(name, *parts) for name, parts in made.items()})
+).map(lambda made: {name: ActionDef(name, *parts) for name, parts in made.items()})  # fmt: skip
 SPECS = st.builds(OperationSpec, NAMES, TEXTS, FIELDS, ACTIONS, TEXTS, st.sampled_from(["approve", "ask"]))
 
 

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from tract_jupyter.models.parameters import Parameter
 
 ACTIVATE = "activate_operation"
+_ACTIVE_ALREADY = (
+    "A model's version of this one is active without a review, since all of its code runs in the sandbox."
+)
 
 
 class PendingActivation(Proposal):
@@ -48,8 +51,8 @@ class PendingActivation(Proposal):
     @property
     def title(self) -> str:
         """Says whether it is new or a change."""
-        verb = "Activate" if self._active is None else "Replace"
-        return f"{verb} operation {self.spec.name}"
+        new, changed = titles(self.spec.name)
+        return new if self._active is None else changed
 
     @property
     def fingerprint(self) -> str:
@@ -59,8 +62,12 @@ class PendingActivation(Proposal):
     def why(self) -> str:
         """Why a person is asked."""
         source = f" (from {self.triggered_by})" if self.triggered_by else ""
-        found = findings_text(self.code_blocks())
-        return f"Code that was written for you runs only after you approved it{source}. {found}".rstrip()
+        told = [
+            f"Code that was written for you runs only after you approved it{source}.",
+            _ACTIVE_ALREADY if self.spec.name in self.tract.operations.registry.unreviewed else "",
+            findings_text(self.code_blocks()),
+        ]
+        return " ".join(filter(None, told))
 
     def code_blocks(self) -> tuple[CodeBlock, ...]:
         """The change since the active version, if there is one, and the code of each action."""
@@ -77,6 +84,11 @@ class PendingActivation(Proposal):
         fields = ValueTable("Fields", tuple(_parameter_row(p, spec.volatile) for p in spec.parameters()))
         reach = reach_table(None if approved is None else spec_reach(approved), spec_reach(spec))
         return tuple(table for table in (fields, reach) if table.rows)
+
+
+def titles(name: str) -> tuple[str, str]:
+    """What the activation of an operation is called: of a new one, and of another version."""
+    return f"Activate operation {name}", f"Replace operation {name}"
 
 
 def activation_fingerprint(spec: OperationSpec) -> str:
@@ -102,8 +114,9 @@ def _readable(spec: OperationSpec) -> list[str]:
 
 def _readable_action(action: ActionDef) -> list[str]:
     body = [f"    {line}" for line in action.code.splitlines()]
+    where = "  # in the sandbox" if action.is_sandboxed else ""
     return [
-        f"def {action.name}{action.parameters().signature_text('pending')}:",
+        f"def {action.name}{action.parameters().signature_text('pending')}:{where}",
         f'    """{action.description}"""',
         *body,
     ]

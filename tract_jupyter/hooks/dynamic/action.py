@@ -1,8 +1,9 @@
 """Compiling an action: from the author's text to a function, with nothing of the text changed.
 
-The body is parsed on its own and put under a function's syntax node, so strings over several lines keep their text and
-line 1 of a traceback is line 1 of what the author wrote. Compiling runs nothing: the only statement that is executed is
-the `def`, which has no decorators, defaults or annotations.
+What declares `isolation: sandbox` is checked, and never becomes a function of this process. The rest: the body
+is parsed on its own and put under a function's syntax node, so strings over several lines keep their text and line 1
+of a traceback is line 1 of what the author wrote. Compiling runs nothing: the only statement that is executed is the
+`def`, which has no decorators, defaults or annotations.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import SpecError
+from tract_jupyter.hooks.dynamic.sandboxed import check_sandboxed, sandboxed_body
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,14 +36,19 @@ def compile_action(action: ActionDef, *, operation: str = "") -> Callable[..., A
         operation: the operation's name, for tracebacks: `<action:operation.name>`.
 
     Returns:
-        A function with `__signature__`, its `parameters`, and the `body` that takes validated arguments.
+        A function with `__signature__`, its `parameters`, and the `body` that takes validated arguments. The body of
+        a sandboxed action runs there, and changes the pending only if it ends well.
 
     Raises:
         SpecError: the code is empty, has a syntax error (with its line), or can never run as an action.
     """
     parameters = action.parameters()
     filename = f"<action:{operation}.{action.name}>" if operation else f"<action:{action.name}>"
-    body = _compile_body(action, parameters.names, filename)
+    if action.is_sandboxed:
+        check_code(action)
+        body: Callable[..., Any] = sandboxed_body(action, filename)
+    else:
+        body = _compile_body(action, parameters.names, filename)
 
     def run(pending: Any, *args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
@@ -61,9 +68,11 @@ def check_code(action: ActionDef) -> None:
     """Check that an action's code would compile. The code object is thrown away: nothing is made, nothing runs.
 
     Raises:
-        SpecError: as for `compile_action`.
+        SpecError: as for `compile_action`; or it runs in the sandbox, and uses what is not there.
     """
     _code_of(action, tuple(action.params), f"<action:{action.name}>")
+    if action.is_sandboxed:
+        check_sandboxed(action)
 
 
 def _compile_body(action: ActionDef, names: tuple[str, ...], filename: str) -> FunctionType:

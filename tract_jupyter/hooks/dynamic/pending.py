@@ -71,13 +71,21 @@ class DynamicPending(FieldPending):
         if self.spec.unhandled == "ask":
             asks = f"{self.operation} asks a person whenever no handler decides"
         through = f" ({self.triggered_by})" if self.triggered_by else ""
-        return f"{asks}; fired by {self.actor}{through}. {findings_text(self.code_blocks())}".rstrip()
+        unreviewed = self.operation in self.tract.operations.registry.unreviewed
+        told = [
+            f"{asks}; fired by {self.actor}{through}.",
+            "A model wrote its code, and nobody has reviewed it." if unreviewed else "",
+            findings_text(self.code_blocks()),
+        ]
+        return " ".join(filter(None, told))
 
     def run_action(self, action: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Do one of the operation's own actions, through the gate."""
         __tracebackhide__ = True
         parameters: Parameters = action.parameters  # type: ignore[attr-defined]
         arguments = parameters.validate(parameters.bind(args, kwargs))
+        if self.spec.actions[action.__name__].is_sandboxed:
+            self.tract.sandboxes.opened()  # before anything is decided, where there is none
         return self.through_gate(action.__name__, arguments, lambda: self._run_body(action, arguments))
 
     def _run_body(self, action: Callable[..., Any], arguments: dict[str, Any]) -> Any:

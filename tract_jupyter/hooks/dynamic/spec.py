@@ -5,17 +5,21 @@ from __future__ import annotations
 import copy
 import json
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from tract_jupyter.exceptions import ContentError, SpecError, nearest
 from tract_jupyter.models.canonical import canonical_json, digest
 from tract_jupyter.models.parameters import REQUIRED, Parameter, Parameters
+from tract_jupyter.models.text import brief_repr
 from tract_jupyter.models.type_names import parse_type
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MAX_SPEC_BYTES = 1_000_000
+
+Isolation = Literal["kernel", "sandbox"]
+_ISOLATIONS: tuple[Isolation, ...] = get_args(Isolation)
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,8 @@ class ActionDef:
         code: the body of `def name(pending, ...)`, kept to the letter.
         required: parameters without a default; the others default to None, or to what `defaults` says.
         defaults: default values by parameter name.
+        isolation: where the code runs: as Python of the `kernel`, which nothing contains, or in the `sandbox`, where
+            it reaches `pending.fields`, `pending.approve()` and `pending.reject(reason)`, and nothing else.
     """
 
     name: str
@@ -37,6 +43,12 @@ class ActionDef:
     code: str
     required: list[str] = field(default_factory=list)
     defaults: dict[str, Any] = field(default_factory=dict)
+    isolation: Isolation = "kernel"
+
+    @property
+    def is_sandboxed(self) -> bool:
+        """Whether it runs in the sandbox."""
+        return self.isolation == "sandbox"
 
     def parameters(self) -> Parameters:
         """The parameters with their types parsed.
@@ -101,6 +113,11 @@ class OperationSpec:
         return frozenset(name for name, definition in self.fields.items() if definition.get("volatile"))
 
     @property
+    def is_sandboxed(self) -> bool:
+        """Whether it has code, and all of that runs in the sandbox."""
+        return bool(self.actions) and all(action.is_sandboxed for action in self.actions.values())
+
+    @property
     def spec_hash(self) -> str:
         """sha256 of the canonical form: two specs that mean the same have the same."""
         return digest(spec_to_dict(self))
@@ -118,7 +135,12 @@ def _field(name: str, definition: dict[str, Any]) -> Parameter:
 
 def spec_to_dict(spec: OperationSpec) -> dict[str, Any]:
     """The spec as a dict that JSON can hold; `spec_from_dict` reads it back. Nothing is shared with the spec."""
-    return asdict(spec)
+    data = asdict(spec)
+    actions = data["actions"] if isinstance(data["actions"], dict) else {}
+    for action in actions.values():
+        if isinstance(action, dict) and action.get("isolation") == "kernel":
+            del action["isolation"]  # the usual one, without which a spec keeps the hash that was approved
+    return data
 
 
 def spec_to_json(spec: OperationSpec) -> str:
@@ -195,7 +217,7 @@ def spec_from_dict(data: Mapping[str, Any]) -> OperationSpec:
 
 _FIELD_KEYS = ("type", "description", "default", "volatile")
 _SPEC_KEYS = ("name", "description", "fields", "actions", "version", "unhandled")
-_ACTION_KEYS = ("name", "description", "params", "code", "required", "defaults")
+_ACTION_KEYS = ("name", "description", "params", "code", "required", "defaults", "isolation")
 
 
 def _action(name: str, data: Any) -> ActionDef:
@@ -208,7 +230,17 @@ def _action(name: str, data: Any) -> ActionDef:
         code=_expect(data["code"], str, f"{place}: code"),
         required=list(_expect(data.get("required") or [], list, f"{place}: required")),
         defaults=copy.deepcopy(_expect(data.get("defaults") or {}, dict, f"{place}: defaults")),
+        isolation=_isolation(data.get("isolation", "kernel"), name),
     )
+
+
+def _isolation(value: Any, action: str) -> Isolation:
+    if value not in _ISOLATIONS:
+        known = " or ".join(map(repr, _ISOLATIONS))
+        raise SpecError(
+            f"isolation is {known}, not {brief_repr(value)}.{nearest(str(value), _ISOLATIONS)}", action=action
+        )
+    return cast("Isolation", value)
 
 
 def _version(value: Any) -> str:
