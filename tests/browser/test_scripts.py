@@ -72,3 +72,25 @@ def test_a_script_of_the_sandbox_survives_its_kernel(open_lab, screenshot):
     screenshot(lab, "script-taken-up", 2)
     lab.run_cell(3)
     assert "after the restart" in lab.text(3)
+
+
+LONG = "%%tract_script\n" + "".join(f"n{i} = tools.status()['commit_count']\n" for i in range(60))
+LONG += 'tools.tag(commit_hash="none", tag=f"after-{n59}")\n' + "".join(f"m{i} = n{i}\n" for i in range(20))
+IN_VIEW = """row => {
+  const [inner, outer] = [row.getBoundingClientRect(), row.closest(".tract-code").getBoundingClientRect()];
+  return outer.top <= inner.top && inner.bottom <= outer.bottom;
+}"""
+
+
+def test_a_long_script_is_shown_around_the_line_that_asks(open_lab):
+    lab = open_lab(LOAD, LONG, viewport=(1100, 1400))
+    lab.run_cell(0)
+    lab.run_cell(1, wait=False)
+    row = lab.output(1).locator(".tract-asked")
+    row.wait_for()
+    assert "after-{n59}" in row.inner_text()
+    row.evaluate(f"row => new Promise(done => requestAnimationFrame(() => done(({IN_VIEW})(row))))")
+    assert row.evaluate(IN_VIEW)
+    assert lab.output(1).locator(".tract-code .tract-line").count() == 71  # 50 before it, and all 20 after it
+    lab.output(1).get_by_role("form", name="Reject").get_by_role("button", name="Reject").click()
+    lab.wait_cell(1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 import threading
 
@@ -134,7 +136,7 @@ def test_a_script_that_does_not_end_is_stopped(tract, code):
     assert len(tract.events("script")) == 2  # and the store is whole
 
 
-def test_calls_after_the_end_are_refused(tract):
+def test_a_thread_that_outlives_its_script_calls_as_its_owner(tract):
     code = (
         "import threading\ngo = threading.Event()\nsaid = []\ndef later():\n    go.wait(10)\n    try:\n"
         "        tools.status()\n    except ToolDenied as error:\n        said.append(error.reason)\n"
@@ -157,6 +159,39 @@ def test_calls_of_a_scripts_threads_are_the_scripts(tract):
     assert result.value == ["main"] * 8
     assert result.call_count == 8
     assert {call.line for call in result.calls} == {3}
+
+
+FORKS = """
+import warnings
+from tract_jupyter import Tract
+
+warnings.simplefilter("ignore")  # Python 3.12 and later warn of forks beside threads; here it is what is looked at
+tract = Tract.open("store.db")
+result = tract.run_script('''
+import os
+child = os.fork()
+if not child:
+    try:
+        tools.status()
+    except ToolDenied as error:
+        os.write(1, error.reason.encode())
+        raise
+left = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+tools.status()
+left
+''')
+print(f"|{result.status}|{result.value}|{result.call_count}|{len(tract.events('script'))}")
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
+def test_a_process_that_a_script_forks_makes_no_calls_and_ends_with_it(tmp_path):
+    told = subprocess.run(
+        [sys.executable, "-c", FORKS], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60
+    ).stdout
+    refusal, *rest = told.strip().split("|")
+    assert refusal == "the script forked; calls are made by the process that it began in"
+    assert rest == ["completed", "1", "1", "1"]
 
 
 def test_calls_side_by_side_are_not_deep(tract, add):
@@ -273,6 +308,13 @@ def test_much_output_keeps_its_beginning_and_its_end(tract):
 def test_a_progress_bar_leaves_one_line(tract):
     code = "import sys\nfor n in range(1000):\n    sys.stderr.write(f'\\r{n}/999')\nprint()"
     assert tract.run_script(code).stderr == "999/999"
+
+
+def test_tqdm_leaves_a_line_for_each_bar(tract):
+    code = "from tqdm import tqdm\nfor _ in tqdm(range(500), mininterval=0):\n    tools.status()\nfor _ in tqdm('ab'): pass"
+    result = tract.run_script(code)
+    assert [line.split("|")[0] for line in result.stderr.splitlines()] == ["100%", "100%"]
+    assert "500/500" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,20 @@ def test_in_the_kernel_the_code_is_approved_first(tract, call):
     assert "agent:1 wrote this code" in request.why
 
 
+def test_the_reviewer_is_told_what_goes_past_the_tools_and_what_decides_for_itself(tract, call):
+    def read_file(path: str) -> str:
+        """Read a file."""
+        return path
+
+    tract.tool(read_file)
+    channel = tract.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "reject"))
+    call("notebook_execute", code="text = open('notes.md').read()\nt.unlock_tool('gc')", backend="kernel")
+    request, _ = channel.shown[0]
+    reasons = {finding.code: finding.reason for finding in request.code[0].findings}
+    assert reasons["TJ601"] == "Goes past the tool read_file."
+    assert "TJ603" in reasons
+
+
 def test_waiting_for_the_approval_is_not_the_scripts_time(tract):
     run = tract.scripts.prepare("1")
     assert run.meter.seconds == 0

@@ -55,6 +55,10 @@ CALLS = {
     "register_tag": ({"name": "asked", "description": "by a person"}, {"name": "asked"}),
     "get_tags": ({"commit_hash": "HEAD"}, None),
     "list_tags": ({}, None),
+    "configure_model": (
+        {"model": "m", "operation": "compress", "temperature": 0.5},
+        {"operation": "compress", "model": "m", "temperature": 0.5},
+    ),
     "notebook_execute": (
         {"code": "tools.status()['branch']", "notebook_id": "main", "backend": "sandbox"},
         {"status": "completed", "result": "'main'", "tool_calls": 1},

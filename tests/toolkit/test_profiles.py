@@ -10,7 +10,7 @@ from tract_jupyter.toolkit import ToolConfig, ToolProfile, get_profile
 
 OWN = {
     "commit", "compile", "annotate", "status", "log", "compress", "branch", "switch", "reset", "tag", "untag",
-    "query_by_tags", "register_tag", "get_tags", "list_tags",
+    "query_by_tags", "register_tag", "get_tags", "list_tags", "configure_model",
     "notebook_execute", "notebook_create", "notebook_variables", "notebook_reset", "notebook_list",
 }  # fmt: skip
 

@@ -63,12 +63,15 @@ class CodeAnalyzer:
         self._tools = frozenset(tools)
         self._workspace = Workspace(workspace_root)
 
-    def analyze(self, code: str, *, cells_before: Sequence[str] = ()) -> AnalysisResult:
+    def analyze(
+        self, code: str, *, cells_before: Sequence[str] = (), tools: Iterable[str] = ()
+    ) -> AnalysisResult:
         """Analyse a cell or the body of an action.
 
         Args:
             code: Python, with IPython's additions; ``return`` and ``await`` may stand at the top level.
             cells_before: Cells that ran earlier, in order; their names are known, they are not reported.
+            tools: Names of further tools that this code may call.
 
         Returns:
             A verdict, for any text at all.
@@ -76,23 +79,25 @@ class CodeAnalyzer:
         program = Program()
         for cell in cells_before:
             learn(program, cell)
-        return self.analyze_in(program, code)
+        return self.analyze_in(program, code, tools)
 
-    def analyze_in(self, program: Program, code: str) -> AnalysisResult:
+    def analyze_in(self, program: Program, code: str, tools: Iterable[str] = ()) -> AnalysisResult:
         """Analyse a cell that runs where the names of a program are known; its own are added to them."""
         if self.mode is SandboxMode.DISABLED:
             return AnalysisResult(analysed=False)
         try:
             with without_collection():
-                return self._analyze(program, code, Clock())
+                return self._analyze(program, code, Clock(), self._tools.union(tools))
         except Exception as error:  # noqa: BLE001 - a failure to understand is itself the verdict
             return AnalysisResult((_unknown(Source(code), error),))
 
-    def _analyze(self, program: Program, code: str, clock: Clock, *, inner: bool = False) -> AnalysisResult:
+    def _analyze(
+        self, program: Program, code: str, clock: Clock, tools: frozenset[str], *, inner: bool = False
+    ) -> AnalysisResult:
         source, tree, escapes, problem = _read(code, clock, program)
         nodes = program.add(tree, clock) if tree is not None else []
         resolver, workspace = Resolver(program, clock), self._workspace.fresh()
-        view = View(source, nodes, program, resolver, escapes, workspace, clock, self._tools)
+        view = View(source, nodes, program, resolver, escapes, workspace, clock, tools)
         findings: list[Finding] = []
         problems = [problem] if problem is not None else []
         problems += self._collect(view, clock, findings, inner=inner)
@@ -134,10 +139,10 @@ class CodeAnalyzer:
         for escape in view.escapes:
             body = escape.body_of_file()
             if body is not None:
-                inner = self._analyze(Program(), body, clock)
+                inner = self._analyze(Program(), body, clock, view.tools)
                 yield from (finding.in_file(escape.span.line) for finding in inner.findings)
         for call, text in written_code(view):
-            inner = self._analyze(Program(), text, clock, inner=True)
+            inner = self._analyze(Program(), text, clock, view.tools, inner=True)
             # Prose is no Python, and not what this is about.
             if any(finding.level >= RiskLevel.HIGH and finding.code < ALWAYS for finding in inner.findings):
                 yield RULES["TJ112"].finding(view, call, RULES["TJ112"].effect.capitalize() + ".")

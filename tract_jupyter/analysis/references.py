@@ -134,15 +134,16 @@ def _ask(node: ast.expr | ast.pattern, symbol: str, confidence: float, view: Vie
 
 
 def _spelt(node: ast.Call, names: frozenset[str], view: View) -> Sequence[str]:
-    """Internal attributes that a call of one of these functions reads by their names as strings."""
+    """Attributes that a call of one of these functions reads by their names as strings."""
     if not names.isdisjoint(_NAMING):
         given = node.args[:1] if any(name.startswith("operator.") for name in names) else node.args[1:2]
+        known = asked_attributes()
     elif isinstance(node.func, ast.Attribute) and node.func.attr in _READERS:
-        given = node.args[:2]
+        given, known = node.args[:2], frozenset()  # the keys of a dict are called anything, too
     else:
         return ()
     texts = [text for argument in given for text in view.resolver.value(argument).texts]
-    return tuple(part for text in texts if "__" in text for part in text.split("."))
+    return tuple(part for text in texts for part in text.split(".") if "__" in part or part in known)
 
 
 def _import(node: ast.Import, view: View) -> Iterator[Finding]:

@@ -9,6 +9,8 @@ from tract_jupyter.analysis.analyzer import CodeAnalyzer, learn
 from tract_jupyter.analysis.program import Program
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from tract_jupyter.analysis.findings import AnalysisResult
 
 
@@ -24,10 +26,10 @@ class AnalysisSession:
         self._program = Program()
         self._lock = threading.Lock()
 
-    def analyze(self, code: str) -> AnalysisResult:
-        """Analyse a cell that would run now. Nothing of it is kept: perhaps it never runs."""
+    def analyze(self, code: str, *, tools: Iterable[str] = ()) -> AnalysisResult:
+        """Analyse a cell that would run now and may call tools. Nothing of it is kept: perhaps it never runs."""
         with self._lock, self._program.tentatively():
-            return self.analyzer.analyze_in(self._program, code)
+            return self.analyzer.analyze_in(self._program, code, tools)
 
     def ran(self, code: str) -> None:
         """Keep the names of a cell that ran; of one that cannot be read there are none."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import LLMConfigError
 from tract_jupyter.facade.parts import Parts
+from tract_jupyter.llm.model_settings import ConfiguredClient, settings_of
 from tract_jupyter.models.text import brief_repr
 
 if TYPE_CHECKING:
+    from tract_jupyter.llm.model_settings import ModelOperation
     from tract_jupyter.protocols import LLMClient
 
 
@@ -46,3 +49,42 @@ class Asking(Parts):
                 "chat(messages, **options)"
             )
         return self._client
+
+    @cached_property
+    def model_settings(self) -> dict[str, dict[str, Any]]:
+        """What `configure_model` set, by operation; nothing is kept beyond this object, as the client is not."""
+        return {}
+
+    def configure_model(
+        self,
+        model: str | None = None,
+        *,
+        operation: ModelOperation = "chat",
+        temperature: float | None = None,
+    ) -> dict[str, Any]:
+        """Choose the model for one kind of request, from now on; what is left out is the client's own choice.
+
+        Args:
+            model: the name that the client knows it by.
+            operation: `chat` for replies, `compress` for summaries, `merge` for guidance on conflicts, `tool_result`
+                for shorter answers of tools, `consult` where a model decides about a pending.
+            temperature: from 0 on; how much the replies vary.
+
+        Returns:
+            The options that such requests have now. Those of a call, as in `generate(model=...)`, come first.
+
+        Raises:
+            ContentError: there is no such operation.
+            LLMConfigError: a value cannot be sent.
+        """
+        settings = self.model_settings[operation] = settings_of(operation, model, temperature)
+        return dict(settings)
+
+    def llm_for(self, operation: ModelOperation) -> LLMClient:
+        """The client, with the options of one kind of request.
+
+        Raises:
+            LLMConfigError: there is none.
+        """
+        settings = self.model_settings.get(operation)
+        return ConfiguredClient(self.llm, settings) if settings else self.llm

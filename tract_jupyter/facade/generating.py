@@ -116,6 +116,7 @@ class Generating(Writing, Compiling, Branches, Gated):
     ) -> PendingGeneration:
         """Ask the model, and have the validator look at its reply."""
         client, tools = self.llm, options.pop("tools", None)
+        options = {**self.model_settings.get("chat", {}), **options}
         branch, context = self._to_be_answered()
         self._check_settings(settings, validator, options)
         offered = tools if tools is not None else self.get_tools() or list(context.tools)

@@ -118,7 +118,8 @@ class Merging(Gated):
         said_by = None if guidance is None else "user"
         if two_stage and guidance is None:
             texts = [str(conflict) for conflict in found.result.conflicts]
-            guidance, said_by = write_guidance(self.llm, "decide conflicts of a merge", texts, None), "llm"
+            client = self.llm_for("merge")
+            guidance, said_by = write_guidance(client, "decide conflicts of a merge", texts, None), "llm"
         settings = {"strategy": strategy, "no_ff": no_ff, "delete_branch": delete_branch, "message": message}
         return self._merge_pending(found, settings, resolver, guidance, said_by)
 

@@ -145,11 +145,12 @@ class Surgery(Gated):
         """Who writes summaries: the configured model, where nobody else does."""
         if content is not None or summarizer is not None or self._client is None:
             return summarizer
-        return LLMSummarizer(self._client)
+        return LLMSummarizer(self.llm_for("compress"))
 
     def _guidance(self, found: Found, instructions: str | None) -> str:
         texts = [message_text(message) for message in found.selection.messages]
-        return write_guidance(self.llm, "sum messages of a conversation up", texts, instructions)
+        client = self.llm_for("compress")
+        return write_guidance(client, "sum messages of a conversation up", texts, instructions)
 
     def preview_compress(
         self,

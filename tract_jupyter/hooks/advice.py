@@ -54,9 +54,9 @@ class Advice:
             self.code_block(action.name, action.code), header=header, description=action.description
         )
 
-    def code_block(self, title: str, code: str) -> CodeBlock:
-        """Code as a reviewer sees it."""
-        result = self.analyzer.analyze(code)
+    def code_block(self, title: str, code: str, *, tools: Iterable[str] = ()) -> CodeBlock:
+        """Code as a reviewer sees it, which may call these tools."""
+        result = self.analyzer.analyze(code, tools=tools)
         nothing = "" if result.findings else result.summary()
         note = " ".join(filter(None, [nothing, self.note]))
         return CodeBlock(title, code, result.findings, analysis_note=note)

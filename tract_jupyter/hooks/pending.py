@@ -124,7 +124,7 @@ class Pending(Question):
         return consult(
             self,
             instruction,
-            client=client or self.tract.llm,
+            client=client or self.tract.llm_for("consult"),
             system_prompt=system_prompt,
             max_turns=max_turns,
         )

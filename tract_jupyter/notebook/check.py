@@ -40,7 +40,8 @@ class Checker:
     def check(self, code: str, mode: SandboxMode | None = None) -> CheckView:
         """Analyse code; with a mode, say whether that would block it."""
         self._learn()
-        return CheckView(code, self._analysis.analyze(code), self._session.advice.note, mode)
+        tools = self._session.tract.executor.tools() if self._session.is_open else ()
+        return CheckView(code, self._analysis.analyze(code, tools=tools), self._session.advice.note, mode)
 
     def _learn(self) -> None:
         """Have the analysis know the names of what ran since; all of it anew where the rules are others."""

@@ -86,7 +86,9 @@ async def run_cell(session: Session, code: str, options: ScriptOptions) -> None:
 
 def _findings(session: Session, code: str) -> str:
     """How much the analysis found, in a sentence; advice, and nothing waits for it."""
-    found = findings_text([session.tract.operations.advice.code_block("script", code)])
+    tract = session.tract
+    block = tract.operations.advice.code_block("script", code, tools=tract.executor.tools())
+    found = findings_text([block])
     return f"{found} %%tract_check shows more." if found else ""
 
 

@@ -34,6 +34,7 @@ FULL: Final = {
     "register_tag": "Say what a tag is for, so that it is used in one sense.",
     "get_tags": "List the tags of a commit.",
     "list_tags": "List every tag, what it is for, and how many commits have it.",
+    "configure_model": "Choose the model, and its temperature, for one kind of request to it, from now on.",
     "notebook_execute": (
         "Run Python that calls tools as tools.NAME(...), and return what it prints and its last expression. Variables "
         "stay. The sandbox runs it at once, without files, network or packages; the kernel after a person approved "
@@ -76,6 +77,7 @@ SELF: Final = {
     "register_tag": "Note what one of your tags means, so that you use it in one sense.",
     "get_tags": "See which tags a message of your context has.",
     "list_tags": "See all tags in use in your context, what they mean, and how often they occur.",
+    "configure_model": "Have another model, or another temperature, for one kind of your own work from now on.",
     "notebook_execute": (
         "Do several steps in one: Python that calls tools as tools.NAME(...) and prints what you need to know. What "
         "the tools give back stays out of your context. The sandbox runs it at once; the kernel, which has files and "
@@ -126,6 +128,7 @@ SUPERVISOR: Final = {
     "register_tag": "Say what a tag means, for yourself and for the managed agent.",
     "get_tags": "See which tags a commit of the managed agent's context has.",
     "list_tags": "See all tags in the managed agent's context, what they mean, and how often they occur.",
+    "configure_model": "Decide which model the managed agent uses for one kind of work, and how much it may vary.",
     "notebook_execute": (
         "Look through the agent's context by code: Python that calls tools as tools.NAME(...), and prints what "
         "matters. The sandbox runs it at once; the kernel after a person approved the code."

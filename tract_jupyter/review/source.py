@@ -9,6 +9,7 @@ import re
 import sys
 from contextlib import contextmanager
 from contextvars import ContextVar
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 _FOREIGN = (str(Path(__file__).parent.parent), os.path.dirname(os.__file__))  # noqa: PTH120 # frames name files as text
 _AROUND = 3
+_AROUND_IN_SCRIPT = 50  # what a script does is read as a whole
 _MOST_FRAMES = 60
 _CELL_MAGIC = "get_ipython().run_cell_magic("
 _LINE_MAGIC = re.compile(r"get_ipython\(\)\.run_line_magic(\(.*\))(?=\s*$)", re.MULTILINE)
@@ -32,12 +34,17 @@ class Place(NamedTuple):
     line: int
 
     def block(self) -> CodeBlock | None:
-        """The line with those around it, None where the source is not known, or is a cell as a whole."""
+        """The line with those around it, of a script all that can be read.
+
+        None where the source is not known, or is a cell as a whole.
+        """
         lines = linecache.getlines(self.filename)
         if not 0 < self.line <= len(lines) or _CELL_MAGIC in lines[self.line - 1]:
             return None
-        first = max(self.line - _AROUND, 1)
-        shown = lines[first - 1 : self.line + _AROUND]
+        around = _AROUND_IN_SCRIPT if self.filename.startswith("<script:") else _AROUND
+        before = sum(1 for _ in takewhile(str.isspace, lines))  # in place of a cell's magic
+        first = max(self.line - around, before + 1)
+        shown = lines[first - 1 : self.line + around]
         title = f"Asked by {_name(self.filename)}, line {self.line}"
         return CodeBlock(title, _as_typed("".join(shown)), first_line=first, marked=self.line)
 

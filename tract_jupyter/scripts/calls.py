@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import os
 import sys
 import threading
 from collections import deque
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from tract_jupyter.toolkit.executor import ToolExecutor
 
 _KEPT = 10_000
+_FORKED = "the script forked; calls are made by the process that it began in"
 _SHOWN = 500  # characters of the arguments that a record keeps
 
 
@@ -55,6 +57,7 @@ class ScriptCalls:
         self._filename = script.filename
         self.profile = current_profile()
         self._ended = ""
+        self._process = os.getpid()
         self.pause: Callable[[ToolDefinition, dict[str, Any]], Any] | None = None
         """Saves the program with the question about a call, where that can be done."""
         self.log: CallLog | None = None
@@ -86,9 +89,10 @@ class ScriptCalls:
         `line` is that of the script; it is looked for on this thread's stack if left out. `is_approved`: it was
         decided about already.
         """
-        refusal = self._ended or self.meter.refusal()
+        barred = self._ended or (_FORKED if os.getpid() != self._process else "")
+        refusal = barred or self.meter.refusal()
         if refusal:
-            result, seconds = ToolResult(name, success=False, error=refusal, denied=bool(self._ended)), 0.0
+            result, seconds = ToolResult(name, success=False, error=refusal, denied=bool(barred)), 0.0
         else:
             with self._stopper.shielded():
                 result, seconds = self._made(executor, name, arguments, is_approved=is_approved)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import re
 import traceback
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,7 @@ _ENDINGS = {"timed_out": ScriptStatus.TIMED_OUT, "interrupted": ScriptStatus.INT
 def run_in_kernel(run: Run, namespace: dict[str, Any]) -> None:
     """Run a script's code in a namespace, in the current thread; the outcome is put into `run`."""
     body, value = run.script.compiled()
+    process = os.getpid()
     run.script.register()
     stopper = run.stopper
     with stopper.watched(lambda: run.meter.is_over_time):
@@ -52,6 +54,9 @@ def run_in_kernel(run: Run, namespace: dict[str, Any]) -> None:
         except BaseException as error:  # noqa: BLE001 # whatever a script raises is its result
             run.status, run.error = ScriptStatus.FAILED, script_error(error, run.script.filename)
         finally:
+            if os.getpid() != process:
+                # It forked: this process has a copy of the store's connection, and nothing more to do here.
+                os._exit(0 if run.status is ScriptStatus.COMPLETED else 1)
             run.calls.end()
 
 

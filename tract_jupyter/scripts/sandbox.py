@@ -122,6 +122,9 @@ class Sandbox:
             run.status = ScriptStatus.COMPLETED
         except ScriptStopped:
             run.status = _stopped(run)
+        except KeyboardInterrupt as error:
+            run.status = ScriptStatus.INTERRUPTED
+            run.error = ScriptError(type(error).__name__, str(error), "")
         except ScriptPaused as paused:
             run.status, run.pending_id = ScriptStatus.PAUSED, paused.pending.pending_id
         except monty.MontyCrashedError as error:

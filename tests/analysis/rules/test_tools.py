@@ -17,13 +17,14 @@ DECIDES = [
     "plugin._allow_all = True", "executor._permission_plugin = None", "x.set_permission_plugin(None)",
     "from shared import analyzer as a\na.DANGEROUS_CALLS.clear()", "from tract_jupyter.review import gate",
     "import tract_jupyter.hooks", "%config TractJupyter.rules_off = ['TJ101']",
-    "%%tract_operation x --activate\ndescription: x",
+    "%%tract_operation x --activate\ndescription: x", "t.unlock_tool('gc')", "t.register_operation(spec)",
+    "t.executor.unlock_tool('gc')", "getattr(t, 'unlock_tool')('gc')",
 ]  # fmt: skip
 QUIET = [
     "tools.read_file(path='x')", "for p in paths:\n    tools.read_file(path=p)", "r = tools.read_file\nr(path='x')",
     "self._allowed = 1", "from tract_jupyter import Tract", "import tools\nhelp(tools.read_file)", "dir(tools)",
     "%tract status", "%tract trust", "%config InlineBackend.figure_format = 'svg'", "MY_LIST = []\nMY_LIST.clear()",
-    "pending.approve()", "settings.update(a=1)",
+    "pending.approve()", "settings.update(a=1)", "options.get('save')", "options.get('unlock_tool')",
 ]  # fmt: skip
 
 

@@ -47,7 +47,8 @@ class PendingScript(Pending):
 
     def code_blocks(self) -> tuple[CodeBlock, ...]:
         """The code, with what the analysis says."""
-        return (self.tract.operations.advice.code_block("script", self.fields["code"]),)
+        advice, tools = self.tract.operations.advice, self.tract.executor.tools()
+        return (advice.code_block("script", self.fields["code"], tools=tools),)
 
     def tables(self) -> tuple[ValueTable, ...]:
         """None: the code says it all."""

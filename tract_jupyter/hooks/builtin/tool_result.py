@@ -89,7 +89,7 @@ class PendingToolResult(BuiltinPending):
             {"role": "system", "content": tool_results.SYSTEM},
             {"role": "user", "content": tool_results.request(self.tool_name, text, instructions)},
         ]
-        shorter = Reply.of(self.tract.llm.chat(messages)).text
+        shorter = Reply.of(self.tract.llm_for("tool_result").chat(messages)).text
         if not shorter.strip():
             raise LLMResponseError("the model's summary is empty; the answer is as it was")
         self._change(shorter)

@@ -88,7 +88,7 @@ function render({ model, el }) {
     part.open = memory.unfolded.has(row.pending_id);
     part.addEventListener("toggle", () => {
       memory.unfolded[part.open ? "add" : "delete"](row.pending_id);
-      if (part.open) memory.opened.add(row.pending_id);
+      if (part.open) { memory.opened.add(row.pending_id); showAsked(body); }
       update();
     });
     return part;

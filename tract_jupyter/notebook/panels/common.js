@@ -13,6 +13,14 @@ const ELEMENT = (tag, attributes = {}, ...children) => {
   return element;
 };
 
+// Brings the line that asked into view within its code; the page itself stays where it is.
+const showAsked = (body) => requestAnimationFrame(() => {
+  for (const row of body.querySelectorAll(".tract-code .tract-asked")) {
+    const code = row.closest(".tract-code");
+    code.scrollTop += row.getBoundingClientRect().top - code.getBoundingClientRect().top - (code.clientHeight - row.clientHeight) / 2;
+  }
+});
+
 const READY_DELAYS = [60, 120, 250, 500, 1000, 2000]; // milliseconds; a kernel's first comm messages may wait
 const AGAIN_DELAYS = [700, 1400, 2800];
 const SILENCE = 3000;

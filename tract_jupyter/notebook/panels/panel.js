@@ -50,6 +50,7 @@ function render({ model, el }) {
     message.textContent = view.late || (!view.is_open && wasReloaded(model) ? RELOADED : "");
     panel.replaceChildren(header, body, ...(view.is_open ? view.actions.map((action) => form(action, id, submit)) : []), message);
     restore(values, open);
+    showAsked(body);
     panel.setAttribute("aria-busy", "false");
     if (view.late) sent = null; // that answer was not taken; another one may be
     if (hadFocus) badge.focus();

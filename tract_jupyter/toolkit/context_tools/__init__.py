@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tract_jupyter.toolkit.context_tools.branching import branching_tools
+from tract_jupyter.toolkit.context_tools.models import model_tools
 from tract_jupyter.toolkit.context_tools.reading import reading_tools
 from tract_jupyter.toolkit.context_tools.tagging import tagging_tools
 from tract_jupyter.toolkit.context_tools.writing import writing_tools
@@ -18,4 +19,5 @@ __all__ = ["context_tools"]
 
 def context_tools(tract: Tract) -> list[ToolDefinition]:
     """The tools of one tract."""
-    return [*writing_tools(tract), *reading_tools(tract), *branching_tools(tract), *tagging_tools(tract)]
+    makers = (writing_tools, reading_tools, branching_tools, tagging_tools, model_tools)
+    return [tool for make in makers for tool in make(tract)]
