@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.facade.tooling import Tooling
 from tract_jupyter.models.text import safe_repr
 from tract_jupyter.scripts.instructions import instructions
 from tract_jupyter.scripts.runner import Scripts
+from tract_jupyter.scripts.stored_log import StoredLog
+from tract_jupyter.storage.script_calls import ScriptCallRows
 
 if TYPE_CHECKING:
     from tract_jupyter.hooks.builtin.script_call import PendingScriptCall
@@ -24,7 +26,9 @@ class Scripting(Tooling):
     @cached_property
     def scripts(self) -> Scripts:
         """Runs scripts, and keeps their namespaces and results."""
-        return Scripts(lambda: self.tools, self.executor, self, self._record_script)
+        rows = ScriptCallRows(self.tract_id)
+        stored_log = partial(StoredLog, self._database, rows, self.trust)
+        return Scripts(lambda: self.tools, self.executor, self, stored_log, self._record_script)
 
     def run_script(
         self,
@@ -34,6 +38,7 @@ class Scripting(Tooling):
         notebook_id: str | None = None,
         fresh: bool = False,
         budget: Budget | None = None,
+        anew: bool = False,
     ) -> ScriptResult:
         """Run Python code that calls tools.
 
@@ -50,6 +55,8 @@ class Scripting(Tooling):
             notebook_id: whose variables it sees, such as `"main"`. In a notebook the user's own, if left out.
             fresh: forget that notebook's variables first.
             budget: what it may take.
+            anew: make all calls. If left out, those that the same code has made in the kernel, in a run that did not
+                complete, are answered as they were then.
 
         Returns:
             What it showed, its value, its calls, and the error if it failed.
@@ -58,7 +65,9 @@ class Scripting(Tooling):
             ScriptSyntaxError: it is no Python; nothing ran.
             ScriptFailedError: it cannot be run like this; nothing ran.
         """
-        return self.scripts.run(code, backend=backend, notebook_id=notebook_id, fresh=fresh, budget=budget)
+        return self.scripts.run(
+            code, backend=backend, notebook_id=notebook_id, fresh=fresh, budget=budget, anew=anew
+        )
 
     def get_system_instructions(self, *, profile: str | ToolProfile = "full", max_tokens: int = 4_000) -> str:
         """What a model is told about scripts: how to write them, and the signatures of its tools.
@@ -97,6 +106,7 @@ class Scripting(Tooling):
             "status": result.status.value,
             "error": None if result.error is None else f"{result.error.name}: {result.error.message}"[:2_000],
             "tool_calls": result.call_count,
+            "replayed_calls": result.replayed_count,
             "seconds": round(result.seconds, 6),
             "tokens_saved": result.savings.saved,
         }

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.notebook.check import Checker
     from tract_jupyter.notebook.session import Session
+    from tract_jupyter.scripts.runner import Backend
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -180,6 +181,9 @@ class TractMagics(Magics):
     @argument("--sandbox", action="store_true", help="Run it in a process that has tools and nothing else.")
     @argument("--notebook", metavar="ID", help="Keep variables in a script notebook, not in your namespace.")
     @argument("--fresh", action="store_true", help="Forget that script notebook's variables first.")
+    @argument(
+        "--anew", action="store_true", help="Make all calls, also those of a run that did not complete."
+    )
     @argument("--timeout", type=float, metavar="SECONDS", help="Of running; waiting for you does not count.")
     @argument("--calls", type=int, metavar="N", help="The most tool calls.")
     @argument(
@@ -198,6 +202,7 @@ class TractMagics(Magics):
             sum(len(str(commit["content"])) for commit in found)
 
         It runs in this kernel, and nothing contains it; variables are yours, unless --notebook says otherwise.
+        Run again after it failed, it goes on where it was: calls that it made are answered, unless you say --anew.
         With --sandbox it runs in a process of its own, a subset of Python with tools as its only way out.
         """
         from tract_jupyter.notebook.script_cell import ScriptOptions, run_cell
@@ -206,9 +211,8 @@ class TractMagics(Magics):
         given = parse_argstring(self.tract_script, line)
         bounds = {"seconds": given.timeout, "calls": given.calls}
         budget = Budget(**{name: value for name, value in bounds.items() if value is not None})
-        options = ScriptOptions(
-            "sandbox" if given.sandbox else "kernel", given.notebook, given.fresh, budget, given.out
-        )
+        backend: Backend = "sandbox" if given.sandbox else "kernel"
+        options = ScriptOptions(backend, given.notebook, given.fresh, given.anew, budget, given.out)
         return _told(run_cell(self._session, cell, options))
 
     @line_cell_magic

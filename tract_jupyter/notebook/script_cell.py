@@ -38,6 +38,7 @@ class ScriptOptions:
     backend: Backend
     notebook_id: str | None
     fresh: bool
+    anew: bool
     budget: Budget
     out: str
 
@@ -59,6 +60,7 @@ async def run_cell(session: Session, code: str, options: ScriptOptions) -> None:
         budget=options.budget,
         live=_to_screen,
         first_line=2,
+        anew=options.anew,
     )
     note = _findings(session, code)
     worker = _Worker(lambda: _executed(session, run, fresh=options.fresh))

@@ -75,6 +75,8 @@ class ResultView:
         result = self.result
         title = f"{_ENDINGS[result.status]}: {result.call_count:,} tool calls in {result.seconds:.2f} s"
         lines = [_savings_text(result)] if result.call_count else []
+        lines += result.notes
+        lines += ["%%tract_script --anew makes all calls again."] if result.replayed_count else []
         lines += [self.note] if self.note else []
         calls = Grid(
             ("Tool", "Calls", "Failed", "Seconds"),

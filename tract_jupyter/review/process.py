@@ -21,16 +21,29 @@ def process_text(process: str | None) -> str:
 
 def has_ended(process: str | None) -> bool:
     """Whether a process of this host has ended; of another host nobody here knows."""
+    return _is_running(process) is False
+
+
+def is_running(process: str | None) -> bool:
+    """Whether a process of this host runs; of another host nobody here knows."""
+    return _is_running(process) is True
+
+
+def _is_running(process: str | None) -> bool | None:
     host, _, pid = (process or "").rpartition(":")[0].rpartition(":")
     if host != _host() or not pid.isdecimal() or os.name != "posix":
-        return False
+        return None
+    if pid == str(os.getpid()):  # as in a container that was started again
+        return process == this_process()
     try:
         os.kill(int(pid), 0)
     except ProcessLookupError:
-        return True
-    except (PermissionError, OverflowError, ValueError):  # the store may hold any number
         return False
-    return False
+    except PermissionError:
+        return True
+    except (OverflowError, ValueError):  # the store may hold any number
+        return None
+    return True
 
 
 def _host() -> str:

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections import deque
 from contextlib import contextmanager
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.review.request import ValueRow
     from tract_jupyter.scripts.budget import Meter
+    from tract_jupyter.scripts.call_log import CallLog
     from tract_jupyter.scripts.source import Script
     from tract_jupyter.scripts.stopping import Stopper
     from tract_jupyter.toolkit.definitions import ToolDefinition
@@ -58,8 +60,11 @@ class ScriptCalls:
         self._process = os.getpid()
         self.pause: Callable[[ToolDefinition, dict[str, Any]], Any] | None = None
         """Saves the program with the question about a call, where that can be done."""
+        self.log: CallLog | None = None
+        """Answers calls that an earlier run has made, and keeps those of this one, where that is done."""
         self.argument_size = 0
         self.result_size = 0
+        self._replayed = 0
         self._lock = threading.Lock()
 
     def go_on(self, count: int, argument_size: int, result_size: int) -> None:
@@ -107,6 +112,8 @@ class ScriptCalls:
         """
         if not pending.origins:
             pending.origins = self._origins()
+        if self.log is not None:
+            self.log.save()  # it may take long, and the process may end meanwhile
         try:
             with self.meter.waiting(), checking(self._stopper.check):
                 yield
@@ -116,17 +123,20 @@ class ScriptCalls:
             raise
 
     def savings(self, script_size: int, output_size: int) -> Savings:
-        """What the calls would have cost one by one."""
-        return Savings(self.count, self.argument_size, self.result_size, script_size, output_size)
+        """What the calls would have cost one by one, without those that an earlier run has counted."""
+        return Savings(
+            self.count - self._replayed, self.argument_size, self.result_size, script_size, output_size
+        )
 
     def _made(
         self, executor: ToolExecutor, name: str, arguments: Mapping[str, Any], *, is_approved: bool
     ) -> tuple[ToolResult, float]:
         started = perf_counter()
+        # what a tool calls itself is a part of its own call
+        log = self.log if self.meter.depth == 0 else None
+        call = executor.execute if log is None else partial(log.call, executor)
         with self.meter.nested(), within(self):
-            result = executor.execute(
-                name, arguments, actor=self.actor, profile=self.profile, is_approved=is_approved
-            )
+            result = call(name, arguments, actor=self.actor, profile=self.profile, is_approved=is_approved)
         return result, perf_counter() - started
 
     def _record(
@@ -137,11 +147,17 @@ class ScriptCalls:
         with self._lock:  # a script may call from several threads
             self.count += 1
             self.meter.result_bytes += result_size
-            self.argument_size += argument_size
-            self.result_size += result_size
+            if result.replayed:
+                self._replayed += 1
+            else:
+                self.argument_size += argument_size
+                self.result_size += result_size
             self.records.append(
-                ToolCall(name, shown, line, result.success, result.error, seconds, argument_size, result_size)
-            )
+                ToolCall(
+                    name, shown, line, result.success, result.error, seconds, argument_size, result_size,
+                    result.replayed,
+                )
+            )  # fmt: skip
 
     def _line(self) -> int:
         frame = self._frame()

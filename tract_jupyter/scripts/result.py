@@ -85,6 +85,8 @@ class ScriptResult:
         call_count: how many calls it made; `calls` has the newest 10,000 of them.
         savings: what the calls would have cost in tokens, one by one.
         pending_id: what it waits for, where it is paused.
+        notes: sentences about an earlier run that did not complete: how many calls were answered from it, and what
+            could not be.
     """
 
     code: str
@@ -101,11 +103,17 @@ class ScriptResult:
     call_count: int
     savings: Savings
     pending_id: str = ""
+    notes: tuple[str, ...] = ()
 
     @property
     def succeeded(self) -> bool:
         """Whether it ran to its end."""
         return self.status is ScriptStatus.COMPLETED
+
+    @property
+    def replayed_count(self) -> int:
+        """How many of `calls` were answered from an earlier run."""
+        return sum(call.replayed for call in self.calls)
 
     @property
     def stdout(self) -> str:
@@ -151,6 +159,8 @@ class ScriptResult:
             told["result"] = _cut(safe_repr(self.value), _MOST_FOR_MODELS)
         if self.pending_id:
             told["waits_for"] = self.pending_id
+        if self.notes:
+            told["notes"] = list(self.notes)
         return told
 
     def __repr__(self) -> str:

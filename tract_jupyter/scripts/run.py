@@ -28,6 +28,7 @@ class Run:
         budget: what it may take.
         live: is given what it prints, as it comes.
         author: who wrote it.
+        anew: make all calls, also those that an earlier run has made.
     """
 
     def __init__(
@@ -39,11 +40,13 @@ class Run:
         budget: Budget,
         live: Callable[[OutputKind, str], object] | None = None,
         author: str = "user",
+        anew: bool = False,
     ) -> None:
         self.script = script
         self.backend = backend
         self.notebook_id = notebook_id
         self.author = author
+        self.anew = anew
         self.meter = Meter(budget)
         self.stopper = Stopper()
         self.calls = ScriptCalls(script, self.meter, self.stopper)
@@ -53,6 +56,7 @@ class Run:
         self.value: Any = None
         self.error: ScriptError | None = None
         self.pending_id = ""
+        self.notes: tuple[str, ...] = ()
 
     def result(self) -> ScriptResult:
         """What came of it."""
@@ -72,4 +76,5 @@ class Run:
             call_count=self.calls.count,
             savings=self.calls.savings(len(self.script.code), self.capture.size),
             pending_id=self.pending_id,
+            notes=self.notes,
         )

@@ -11,6 +11,8 @@ from tract_jupyter.scripts.budget import Budget
 from tract_jupyter.scripts.kernel import NAMES, run_in_kernel
 from tract_jupyter.scripts.notebooks import MAIN, ScriptNotebooks
 from tract_jupyter.scripts.paused import taken_up
+from tract_jupyter.scripts.replay import Replay
+from tract_jupyter.scripts.result import ScriptStatus
 from tract_jupyter.scripts.run import Run
 from tract_jupyter.scripts.sandbox import Sandbox
 from tract_jupyter.scripts.savings import Savings
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.hooks.builtin.script_call import PendingScriptCall
     from tract_jupyter.scripts.result import OutputKind, ScriptResult
+    from tract_jupyter.scripts.stored_log import StoredLog
     from tract_jupyter.toolkit.executor import ToolExecutor
     from tract_jupyter.toolkit.stubs import ToolsModule
 
@@ -38,6 +41,7 @@ class Scripts:
         tools: gives the module that scripts find as `tools`.
         executor: makes the calls of those in the sandbox.
         tract: whose questions are asked.
+        stored_log: gives the rows for the calls of a run, by the hash of the script and the notebook's id.
         record: stores what came of a run.
 
     Attributes:
@@ -53,6 +57,7 @@ class Scripts:
         tools: Callable[[], ToolsModule],
         executor: ToolExecutor,
         tract: Any,
+        stored_log: Callable[[str, str], StoredLog],
         record: Callable[[ScriptResult], object] = lambda _: None,
     ) -> None:
         self.notebooks = ScriptNotebooks(lambda: {"tools": tools(), **NAMES})
@@ -60,6 +65,7 @@ class Scripts:
         self.results: deque[ScriptResult] = deque(maxlen=_KEPT)
         self.totals = Savings()
         self.runs = 0
+        self._stored_log = stored_log
         self._record = record
 
     def prepare(
@@ -72,6 +78,7 @@ class Scripts:
         live: Callable[[OutputKind, str], object] | None = None,
         first_line: int = 1,
         author: str = "user",
+        anew: bool = False,
     ) -> Run:
         """Check a script and get it ready; nothing of it runs.
 
@@ -83,6 +90,7 @@ class Scripts:
             live: is given what it prints, as it comes.
             first_line: the number of its first line, for what names lines.
             author: who wrote it, for the record.
+            anew: make all calls, also those that an earlier run in the kernel has made, which did not complete.
 
         Raises:
             ScriptSyntaxError: it is no Python.
@@ -104,6 +112,7 @@ class Scripts:
             budget=budget or Budget(),
             live=live,
             author=author,
+            anew=anew,
         )
 
     def notebooks_of(self, backend: Backend) -> Sandbox | ScriptNotebooks:
@@ -140,7 +149,13 @@ class Scripts:
 
     def _run_in_kernel(self, run: Run, *, fresh: bool) -> None:
         namespace = self.notebooks.namespace(run.notebook_id, fresh=fresh)
-        run_in_kernel(run, namespace)
+        replay = Replay(self._stored_log(run.script.script_hash, run.notebook_id), anew=run.anew)
+        run.calls.log = replay.log
+        try:
+            run_in_kernel(run, namespace)
+        finally:
+            replay.end(completed=run.status is ScriptStatus.COMPLETED)
+            run.notes = replay.notes()
         self.notebooks.restore(namespace)
 
     def run(self, code: str, *, fresh: bool = False, **options: Any) -> ScriptResult:

@@ -21,7 +21,7 @@ from sqlalchemy import (
 if TYPE_CHECKING:
     from sqlalchemy.types import TypeEngine
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 metadata = MetaData()
 
@@ -283,6 +283,22 @@ handlers = Table(
     UniqueConstraint("tract_id", "operation", "name"),
 )
 
+script_calls = Table(
+    "script_calls",  # of runs that did not complete: their calls, some in each row; bounded by runs
+    metadata,
+    _id(),
+    _required("tract_id", String(32)),
+    _required("run_id", String(32)),
+    _required("script_hash", String(64)),
+    _required("notebook_id", String(64)),
+    _required("position", Integer),  # of the row's first call in its run
+    _required("calls_json", Text),
+    _required("signature", String(64)),
+    Column("running", String(255)),  # the process that runs it; nothing once it has ended there
+    _created(),
+    UniqueConstraint("run_id", "position"),
+)
+
 _is_change = commits.c.edit_target.is_not(None)  # most commits are not, and pay nothing
 Index("ix_commits_edit_target", commits.c.edit_target, sqlite_where=_is_change, postgresql_where=_is_change)
 Index("ix_commit_parents_parent", commit_parents.c.parent_hash)
@@ -298,3 +314,6 @@ Index(
 Index("ix_pendings_identity", pendings.c.identity, sqlite_where=_is_unsettled, postgresql_where=_is_unsettled)
 Index("ix_hook_log_tract", hook_log.c.tract_id, hook_log.c.id)
 Index("ix_grants_name", grants.c.tract_id, grants.c.kind, grants.c.name)
+Index(
+    "ix_script_calls_script", script_calls.c.tract_id, script_calls.c.script_hash, script_calls.c.notebook_id
+)

@@ -63,12 +63,13 @@ class ToolBridge:
         else:
             result = script.execute(executor, name, arguments)
         duration = perf_counter() - started
-        self.call_log.append(
-            CallRecord(
-                name, arguments, script.actor if script else self.actor, result.success, result.error, duration,
-                rough_size(arguments), rough_size(result.output),
-            )
-        )  # fmt: skip
+        if not result.replayed:
+            self.call_log.append(
+                CallRecord(
+                    name, arguments, script.actor if script else self.actor, result.success, result.error, duration,
+                    rough_size(arguments), rough_size(result.output),
+                )
+            )  # fmt: skip
         return result.output if result.success else result.value(arguments)
 
     def savings(self) -> TokenSavings:

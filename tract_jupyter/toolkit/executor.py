@@ -204,6 +204,12 @@ class ToolExecutor:
             return _failed(name, error)
         return result_of(name, output)
 
+    def is_barred(self, tool: ToolDefinition, actor: str, profile: ToolProfile | None) -> bool:
+        """Whether every call of it is refused, whatever a person says: not in the profile, locked, or denied."""
+        if (profile is not None and not profile.has(tool)) or tool.name in self._locks:
+            return True
+        return self.policy(tool, actor) is Permission.DENY
+
     def _unknown(self, name: str, tool: ToolDefinition | None, profile: ToolProfile | None) -> ToolResult:
         """Why there is no such tool for the caller, and which there are. What the profile keeps back is a refusal."""
         there = self.tools().values()

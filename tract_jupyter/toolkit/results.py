@@ -18,7 +18,8 @@ class ToolResult(NamedTuple):
     """What came of a call.
 
     `output` is the handler's own value; `error` says what was wrong and what is allowed; `cause` is the exception,
-    if there was one; `denied` tells a refusal from a failure.
+    if there was one; `denied` tells a refusal from a failure; `replayed` says that it is that of an earlier run of
+    a script, and nothing was called.
     """
 
     tool_name: str
@@ -27,6 +28,7 @@ class ToolResult(NamedTuple):
     error: str = ""
     cause: BaseException | None = None
     denied: bool = False
+    replayed: bool = False
 
     def __str__(self) -> str:
         return str(self.output) if self.success else f"Error: {self.error}"

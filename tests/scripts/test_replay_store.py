@@ -1,0 +1,153 @@
+"""What an earlier run left in the store, and who may have touched it; processes that are killed; laws."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sqlalchemy import create_engine, text
+
+from tests.scripts.desk import FAILS, Desk
+from tract_jupyter import Tract
+
+
+def change(url, statement, **values):
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        connection.execute(text(statement), values)
+    engine.dispose()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE script_calls SET calls_json = replace(calls_json, 'put 2', 'gone')",
+        "UPDATE script_calls SET signature = ''",
+        "UPDATE script_calls SET created_at = '2020-01-01T00:00:00.000000+00:00'",
+        "UPDATE script_calls SET position = position + 1",
+        "UPDATE script_calls SET calls_json = 'no JSON'",
+    ],
+)
+def test_what_somebody_changed_is_not_taken_up(desk, own_store, statement):
+    desk.run(FAILS)
+    change(own_store, statement)
+    result = desk.run(FAILS)
+    assert result.replayed_count == 0
+    assert "you did not sign" in result.notes[0]
+    assert desk.made == ["look 1", "put 2", "look 1", "put 2"]
+    assert desk.run(FAILS).notes[0].startswith("2 calls were answered")  # it was cleared away
+
+
+@pytest.mark.parametrize("column", ["script_hash", "notebook_id", "tract_id"])
+def test_the_log_of_one_script_is_none_of_another(desk, own_store, column):
+    desk.run(FAILS)
+    other = desk.run("tools.put(n=5)\n1 / 0", notebook_id="other")
+    values = {"script_hash": other.script_hash, "notebook_id": "other", "tract_id": "x"}
+    change(
+        own_store,
+        f"UPDATE script_calls SET {column} = :value WHERE notebook_id = 'main'",
+        value=values[column],
+    )
+    for code, notebook_id in ((FAILS, "main"), (FAILS, "other"), (other.code, "main")):
+        assert desk.run(code, notebook_id=notebook_id).replayed_count == 0
+
+
+def test_what_another_user_left_is_not_taken_up(opened, data_dir):
+    opened().run(FAILS)
+    (data_dir / "tract_jupyter" / "secret").write_bytes(b"x" * 32)
+    second = opened()
+    assert "you did not sign" in second.run(FAILS).notes[0]
+    assert len(second.made) == 4
+
+
+def test_without_a_secret_that_can_be_read_a_script_runs_all_the_same(desk, data_dir):
+    desk.run(FAILS)
+    (data_dir / "tract_jupyter" / "secret").write_bytes(b"x")
+    result = desk.run(FAILS)
+    assert (result.error.name, result.replayed_count) == ("ValueError", 0)
+    assert all("is damaged" in note for note in result.notes)
+    assert len(result.notes) == 2  # nothing is read, and nothing is kept
+
+
+def test_what_another_process_still_runs_is_not_taken_up(desk, own_store):
+    desk.run(FAILS)
+    from tract_jupyter.review.process import this_process
+
+    host = this_process().split(":")[0]
+    change(own_store, "UPDATE script_calls SET running = :p", p=f"{host}:{os.getppid()}:ab")
+    assert desk.run(FAILS).notes == ()
+    assert desk.made == ["look 1", "put 2", "look 1", "put 2"]
+    change(own_store, "UPDATE script_calls SET running = :p", p=f"{host}:{os.getpid()}:another")
+    assert desk.run(FAILS).replayed_count == 2
+
+
+@given(
+    calls=st.lists(st.tuples(st.sampled_from(["look", "put"]), st.integers(0, 3)), min_size=1, max_size=8),
+    stops=st.lists(st.integers(0, 8), max_size=3),
+)
+@settings(max_examples=25, deadline=None)
+def test_whatever_stops_it_each_call_is_made_once(calls, stops):
+    with Tract.open() as tract:
+        desk = Desk(tract, [])
+        code = "for n, (name, value) in enumerate(calls):\n    if n == stop: raise ValueError(n)\n"
+        code += "    getattr(tools, name)(n=value)\nn"
+        desk.variables["calls"] = calls
+        for stop in (*stops, -1):
+            desk.variables["stop"] = stop
+            result = desk.run(code)
+            if result.succeeded:
+                break
+        assert result.succeeded
+        assert desk.made == [f"{name} {value}" for name, value in calls]
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from tract_jupyter import Tract
+from tract_jupyter.toolkit import Permission
+
+tract = Tract.open("store.db")
+tract.executor.policy = lambda *_: Permission.ALLOW
+
+@tract.tool
+def put(n: int) -> int:
+    \"\"\"Write a line.\"\"\"
+    with open("written.txt", "a") as file:
+        print(n, file=file)
+    return n
+
+result = tract.run_script('''
+import os, signal
+done = [tools.put(n=n) for n in range(3)]
+if not os.path.exists("again"):
+    open("again", "w").close()
+    os.kill(os.getpid(), signal.SIGKILL)
+done.append(tools.put(n=3))
+done
+''')
+print(result.value, result.replayed_count)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there is no such signal")
+def test_what_a_killed_process_wrote_is_not_written_again(tmp_path):
+    def run():
+        return subprocess.run(
+            [sys.executable, "-c", KILLED],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    assert run().returncode == -signal.SIGKILL
+    second = run()
+    assert second.stdout == "[0, 1, 2, 3] 3\n", second.stderr
+    assert (tmp_path / "written.txt").read_text().split() == ["0", "1", "2", "3"]
