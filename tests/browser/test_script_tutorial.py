@@ -17,7 +17,9 @@ def test_the_tutorial_on_scripts(open_lab, screenshot):
         if "tools.commit(" in cell.source or "tools.register_tag(" in cell.source:
             asked += 1
             lab.run_cell(index, wait=False)
-            lab.output(index).get_by_role("form", name="Approve").get_by_role("button", name="Approve").click()
+            lab.output(index).get_by_role("form", name="Approve").get_by_role(
+                "button", name="Approve"
+            ).click()
             assert lab.wait_cell(index)
             lab.wait_output(index, "Script completed")
         else:
