@@ -53,9 +53,7 @@ def checked_name(name: object) -> str:
     if not isinstance(name, str) or not name.strip() or name == "<lambda>":
         raise SpecError(f"a tool needs a name, such as 'search'; {brief_repr(name)} is none: give name='...'")
     if printable(name) != name:
-        raise SpecError(
-            f"the name of a tool has only characters that can be shown, and {name!a} has others"
-        )
+        raise SpecError(f"the name of a tool has only characters that can be shown, and {name!a} has others")
     return name
 
 

@@ -52,7 +52,8 @@ class McpServer:
         timeout: seconds that a call may take, if it does not say.
         start_timeout: seconds until it must be ready.
         max_result: the most bytes of text that one call may bring.
-        trust_annotations: believe what the server says about which of its tools only read.
+        trust_annotations: believe what the server says about which of its tools only read, so that models may call
+            these without being asked about.
 
     Raises:
         McpError: the name is none, it is not said how to reach it, or an option is none.
