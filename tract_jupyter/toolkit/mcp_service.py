@@ -141,14 +141,14 @@ class McpService:
 
     async def _watch(self) -> None:
         """Tell the client when tools come or go: operations that are activated in a notebook, above all."""
-        known = await to_thread.run_sync(self._tools)
+        known: list[Tool] | None = None
         while True:
-            await anyio.sleep(_LOOK_SECONDS)
             with suppress(Exception):  # what is wrong with the store, whoever asks is told
                 now = await to_thread.run_sync(self._tools)
-                if now != known:
+                if known is not None and now != known:
                     await self._tell_of_changes()
-                    known = now
+                known = now
+            await anyio.sleep(_LOOK_SECONDS)
 
     async def _tell_of_changes(self) -> None:
         await self._changes.publish(ToolsListChanged())  # to clients of today
