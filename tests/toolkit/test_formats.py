@@ -82,3 +82,17 @@ def test_no_two_tools_come_to_one_name(names):
     assert sorted(mapped.values()) == sorted(names)
     assert all(ALLOWED.fullmatch(short) for short in mapped)
     assert all(mapped[name] == name for name in names if ALLOWED.fullmatch(name) and name.strip("_"))
+
+
+def test_a_tool_that_comes_later_takes_no_name_over():
+    def tool_called(short, names):
+        return provider_names(names).get(short)
+
+    suffixed = next(short for short, name in provider_names(["a_b.c", "a.b_c"]).items() if name == "a_b.c")
+    assert tool_called("a_b_c", ["a_b.c"]) == "a_b.c"
+    assert tool_called("a_b_c", ["a.b_c", "a_b.c"]) is None
+    # nor by a name that looks like a suffixed one
+    crafted = f"a.{suffixed.removeprefix('a_')}"
+    assert tool_called(suffixed, [crafted, "a_b.c", "a.b_c"]) is None
+    assert len(provider_names([crafted, "a_b.c", "a.b_c"])) == 3
+    assert tool_called("a_b_c", ["a.b_c", "a_b_c", "a_b.c"]) == "a_b_c"

@@ -257,6 +257,7 @@ def test_one_that_does_not_get_ready(liar, way, words):
         ("no_object", r"what is none: tools.1.inputSchema.type: Input should be 'object'"),
         ("no_list", "what is none: tools: Input should be a valid list"),
         ("endless", "without an end; 1,000 are the most"),
+        ("crowd", "without an end; 1,000 are the most"),
     ],
 )
 def test_a_list_of_tools_that_is_none(liar, way, words):
@@ -338,7 +339,7 @@ def test_without_the_sdk_it_is_said_how_to_get_it():
 
 
 @pytest.mark.parametrize(
-    "name", ["", "a b", "class", "_x", "fire_x", "list_tools", "x" * 65, "1x", None, "a.b"]
+    "name", ["", "a b", "class", "_x", "fire_x", "list_tools", "fire", "x" * 65, "1x", None, "a.b"]
 )
 def test_a_name_that_is_none(name):
     with pytest.raises(McpError, match="cannot be the name of an MCP server"):
@@ -355,6 +356,13 @@ def test_a_name_that_is_none(name):
         ({"command": ["x", 3]}, "must be a list of texts"),
         ({"url": "ftp://x"}, "must begin with http"),
         ({"url": ["x"]}, "must begin with http"),
+        ({"command": ["x"], "timeout": "5"}, "timeout of MCP server 'x' must be a number above 0, got '5'"),
+        ({"command": ["x"], "timeout": float("nan")}, "timeout .* must be a number above 0"),
+        ({"command": ["x"], "start_timeout": None}, "start_timeout .* must be a number above 0"),
+        ({"command": ["x"], "max_result": 0}, "max_result .* must be a number above 0"),
+        ({"command": ["x"], "env": {"A": 1}}, "env of MCP server 'x' must be a dict of texts"),
+        ({"command": ["x"], "env": ["A=b"]}, "env of MCP server 'x' must be a dict of texts"),
+        ({"url": "http://x", "headers": {"A": None}}, "headers of MCP server 'x' must be a dict of texts"),
     ],
 )
 def test_it_is_said_how_a_server_is_described(options, words):
@@ -365,7 +373,11 @@ def test_it_is_said_how_a_server_is_described(options, words):
 def test_another_command_folder_or_variable_is_another_server():
     options = [{}, {"env": {"DB": "test"}}, {"env": {"DB": "real"}}, {"cwd": "/"}]
     servers = [McpServer("x", ["x"], **o) for o in options]
-    servers += [McpServer("x", ["x", "y"]), McpServer("x", url="http://x")]
+    servers += [
+        McpServer("x", ["x", "y"]),
+        McpServer("x", url="http://x"),
+        McpServer("x", ["x"], cwd="/\udc80"),
+    ]
     assert len({server.identity for server in servers}) == len(servers)
     assert McpServer("x", ["x"]).identity == McpServer("y", ("x",)).identity
 

@@ -16,7 +16,7 @@ from tests.review.fakes import FakeChannel, click
 from tests.toolkit.servers import until
 from tract_jupyter import ActionDef, OperationSpec, Tract, mcp_server
 from tract_jupyter.__main__ import main
-from tract_jupyter.exceptions import McpError, McpTimeoutError, ToolExecutionError
+from tract_jupyter.exceptions import McpError, McpTimeoutError, StoreError, ToolExecutionError
 from tract_jupyter.toolkit import Permission, Traits
 from tract_jupyter.toolkit.mcp_client import McpServer
 
@@ -193,6 +193,26 @@ def test_a_client_is_told_of_tools_that_come(tract, mode, monkeypatch):
         return [tool.name for tool in (await client.list_tools(cache_mode="refresh")).tools]
 
     assert "fire_hello" in with_client(tract, use, mode=mode, message_handler=on_message)
+
+
+def test_trouble_with_the_store_is_told_and_passes(tract, monkeypatch):
+    monkeypatch.setattr("tract_jupyter.toolkit.mcp_service._LOOK_SECONDS", 0.01)
+    looked = anyio.Event()
+
+    def fail():
+        anyio.from_thread.run_sync(looked.set)
+        raise StoreError("the disk is full")
+
+    async def use(client):
+        with monkeypatch.context() as trouble:
+            trouble.setattr(tract.operations, "look_again", fail)
+            failed = await client.call_tool("status", {})
+            await looked.wait()
+        return failed, await client.call_tool("status", {})
+
+    failed, answered = with_client(tract, use)
+    assert (failed.is_error, failed.content[0].text) == (True, "StoreError: the disk is full")
+    assert not answered.is_error
 
 
 # --- from a process of its own

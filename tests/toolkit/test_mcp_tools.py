@@ -126,6 +126,20 @@ def test_a_schema_that_cannot_be_used_costs_its_tool_only(tract, add_liar):
     assert set(tract.mcp_problems("liar")) == {"deep", "remote"}
 
 
+def test_what_it_says_about_answers_and_cannot_be_read_costs_its_tool_only(tract, add_liar):
+    add_liar("no_json")
+    assert names_in(tract.tools.liar) == ["go"]
+    assert set(tract.mcp_problems("liar")) == {"nan"}
+    assert tract.tools.status()["branch"] == "main"
+
+
+@pytest.mark.slow  # it is what a hostile server can make us read at most
+def test_schemas_without_measure_cost_the_tools_that_come_last(tract, add_liar):
+    add_liar("heavy")
+    assert names_in(tract.tools.liar) == [f"t{n:02}" for n in range(10)]
+    assert all("50,000 is the most of one server" in why for why in tract.mcp_problems("liar").values())
+
+
 def test_a_server_does_not_take_a_name_that_is_taken(tract, add, add_liar):
     def deploy():
         pass
@@ -197,6 +211,24 @@ def test_its_tools_change_when_it_says_so(tract, add_liar):
     assert before.definition_hash != after.definition_hash
     with pytest.raises(ToolExecutionError, match="'n' is unknown"):
         tract.tools.liar.go(n=1)
+
+
+def test_they_stay_what_they_are_if_it_lists_the_same_again(tract, add_liar):
+    server = add_liar("says_so")
+    before = tract.executor.get("liar.go")
+    server.list_tools()
+    assert tract.executor.get("liar.go") is before
+
+
+def test_one_that_lists_others_when_it_is_started_anew_is_not_called_for_those_it_had(
+    tract, add_liar, tmp_path
+):
+    server = add_liar("changes_later", cwd=tmp_path)
+    assert tract.tools.liar.go(n=1) == '{"n": 1}'
+    until(lambda: not server.is_running)
+    with pytest.raises(ToolExecutionError, match="changed or removed it meanwhile, so it was not called"):
+        tract.tools.liar.go(n=2)
+    assert tract.tools.liar.go(m="x") == '{"m": "x"}'
 
 
 def test_closing_the_tract_ends_its_servers(add_liar, tract):

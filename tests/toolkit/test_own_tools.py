@@ -280,6 +280,12 @@ def test_a_name_is_a_text(tract, name):
         tract.tool(name=name)(lambda: 1)
 
 
+@pytest.mark.parametrize("name", ["a\ud800", "pay\u202e", "a\0"])
+def test_a_name_can_be_shown(tract, name):
+    with pytest.raises(SpecError, match="only characters that can be shown"):
+        tract.tool(name=name)(lambda: 1)
+
+
 def test_a_lambda_and_a_method_with_a_name(tract):
     class Counter:
         number = 0

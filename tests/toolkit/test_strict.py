@@ -197,8 +197,23 @@ def test_what_strict_mode_has_no_words_for_is_not_said(part):
 
 def test_a_root_that_is_no_closed_object_has_no_strict_form():
     assert strict_schema({"anyOf": [an_object({})]}) is None
+    assert strict_schema({**an_object({}), "anyOf": [an_object({})]}) is None
     assert strict_schema({"type": "object"}) is None
     assert strict_schema({"type": "object", "properties": {}}) == an_object({})
+
+
+def test_what_is_required_without_being_described_has_no_strict_form():
+    text = {"type": "string"}
+    assert strict_schema({"type": "object", "properties": {"a": text}, "required": ["a", "b"]}) is None
+
+
+def test_many_long_choices_have_no_strict_form():
+    def choices(count, length):
+        return an_object({"a": {"type": "string", "enum": [f"{n:0{length}}" for n in range(count)]}}, ["a"])
+
+    assert strict_schema(choices(250, 100)) is not None
+    assert strict_schema(choices(251, 59)) is not None
+    assert strict_schema(choices(251, 60)) is None
 
 
 def nested(depth):

@@ -186,6 +186,15 @@ def test_a_python_name_can_be_written_in_code(name):
     assert made in namespace
 
 
+def test_the_module_itself_takes_no_name_of_a_tool(tract, add):
+    def f() -> int:
+        return 1
+
+    for name in ("_bridge", "_helpers", "_space", "_stubs", "find", "names", "functions"):
+        add(f, name)
+        assert getattr(tract.tools, name)() == 1
+
+
 def test_tools_whose_names_are_no_identifiers(tract, add):
     def f(x: int) -> int:
         return x

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import McpError
 from tract_jupyter.facade.tooling import Tooling
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Sequence
 
     from tract_jupyter.toolkit.mcp_client import McpServer
 
@@ -21,15 +20,7 @@ class Serving(Tooling):
         self,
         name: str,
         command: Sequence[str] | None = None,
-        *,
-        url: str | None = None,
-        env: Mapping[str, str] | None = None,
-        cwd: str | Path | None = None,
-        headers: Mapping[str, str] | None = None,
-        timeout: float = 60.0,
-        start_timeout: float = 30.0,
-        max_result: int = 1_000_000,
-        trust_annotations: bool = False,
+        **options: Any,
     ) -> McpServer:
         """Start an MCP server, or connect to one; its tools are `tools.NAME.tool` until it is removed or this closed.
 
@@ -38,26 +29,16 @@ class Serving(Tooling):
 
         Args:
             name: what it is called here: a Python name.
-            command: the program and its arguments.
-            url: of a server over HTTP instead.
-            env: variables of the program besides PATH, HOME and the like. No others are passed on.
-            cwd: the folder that the program runs in.
-            headers: sent with each request to the URL, such as `{"Authorization": "Bearer ..."}`.
-            timeout: seconds that a call may take.
-            start_timeout: seconds until it must be ready.
-            max_result: the most bytes of text that one call may bring.
-            trust_annotations: believe what the server says about which of its tools only read, so that models may
-                call these without being asked about.
+            command: the program and its arguments; left out, `url` says where a server over HTTP is.
+            options: `url`, `env`, `cwd`, `headers`, `timeout`, `start_timeout`, `max_result` and `trust_annotations`;
+                see `McpServer`.
 
         Raises:
             McpError: it cannot be started or reached, or the name is none or is taken.
         """
         from tract_jupyter.toolkit.mcp_client import McpServer
 
-        server = McpServer(
-            name, command, url=url, env=env, cwd=cwd, headers=headers, timeout=timeout, start_timeout=start_timeout,
-            max_result=max_result, trust_annotations=trust_annotations,
-        )  # fmt: skip
+        server = McpServer(name, command, **options)
         if name in self._mcp.servers:
             raise McpError(f"there is an MCP server {name!r} already; remove_mcp_server({name!r}) ends it")
         self.executor.check_namespace(name)

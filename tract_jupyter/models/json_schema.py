@@ -165,6 +165,11 @@ def read_schema(schema: Any) -> dict[str, Any]:
     return json.loads(json.dumps(schema))  # type: ignore[no-any-return] # an object, like the schema
 
 
+def count_parts(value: Any) -> int:
+    """How many objects, lists and values there are in a JSON value, itself included."""
+    return sum(map(len, _levels(value)))
+
+
 def _levels(value: Any) -> Iterator[list[Any]]:
     """The value, the values in it, those in them, and so on."""
     level = [value]

@@ -98,6 +98,11 @@ class ParameterSet(ABC):
     def json_schema(self) -> dict[str, Any]:
         """JSON Schema of an object with these properties."""
 
+    @property
+    def object_schema(self) -> dict[str, Any]:
+        """The same as providers of models take it, which may say less."""
+        return self.json_schema
+
     @abstractmethod
     def validate(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return a new dict of `values` with defaults filled in (fresh copies of mutable ones).

@@ -13,6 +13,7 @@ from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.models.identifiers import argument_names, unused
 from tract_jupyter.models.json_schema import JsonSchema, read_schema
 from tract_jupyter.models.json_types import TypeReader
+from tract_jupyter.models.object_schema import object_schema
 from tract_jupyter.models.parameters import MAX_PROBLEMS, REQUIRED, Parameter, ParameterSet, no_dict, no_name
 from tract_jupyter.models.schema_problems import missing_names, problems_of
 from tract_jupyter.models.text import one_line
@@ -57,6 +58,11 @@ class SchemaParameters(ParameterSet):
     def json_schema(self) -> dict[str, Any]:
         """The schema as it was given; a copy."""
         return copy.deepcopy(self._schema)
+
+    @property
+    def object_schema(self) -> dict[str, Any]:
+        """The schema as providers of models take it, which may say less; a copy."""
+        return copy.deepcopy(object_schema(self._schema, self._checked.root))
 
     def types(self) -> dict[str, Any]:
         """The type of each name; an object is a `Record`."""

@@ -201,7 +201,7 @@ class ToolExecutor:
             with nullcontext() if profile is None else bound_to(profile):
                 output = tool.handler(actor, **values) if tool.told_actor else tool.handler(**values)
         except (Exception, SystemExit) as error:  # noqa: BLE001 # that is the promise: errors are data
-            return _failed(name, error)
+            return failed(name, error)
         return result_of(name, output)
 
     def is_barred(self, tool: ToolDefinition, actor: str, profile: ToolProfile | None) -> bool:
@@ -306,7 +306,7 @@ def _validated(tool: ToolDefinition, arguments: Mapping[str, Any]) -> dict[str, 
         raise _WrongArguments("; ".join(error.problems)) from None
 
 
-def _failed(name: str, error: BaseException) -> ToolResult:
+def failed(name: str, error: BaseException) -> ToolResult:
     """What an exception tells the caller."""
     if isinstance(error, _WrongArguments):
         return ToolResult(name, success=False, error=str(error))

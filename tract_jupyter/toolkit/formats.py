@@ -21,7 +21,7 @@ Format = Literal["openai", "anthropic", "mcp"]
 
 def to_openai(name: str, tool: ToolDefinition) -> dict[str, Any]:
     """The shape of OpenAI's `tools`: https://platform.openai.com/docs/guides/function-calling."""
-    function = {"name": name, "description": tool.description, "parameters": tool.parameters.json_schema}
+    function = {"name": name, "description": tool.description, "parameters": tool.parameters.object_schema}
     return {"type": "function", "function": function}
 
 
@@ -35,7 +35,7 @@ def to_openai_strict(name: str, tool: ToolDefinition) -> dict[str, Any]:
 
 def to_anthropic(name: str, tool: ToolDefinition) -> dict[str, Any]:
     """The shape of Anthropic's `tools`: https://docs.anthropic.com/en/docs/agents-and-tools/tool-use."""
-    return {"name": name, "description": tool.description, "input_schema": tool.parameters.json_schema}
+    return {"name": name, "description": tool.description, "input_schema": tool.parameters.object_schema}
 
 
 def to_mcp(name: str, tool: ToolDefinition) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def to_mcp(name: str, tool: ToolDefinition) -> dict[str, Any]:
     return {
         "name": name,
         "description": tool.description,
-        "inputSchema": tool.parameters.json_schema,
+        "inputSchema": tool.parameters.object_schema,
         "annotations": {
             "readOnlyHint": tool.traits.read_only,
             "destructiveHint": tool.traits.destructive,

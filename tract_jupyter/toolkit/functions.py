@@ -12,7 +12,7 @@ from typing_extensions import is_typeddict
 
 from tract_jupyter.exceptions import SpecError
 from tract_jupyter.models.parameters import hints_of, type_text
-from tract_jupyter.models.text import brief_repr
+from tract_jupyter.models.text import brief_repr, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,10 +48,12 @@ def checked_name(name: object) -> str:
     """The name of a tool.
 
     Raises:
-        SpecError: it is no text, is empty, or the one of a lambda.
+        SpecError: it is no text, is empty, cannot be shown, or is the one of a lambda.
     """
     if not isinstance(name, str) or not name.strip() or name == "<lambda>":
         raise SpecError(f"a tool needs a name, such as 'search'; {brief_repr(name)} is none: give name='...'")
+    if printable(name) != name:
+        raise SpecError(f"the name of a tool has only characters that can be shown, and {name!a} has others")
     return name
 
 

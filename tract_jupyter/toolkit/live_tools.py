@@ -17,13 +17,14 @@ class LiveTools:
 
     def __init__(self, *sources: Source) -> None:
         self._sources = sources
-        self._parts: list[dict[str, ToolDefinition]] = []
-        self._all: dict[str, ToolDefinition] = {}
+        # one attribute, since threads that ask at once must find the two in step
+        self._current: tuple[list[dict[str, ToolDefinition]], dict[str, ToolDefinition]] = ([], {})
 
     def __call__(self) -> dict[str, ToolDefinition]:
         """All of them, by name."""
         parts = [source() for source in self._sources]
-        if len(parts) != len(self._parts) or any(a is not b for a, b in zip(parts, self._parts, strict=True)):
-            self._all = {name: tool for part in parts for name, tool in part.items()}
-            self._parts = parts
-        return self._all
+        before, tools = self._current
+        if len(parts) != len(before) or any(a is not b for a, b in zip(parts, before, strict=True)):
+            tools = {name: tool for part in parts for name, tool in part.items()}
+            self._current = parts, tools
+        return tools

@@ -50,12 +50,12 @@ async def list_tools(client: Client, server: str) -> tuple[McpTool, ...]:
             raise _nonsense(server, "a list of tools", error) from None
         found += map(_tool, page.tools)
         cursor = page.next_cursor
+        if len(found) > _MOST_TOOLS or not (page.tools or cursor is None):
+            raise McpResultError(
+                f"MCP server {server!r} lists tools without an end; {_MOST_TOOLS:,} are the most that are taken"
+            )
         if cursor is None:
             return tuple(found)
-        if len(found) > _MOST_TOOLS or not page.tools:
-            raise McpResultError(
-                f"MCP server {server!r} lists its tools without an end; {_MOST_TOOLS:,} are the most that are taken"
-            )
 
 
 async def call_tool(client: Client, server: str, tool: str, arguments: dict[str, Any]) -> CallToolResult:

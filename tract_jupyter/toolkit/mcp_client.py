@@ -16,10 +16,10 @@ from tract_jupyter.exceptions import (
     McpTimeoutError,
     ToolExecutionError,
 )
-from tract_jupyter.models.canonical import digest, plain
-from tract_jupyter.models.text import brief_repr, one_line
+from tract_jupyter.models.canonical import plain, sha256
+from tract_jupyter.models.text import one_line
+from tract_jupyter.toolkit.mcp_checks import check_limits, check_server, checked_texts
 from tract_jupyter.toolkit.mcp_sdk import needing_sdk
-from tract_jupyter.toolkit.names import HELPERS, PREFIX, python_name
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -33,10 +33,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_MESSAGE_LIMIT: Final = (
-    16 * 1024 * 1024
-)  # bytes; an image, which is only described, may be larger than a text
-_LONGEST_NAME: Final = 64
+# bytes; an image, which is only described, may be larger than a text
+_MESSAGE_LIMIT: Final = 16 * 1024 * 1024
 
 
 class McpServer:
@@ -54,10 +52,11 @@ class McpServer:
         timeout: seconds that a call may take, if it does not say.
         start_timeout: seconds until it must be ready.
         max_result: the most bytes of text that one call may bring.
-        trust_annotations: believe what the server says about which of its tools only read.
+        trust_annotations: believe what the server says about which of its tools only read, so that models may call
+            these without being asked about.
 
     Raises:
-        McpError: the name is none, or it is not said how to reach it.
+        McpError: the name is none, it is not said how to reach it, or an option is none.
     """
 
     def __init__(
@@ -74,7 +73,9 @@ class McpServer:
         max_result: int = 1_000_000,
         trust_annotations: bool = False,
     ) -> None:
-        _check(name, command, url)
+        check_server(name, command, url)
+        check_limits(name, timeout=timeout, start_timeout=start_timeout, max_result=max_result)
+        self._env, self._headers = checked_texts(name, "env", env), checked_texts(name, "headers", headers)
         self.name = name
         self.command = None if command is None else tuple(command)
         self.url = url
@@ -82,7 +83,7 @@ class McpServer:
         self.max_result = max_result
         self.trust_annotations = trust_annotations
         self._start_timeout = start_timeout
-        self._env, self._cwd, self._headers = dict(env or {}), cwd, dict(headers or {})
+        self._cwd = cwd
         self._connection: Connection | None = None
         self._lock = threading.Lock()
         self._is_closed = False
@@ -99,7 +100,8 @@ class McpServer:
     @property
     def identity(self) -> str:
         """64 hex digits over what is reached: another command, folder or variable is another server."""
-        return digest([list(self.command or ()), self.url, str(self._cwd), self._env])
+        reached = [self.command, self.url, str(self._cwd), sorted(self._env.items())]
+        return sha256(ascii(reached).encode())  # a path on this machine need not be valid Unicode
 
     @property
     def is_running(self) -> bool:
@@ -207,10 +209,12 @@ class McpServer:
         from tract_jupyter.toolkit.mcp_calls import list_tools
 
         try:
-            self.listed, self.problem = await list_tools(client, self.name), ""
+            listed, self.problem = await list_tools(client, self.name), ""
         except McpError as error:
             self.listed, self.problem = (), str(error)
             raise
+        if listed != self.listed:  # what is made of them is kept as long as they are the same
+            self.listed = listed
 
     def _connected(self) -> Connection:
         with self._lock:
@@ -257,28 +261,3 @@ def _call(client: Client, server: str, tool: str, arguments: dict[str, Any]) -> 
     from tract_jupyter.toolkit.mcp_calls import call_tool
 
     return call_tool(client, server, tool, arguments)
-
-
-def _check(name: str, command: Sequence[str] | None, url: str | None) -> None:
-    is_name = isinstance(name, str) and name == python_name(name) and len(name) <= _LONGEST_NAME
-    if not is_name or name in HELPERS or name.startswith(("_", PREFIX)):
-        raise McpError(
-            f"{brief_repr(name)} cannot be the name of an MCP server. Its tools are at tools.NAME, so it must be a "
-            f"Python name of at most {_LONGEST_NAME} characters that does not begin with '_' or {PREFIX!r}, and "
-            f"none of {', '.join(HELPERS)}"
-        )
-    if (command is None) == (url is None):
-        raise McpError(f"MCP server {name!r} needs either a command or a url")
-    if url is not None and not str(url).startswith(("http://", "https://")):
-        raise McpError(
-            f"the url of MCP server {name!r} must begin with http:// or https://, got {brief_repr(url)}"
-        )
-    if command is not None and not (_is_list(command) and all(isinstance(word, str) for word in command)):
-        raise McpError(
-            f"the command of MCP server {name!r} must be a list of texts, the program first; shlex.split makes one of "
-            f"a line of a shell. Got {brief_repr(command)}"
-        )
-
-
-def _is_list(command: Sequence[str]) -> bool:
-    return isinstance(command, list | tuple) and bool(command)

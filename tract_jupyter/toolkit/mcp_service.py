@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +19,7 @@ from tract_jupyter.exceptions import McpError
 from tract_jupyter.models.text import printable
 from tract_jupyter.prompts.serving import INSTRUCTIONS
 from tract_jupyter.review.channel import NoChannel
+from tract_jupyter.toolkit.executor import failed
 from tract_jupyter.toolkit.mcp_answers import answer
 from tract_jupyter.toolkit.mcp_inbox import InboxChannel, given_up
 
@@ -119,6 +120,8 @@ class McpService:
         try:
             self._tract.operations.look_again()
             return self._tract.toolset(self._profile, actor=actor).execute(name, arguments)
+        except Exception as error:  # noqa: BLE001 # of the store; the SDK would only say that there was one
+            return failed(name, error)
         finally:
             ended.set()
             self._running.discard(ended)
@@ -138,15 +141,19 @@ class McpService:
 
     async def _watch(self) -> None:
         """Tell the client when tools come or go: operations that are activated in a notebook, above all."""
-        known = await to_thread.run_sync(self._tools)
+        known: list[Tool] | None = None
         while True:
-            await anyio.sleep(_LOOK_SECONDS)
-            now = await to_thread.run_sync(self._tools)
-            if now != known:
+            with suppress(Exception):  # what is wrong with the store, whoever asks is told
+                now = await to_thread.run_sync(self._tools)
+                if known is not None and now != known:
+                    await self._tell_of_changes()
                 known = now
-                await self._changes.publish(ToolsListChanged())  # to clients of today
-                if self._session is not None:
-                    await self._session.send_tool_list_changed()  # to one of before 2026
+            await anyio.sleep(_LOOK_SECONDS)
+
+    async def _tell_of_changes(self) -> None:
+        await self._changes.publish(ToolsListChanged())  # to clients of today
+        if self._session is not None:
+            await self._session.send_tool_list_changed()  # to one of before 2026
 
 
 def _in_event_loop() -> bool:

@@ -11,8 +11,9 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from tract_jupyter.exceptions import McpError, SpecError, ToolExecutionError, nearest
+from tract_jupyter.exceptions import ContentError, McpError, SpecError, ToolExecutionError, nearest
 from tract_jupyter.models.canonical import digest
+from tract_jupyter.models.json_schema import count_parts
 from tract_jupyter.models.text import one_line, printable
 from tract_jupyter.toolkit.definitions import ToolDefinition, Traits
 from tract_jupyter.toolkit.names import python_name
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     from tract_jupyter.toolkit.mcp_client import McpServer
 
 _LONGEST_NAME: Final = 128  # https://modelcontextprotocol.io/specification: tool names
+_MOST_PARTS: Final = 50_000  # of all schemas of a server; reading these takes some ten seconds
+_CHANGED: Final = (
+    "its server changed or removed it meanwhile, so it was not called; look at it, and call it again"
+)
 
 
 @dataclass(frozen=True)
@@ -53,18 +58,12 @@ class McpTools:
 
     def __init__(self) -> None:
         self.servers: dict[str, McpServer] = {}
-        self._made: dict[str, _Made] = {}
-        self._all: dict[str, ToolDefinition] = {}
+        # one attribute, since threads that ask at once must find the two in step
+        self._current: tuple[dict[str, _Made], dict[str, ToolDefinition]] = ({}, {})
 
     def __call__(self) -> dict[str, ToolDefinition]:
         """All of them, by name; the same dict as long as no server lists others."""
-        made = self._made
-        if made.keys() != self.servers.keys() or any(
-            made[name].listed is not server.listed for name, server in self.servers.items()
-        ):
-            self._made = {name: self._up_to_date(server) for name, server in self.servers.items()}
-            self._all = {name: tool for one in self._made.values() for name, tool in one.tools.items()}
-        return self._all
+        return self._up_to_date()[1]
 
     def problems(self, name: str) -> dict[str, str]:
         """Why some of a server's tools are left out.
@@ -73,8 +72,7 @@ class McpTools:
             McpError: there is no server of that name.
         """
         self._check_known(name)
-        self()
-        return self._made[name].problems
+        return self._up_to_date()[0][name].problems
 
     def remove(self, name: str) -> None:
         """End a server, and forget it with its tools.
@@ -95,20 +93,28 @@ class McpTools:
             known = f" There are: {', '.join(self.servers)}." if self.servers else " There is none."
             raise McpError(f"no MCP server {name!r}.{nearest(str(name), self.servers)}{known}")
 
-    def _up_to_date(self, server: McpServer) -> _Made:
-        before, listed = self._made.get(server.name), server.listed
-        return before if before is not None and before.listed is listed else _made(server, listed)
+    def _up_to_date(self) -> tuple[dict[str, _Made], dict[str, ToolDefinition]]:
+        made, servers = self._current[0], dict(self.servers)
+        if made.keys() != servers.keys() or any(made[n].listed is not s.listed for n, s in servers.items()):
+            made = {name: _made(server, made.get(name)) for name, server in servers.items()}
+            self._current = made, {name: tool for one in made.values() for name, tool in one.tools.items()}
+        return self._current
 
 
-def _made(server: McpServer, listed: tuple[McpTool, ...]) -> _Made:
-    made = _Made(listed)
+def _made(server: McpServer, before: _Made | None) -> _Made:
+    listed = server.listed
+    if before is not None and before.listed is listed:
+        return before
+    made, parts = _Made(listed), 0
     names = Counter(tool.name for tool in listed)
     short = Counter(python_name(name) for name in names)
     for tool in listed:
+        parts += count_parts([tool.input_schema, tool.output_schema])
         try:
             _check_name(tool.name, names[tool.name], short[python_name(tool.name)])
+            _check_parts(parts)
             definition = _definition(server, tool)
-        except SpecError as error:
+        except (SpecError, ContentError) as error:
             made.problems[one_line(tool.name, 60)] = str(error)
         else:
             made.tools[definition.name] = definition
@@ -124,9 +130,16 @@ def _check_name(name: str, times: int, times_in_python: int) -> None:
         raise SpecError(f"{times_in_python} tools would be called {python_name(name)!r} in Python")
 
 
+def _check_parts(parts: int) -> None:
+    if parts > _MOST_PARTS:
+        raise SpecError(
+            f"the schemas up to this one have {parts:,} parts; {_MOST_PARTS:,} is the most of one server"
+        )
+
+
 def _definition(server: McpServer, tool: McpTool) -> ToolDefinition:
     made = ToolDefinition.from_schema(
-        f"{server.name}.{tool.name}", tool.description, tool.input_schema, _handler(server, tool.name),
+        f"{server.name}.{tool.name}", tool.description, tool.input_schema, _handler(server, tool),
         traits=_traits(tool, trusted=server.trust_annotations), owner=f"mcp:{server.name}",
         output_schema=tool.output_schema,
     )  # fmt: skip
@@ -134,11 +147,14 @@ def _definition(server: McpServer, tool: McpTool) -> ToolDefinition:
     return replace(made, namespace=server.name, version=digest(claims))
 
 
-def _handler(server: McpServer, tool: str) -> Callable[..., ToolResult]:
+def _handler(server: McpServer, tool: McpTool) -> Callable[..., ToolResult]:
     def call(**arguments: Any) -> ToolResult:
-        full = f"{server.name}.{tool}"
+        full = f"{server.name}.{tool.name}"
+        server.start()  # one that ended may list other tools now
+        if tool not in server.listed:
+            return ToolResult(full, success=False, error=_CHANGED)
         try:
-            return ToolResult(full, success=True, output=server.call(tool, arguments))
+            return ToolResult(full, success=True, output=server.call(tool.name, arguments))
         except ToolExecutionError as error:
             return ToolResult(full, success=False, error=error.reason)
 

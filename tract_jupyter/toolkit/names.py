@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from tract_jupyter.exceptions import OperationExistsError
@@ -44,10 +46,23 @@ def python_names(names: Iterable[str]) -> dict[str, str]:
 
 
 def provider_names(names: Iterable[str]) -> dict[str, str]:
-    """Map names that providers allow to tool names. Of two tools that come to the same name one gets a suffix."""
-    mapped: dict[str, str] = {}
-    # a tool keeps a name that is allowed, whatever another one comes to
-    for name in sorted(names, key=lambda name: provider_name(name) != name):
-        short = provider_name(name)
-        mapped[short if short not in mapped else f"{short[:55]}_{sha256(name.encode())[:8]}"] = name
-    return mapped
+    """Map names that providers allow to tool names.
+
+    A tool keeps a name that is allowed. Others that come to one name all get a suffix: if one had it, a tool that comes
+    later, such as that of another server, could take it over, and with it the calls of a model that was told before.
+    """
+    wanted = {name: _provider_names(name) for name in names}
+    wishes = Counter(chain.from_iterable(wanted.values()))
+    return {
+        next((short for short in shorts if short == name or wishes[short] == 1), shorts[-1]): name
+        for name, shorts in wanted.items()
+    }
+
+
+def _provider_names(name: str) -> list[str]:
+    """The names for a tool that providers allow, the nicest first."""
+    short = provider_name(name)
+    if short == name:
+        return [name]
+    hashed = sha256(name.encode(errors="surrogatepass"))
+    return [short, f"{short[:55]}_{hashed[:8]}", hashed]

@@ -28,6 +28,8 @@ _FORMATS: Final = frozenset({
 _DEFINED: Final = "#/$defs/"
 _MAX_PROPERTIES: Final = 5_000
 _MAX_CHOICES: Final = 1_000
+_MANY_CHOICES: Final = 250  # of one property; those of more are bounded together
+_MAX_CHOICES_TEXT: Final = 15_000
 _MAX_TEXT: Final = 120_000
 _MAX_DEPTH: Final = 10
 _NULL: Final = {"type": "null"}
@@ -40,7 +42,7 @@ def strict_schema(schema: Mapping[str, Any]) -> dict[str, Any] | None:
     `not` and conditions.
     """
     try:
-        if schema.get("type") != "object":
+        if schema.get("type") != "object" or "anyOf" in schema:
             return None
         return _Conversion(schema).result
     except (_NotStrictError, RecursionError):
@@ -94,6 +96,8 @@ class _Conversion:
         if schema.get("additionalProperties", "properties" not in schema) is not False:
             raise _NotStrictError
         properties, required = schema.get("properties", {}), schema.get("required", ())
+        if not set(required) <= set(properties):  # nobody could write what is required
+            raise _NotStrictError
         self._properties += len(properties)
         self._text += sum(map(len, properties))
         return {
@@ -117,8 +121,11 @@ class _Conversion:
 
     def _count(self, made: dict[str, Any]) -> None:
         choices = [*made.get("enum", ()), *([made["const"]] if "const" in made else [])]
+        length = sum(len(choice) for choice in choices if isinstance(choice, str))
         self._choices += len(choices)
-        self._text += sum(len(choice) for choice in choices if isinstance(choice, str))
+        self._text += length
+        if len(choices) > _MANY_CHOICES and length > _MAX_CHOICES_TEXT:
+            raise _NotStrictError
 
 
 class _Reading:

@@ -39,22 +39,14 @@ class ToolsModule(types.ModuleType):
         super().__init__(
             name, f"Every tool as a function: {name}.list_tools() names them, {name}.<name>? explains one."
         )
-        self.__dict__["_bridge"] = bridge
-        self.__dict__["_namespace"] = namespace
-        self.__dict__["_stubs"] = {}
-        self.__dict__["_spaces"] = {}
+        # a name that no tool comes to
+        self.__dict__["__helpers__"] = _Helpers(bridge, name, namespace)
 
     def __getattr__(self, name: str) -> Any:
         # Only for names that the module's own dict lacks, which is all tools.
-        bridge, stubs = self.__dict__["_bridge"], self.__dict__["_stubs"]
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(name)
-        stub, definition = stubs.get(name, (None, None))
-        if stub is not None and bridge.executor.get(definition.name) is definition:
-            return stub
-        if not self.__dict__["_namespace"] and name in bridge.executor.namespaces():
-            return self._space(name)
-        return self._make(name)
+        return self.__dict__["__helpers__"].find(name)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"'tools' is made from the registered tools; {name!r} cannot be set on it")
@@ -63,38 +55,45 @@ class ToolsModule(types.ModuleType):
         raise AttributeError(f"'tools' is made from the registered tools; {name!r} cannot be deleted from it")
 
     def __dir__(self) -> list[str]:
-        return sorted({*self._helpers().names(), *HELPERS})
+        return sorted({*self.__dict__["__helpers__"].names(), *HELPERS})
 
     def __repr__(self) -> str:
         return f"<{self.__name__}: {', '.join(dir(self))}>"
 
-    def _helpers(self) -> _Helpers:
-        return _Helpers(self.__dict__["_bridge"], self.__dict__["_namespace"])
-
-    def _space(self, name: str) -> ToolsModule:
-        spaces: dict[str, ToolsModule] = self.__dict__["_spaces"]
-        return spaces.setdefault(name, ToolsModule(self.__dict__["_bridge"], f"{self.__name__}.{name}", name))
-
-    def _make(self, name: str) -> Any:
-        bridge, stubs, helpers = self.__dict__["_bridge"], self.__dict__["_stubs"], self._helpers()
-        functions = helpers.functions()
-        if name in functions:
-            definition = functions[name]
-            stub = make_stub(name, definition, bridge)
-            stubs[name] = (stub, definition)
-            return stub
-        if name in HELPERS:
-            return getattr(helpers, name)
-        near = nearest(name, [*helpers.names(), *HELPERS])
-        raise AttributeError(f"no tool {name!r}.{near} {self.__name__}.list_tools() names them all")
-
 
 class _Helpers:
-    """What `tools` offers besides the tools."""
+    """What is behind the names of `tools`, and what it offers besides the tools."""
 
-    def __init__(self, bridge: ToolBridge, namespace: str) -> None:
+    def __init__(self, bridge: ToolBridge, module: str, namespace: str) -> None:
         self._bridge = bridge
+        self._module = module
         self._namespace = namespace
+        self._stubs: dict[str, tuple[Callable[..., Any], ToolDefinition]] = {}
+        self._spaces: dict[str, ToolsModule] = {}
+
+    def find(self, name: str) -> Any:
+        """The function, namespace or helper of a name.
+
+        Raises:
+            AttributeError: there is none.
+        """
+        executor = self._bridge.executor
+        stub, definition = self._stubs.get(name, (None, None))
+        if definition is not None and executor.get(definition.name) is definition:
+            return stub
+        if not self._namespace and name in executor.namespaces():
+            return self._space(name)
+        functions = self.functions()
+        if name in functions:
+            self._stubs[name] = make_stub(name, functions[name], self._bridge), functions[name]
+            return self._stubs[name][0]
+        if name in HELPERS:
+            return getattr(self, name)
+        near = nearest(name, [*self.names(), *HELPERS])
+        raise AttributeError(f"no tool {name!r}.{near} {self._module}.list_tools() names them all")
+
+    def _space(self, name: str) -> ToolsModule:
+        return self._spaces.setdefault(name, ToolsModule(self._bridge, f"{self._module}.{name}", name))
 
     def functions(self) -> dict[str, ToolDefinition]:
         """The tools of this namespace by their Python names."""

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 way = sys.argv[1]
 number = int(sys.argv[2]) if len(sys.argv) > 2 else 0
@@ -24,6 +25,9 @@ LISTS = {
               tool("list_tools"), tool("é"), tool("with space"), tool("db.query")],
     "schemas": [tool("go"), tool("deep", {"type": "object", "properties": {"x": {"type": 3}}}),
                 tool("remote", {"type": "object", "$ref": "http://127.0.0.1:9/x.json"})],
+    "no_json": [tool("go"), tool("nan", outputSchema={"type": "object", "minimum": float("nan")})],
+    "crowd": [tool(f"t{i}") for i in range(1_001)],
+    "heavy": [tool(f"t{i:02}", {"type": "object", "properties": {f"p{j}": {} for j in range(4_900)}}) for i in range(12)],
     "no_object": [tool("go"), tool("array", {"type": "array"})],
     "schema_is_text": [tool("go"), tool("bad", "object")],
     "no_list": {"tools": 3},
@@ -40,7 +44,10 @@ def write(message):
 def listed(params, times):
     if way == "endless":
         return {"tools": [tool(f"t{times}_{i}") for i in range(100)], "nextCursor": str(times)}
-    if way == "changes" and times:
+    if way == "changes_later":
+        times = len(list(Path.cwd().iterdir()))
+        Path(f"started_{times}").touch()
+    if way in {"changes", "changes_later"} and times:
         return {"tools": [tool("go", {"type": "object", "properties": {"m": {"type": "string"}}})]}
     found = LISTS.get(way, [tool()])
     return found if isinstance(found, dict) else {"tools": found}
@@ -106,12 +113,12 @@ for line in sys.stdin:
         if way == "endless_line":
             while True:
                 sys.stdout.write("x" * 1_000_000)
-        if way == "changes":
+        if way in {"changes", "says_so"}:
             write({"method": "notifications/tools/list_changed"})
         if way == "garbage":
             print("{not json")
         write({"id": id_, "result": called(message["params"])})
-        if way == "dies_after":
+        if way in {"dies_after", "changes_later"}:
             os._exit(0)
     elif id_ is not None:
         write({"id": id_, "error": {"code": -32601, "message": "no such method"}})
