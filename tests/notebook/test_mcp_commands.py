@@ -56,8 +56,8 @@ def test_a_server_is_removed(added):
 def test_quotes_are_a_shell_s(shell, tmp_path):
     program = tmp_path / "my server.py"
     program.write_text("import sys\nsys.exit('here I am ' + sys.argv[1])")
-    text = shell.run(f"%tract mcp add x -- python '{program}' 'a b'").text
-    assert "here I am a b" in text
+    text = shell.run(f"%tract mcp add x -- python '{program}' 'a  b'").text
+    assert "here I am a  b" in text
 
 
 @pytest.mark.parametrize(

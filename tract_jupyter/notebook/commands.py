@@ -26,7 +26,10 @@ def run_command(session: Session, line: str) -> Any:
     Raises:
         OperationError: there is no such subcommand, or its arguments are wrong.
     """
-    name, *rest = line.split() or ["status"]
+    given, dashes, program = line.partition(" -- ")
+    name, *rest = given.split() or ["status"]
+    if dashes:  # of a program's own line every space may count
+        rest += ["--", program]
     command = COMMANDS.get(name)
     if command is None:
         raise OperationError(f"no command {name!r}.{nearest(name, COMMANDS)} '%tract help' lists them")
