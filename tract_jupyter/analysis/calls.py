@@ -62,6 +62,9 @@ _PATH_METHODS = frozenset(
 _ENVIRONMENTS = frozenset({"os.environ", "os.environb"})
 _HOMES = frozenset({"HOME", "USERPROFILE"})
 _JOINS = frozenset({"pathlib.Path.joinpath", "pathlib.Path.__truediv__", "operator.truediv", "os.path.join"})
+_COLLECTED = frozenset({"pathlib.Path()", "psutil.Process()"})
+"""A collection of these goes by the name of one."""
+
 _MODULE_TABLES = frozenset(
     {"sys.modules", "sys.modules.values()", "sys.modules.items()", "sys.modules.copy()", "gc.get_objects()"}
 )
@@ -82,7 +85,7 @@ def lookup(owner: Value, key: Value) -> Value:
             owner_name = name.removesuffix(".__dict__")
             known = [canonical(f"{owner_name}.{text}") for text in key.texts]
             found.append(named(*known) if known else named(ANY_MODULE))
-        elif name == "pathlib.Path()":
+        elif name in _COLLECTED:
             found.append(Value(owner.names, owner.consts))
         elif name in _ENVIRONMENTS and not _HOMES.isdisjoint(key.texts):
             found.append(constant("~"))

@@ -279,7 +279,10 @@ def _parent(path: Const) -> Const | None:
 
 _SAME = frozenset(
     {
-        *(f"os.path.{name}" for name in ("expanduser", "abspath", "realpath", "normpath", "expandvars")),
+        *(
+            f"os.path.{name}"
+            for name in ("expanduser", "abspath", "realpath", "normpath", "relpath", "expandvars")
+        ),
         *(f"os.{name}" for name in ("fspath", "fsdecode", "fsencode")),
         "builtins.iter",
     }

@@ -64,6 +64,8 @@ ALIASES = aliases("""
     joblib: joblib.numpy_pickle
     torch.load: torch.serialization.load
     git.Repo: git.repo.base.Repo git.repo.Repo
+    psutil.Process(): psutil.Process().parent() psutil.Process().parents() psutil.Process().children()
+        psutil.process_iter()
     git.Repo(): git.Repo.init() git.Repo.clone_from()
     docker: docker.client
     dotenv: dotenv.main
