@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 # a loaded machine is slow, not wrong; the same examples in every run, nothing written into the tree
-settings.register_profile("tract", deadline=None, derandomize=True, database=None)
+settings.register_profile("tract", max_examples=50, deadline=None, derandomize=True, database=None)
 settings.load_profile("tract")
 
 VERIFY = """\
