@@ -66,22 +66,20 @@ class Lab:
         self.wait_idle()
         return self
 
-    def reload(self, *, fresh_kernel: bool = False) -> Lab:
-        """Load the page again, as after F5: unsaved changes are gone, the kernel's state is not.
-
-        Args:
-            fresh_kernel: Shut the kernel down first, as when the notebook is opened another day.
-        """
-        if fresh_kernel:
-            self.page.goto("about:blank")
-            self.end_kernel()
+    def reload(self) -> Lab:
+        """Load the page again, as after F5: unsaved changes are gone, the kernel's state is not."""
         self._load()
+        return self.open()
+
+    def reopen(self) -> Lab:
+        """Open the notebook as on another day: it was closed unsaved, and its kernel shut down."""
+        self._close_notebook()
+        self.end_kernel()
         return self.open()
 
     def leave(self) -> None:
         """Close the notebook unsaved, and leave JupyterLab as it is when it has been loaded; the kernel shuts down."""
-        self._call("close")
-        self._wait("isEmpty")
+        self._close_notebook()
         self.theme(LIGHT)
         for event, listener in self._listeners.items():
             self.page.remove_listener(event, listener)
@@ -95,6 +93,10 @@ class Lab:
     def end_kernel(self) -> None:
         """Shut the kernel down from outside, as the server's "shut down" does."""
         self.server.end_session(self.api_path)
+
+    def _close_notebook(self) -> None:
+        self._call("close")
+        self._wait("isEmpty")
 
     def _load(self) -> None:
         # "reset" forgets the layout of the previous visit
