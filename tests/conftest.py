@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 # a loaded machine is slow, not wrong; the same examples in every run, nothing written into the tree
-settings.register_profile("tract", deadline=None, derandomize=True, database=None)
+settings.register_profile("tract", max_examples=50, deadline=None, derandomize=True, database=None)
 settings.load_profile("tract")
 
 VERIFY = """\
@@ -42,9 +42,10 @@ class MakeSpec(Protocol):
 
 
 @pytest.fixture(autouse=True)
-def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Jupyter's data directory of this test; the signing secret never touches the user's own."""
-    folder = tmp_path / "jupyter-data"
+def data_dir(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Jupyter's data directory of this test, not made yet; the signing secret never touches the user's own."""
+    # most tests need no folder, and `tmp_path` makes one, looking at all earlier ones for a free name
+    folder = tmp_path_factory.getbasetemp() / "jupyter-data" / uuid4().hex
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(folder))
     monkeypatch.delenv("TRACT_JUPYTER_SECRET", raising=False)
     return folder

@@ -285,13 +285,13 @@ def test_deep_and_long_code_is_understood(code):
     assert "code that does not parse" not in found.unknown
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.text())
 def test_any_text_widens_nothing_over_itself(code):
     assert widened(capabilities(code), capabilities(code)).is_empty
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.lists(st.sampled_from(PIECES), max_size=30).map("".join))
 def test_any_mixture_of_python_widens_nothing_over_itself(code):
     found = capabilities(code)
@@ -322,13 +322,13 @@ def program(chosen, names):
     return "\n".join([PRELUDE, *chosen]).format(**names)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150)
 @given(statements)
 def test_renaming_all_locals_changes_nothing(chosen):
     assert reach(program(chosen, FIRST)) == reach(program(chosen, SECOND))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150)
 @given(statements, st.sampled_from(STATEMENTS))
 def test_adding_a_statement_never_shrinks(chosen, more):
     assert widened(reach(program([*chosen, more], FIRST)), reach(program(chosen, FIRST))).is_empty

@@ -59,7 +59,7 @@ def test_odd_inputs_end_soon(code):
     assert analyze(code).summary()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.text())
 def test_any_text(code):
     result = ANALYZER.analyze(code, cells_before=[code])
@@ -73,7 +73,7 @@ PIECES = [
 ]  # fmt: skip
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=250)
 @given(st.lists(st.sampled_from(PIECES), max_size=30).map("".join))
 def test_any_mixture_of_python(code):
     for finding in analyze(code).findings:
@@ -95,7 +95,7 @@ def mutated(draw):
     return text
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=250)
 @given(mutated(), mutated())
 def test_any_mutation_of_a_snippet(code, before):
     for finding in analyze(code, before).findings:

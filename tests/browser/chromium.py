@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, BrowserContext, Route, WebSocketRoute
+    from playwright.sync_api import Browser, Page, Route, WebSocketRoute
 
 DRIVER = Path(__file__).with_name("driver.js")
 EXTERNAL = re.compile(r"^(https?|wss?|ftp)://(?!(127\.0\.0\.1|localhost)[:/])")
@@ -55,11 +55,28 @@ class Chromium:
     def __init__(self, browser: Browser) -> None:
         self.external: list[str] = []
         self._browser = browser
+        self._kept: list[Page] = []
 
-    def new_context(self, viewport: tuple[int, int] = VIEWPORT) -> BrowserContext:
-        """A fresh profile (no cookies, no cache) that knows `driver.js`; the caller closes it."""
+    def page(self, viewport: tuple[int, int] = VIEWPORT) -> Page:
+        """A page that knows `driver.js`: one that was kept, or a new one with a profile of its own.
+
+        Loading JupyterLab takes longer than most tests, so it is not loaded anew for each of them.
+        """
+        page = self._kept.pop() if self._kept else self._new_page()
+        page.set_viewport_size({"width": viewport[0], "height": viewport[1]})
+        return page
+
+    def keep(self, page: Page) -> None:
+        """Have the next one who needs a page use this one; it must show JupyterLab as it was when it was loaded."""
+        self._kept.append(page)
+
+    def take_external(self) -> list[str]:
+        """The addresses noted so far; they are forgotten."""
+        taken, self.external = self.external, []
+        return taken
+
+    def _new_page(self) -> Page:
         context = self._browser.new_context(
-            viewport={"width": viewport[0], "height": viewport[1]},
             color_scheme="light",
             reduced_motion="reduce",
             service_workers="block",  # their requests would pass by the routes
@@ -68,12 +85,7 @@ class Chromium:
         context.add_init_script(path=DRIVER)
         context.route(EXTERNAL, self._abort)
         context.route_web_socket(EXTERNAL, self._close)
-        return context
-
-    def take_external(self) -> list[str]:
-        """The addresses noted so far; they are forgotten."""
-        taken, self.external = self.external, []
-        return taken
+        return context.new_page()
 
     def _abort(self, route: Route) -> None:
         self.external.append(route.request.url)

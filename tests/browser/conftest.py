@@ -36,7 +36,10 @@ class OpenLab(Protocol):
     def __call__(
         self, *sources: str, kernel: str = ..., viewport: tuple[int, int] = ..., name: str = ...
     ) -> Lab:
-        """Write a notebook of these cells into a fresh folder and open it with a fresh kernel."""
+        """Write a notebook of these cells into a fresh folder and open it with a fresh kernel.
+
+        JupyterLab itself may have shown other notebooks before.
+        """
 
 
 class Screenshot(Protocol):
@@ -109,15 +112,20 @@ def open_lab(request: pytest.FixtureRequest, lab_server: LabServer, browser: Chr
         path = lab_server.root / _file_name(request.node.name) / str(len(labs)) / name
         write_notebook(path, *sources, kernel=kernel)
         lab_server.reset_settings()
-        lab = Lab(browser.new_context(viewport).new_page(), lab_server, path, kernel)
+        lab = Lab(browser.page(viewport), lab_server, path, kernel)
         labs.append(lab)
         return lab.open()
 
     yield open_notebook
-    if request.node.stash.get(FAILED, False):
+    failed = request.node.stash.get(FAILED, False)
+    if failed:
         _keep_evidence(request.node, labs, lab_server)
     for lab in labs:
-        lab.close()
+        if failed:
+            lab.close()
+        else:
+            lab.leave()
+            browser.keep(lab.page)
     external = browser.take_external()
     assert not external, "the page asked for addresses outside this machine"
 

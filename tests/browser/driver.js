@@ -22,8 +22,10 @@ window.labDriver = (() => {
     widget.node.querySelector(".jp-InputPrompt")?.textContent.includes("*") ?? false;
 
   const api = {
-    async open(path, kernelName) {
+    async started() {
       await window.jupyterapp.started; // every autoStart plugin is active
+    },
+    async open(path, kernelName) {
       // naming the kernel avoids the modal "Select kernel" dialog
       panel = await commands().execute("docmanager:open", {
         path, factory: "Notebook", kernel: { name: kernelName },
@@ -32,6 +34,15 @@ window.labDriver = (() => {
       await panel.revealed;
       await panel.sessionContext.ready;
       await kernel().info;
+    },
+    async close() {
+      panel.context.model.dirty = false; // else it asks whether to save
+      panel.close();
+    },
+    // A launcher takes the place of the last document; it must not come when the next one is open.
+    isEmpty() {
+      const left = [...window.jupyterapp.shell.widgets("main")];
+      return panel.isDisposed && left.length === 1 && left[0] !== panel && !document.querySelector(".jp-Dialog");
     },
     isCurrent: () => window.jupyterapp.shell.currentWidget === panel,
 

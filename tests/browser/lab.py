@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from tests.browser.notebooks import read_notebook
+from tests.browser.server import LIGHT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,9 +42,13 @@ class Lab:
         self.path = path
         self.kernel = kernel
         self.console: list[str] = []
-        page.on("console", lambda message: self.console.append(f"{message.type}: {message.text}"))
-        page.on("pageerror", lambda error: self.console.append(f"pageerror: {error}"))
-        page.on("dialog", lambda dialog: dialog.accept())  # "leave this page?" on reload
+        self._listeners = {
+            "console": lambda message: self.console.append(f"{message.type}: {message.text}"),
+            "pageerror": lambda error: self.console.append(f"pageerror: {error}"),
+            "dialog": lambda dialog: dialog.accept(),  # "leave this page?" on reload
+        }
+        for event, listener in self._listeners.items():
+            page.on(event, listener)
 
     # Opening
 
@@ -53,35 +58,52 @@ class Lab:
         return self.path.relative_to(self.server.root).as_posix()
 
     def open(self) -> Lab:
-        """Load JupyterLab, open the notebook and wait for its kernel."""
-        # "reset" forgets the layout of the previous visit
-        self.page.goto(f"{self.server.url}/lab?reset&token={self.server.token}")
-        self.page.wait_for_function("window.jupyterapp !== undefined", timeout=TIMEOUT * 1000)
+        """Open the notebook and wait for its kernel; JupyterLab is loaded if the page does not show it yet."""
+        if not self.page.evaluate("window.jupyterapp !== undefined"):
+            self._load()
         self._call("open", self.api_path, self.kernel, timeout=2 * TIMEOUT)
-        self.page.locator("#jupyterlab-splash").wait_for(state="detached")
         self._wait("isCurrent")
         self.wait_idle()
         return self
 
-    def reload(self, *, fresh_kernel: bool = False) -> Lab:
-        """Load the page again, as after F5: unsaved changes are gone, the kernel's state is not.
-
-        Args:
-            fresh_kernel: Shut the kernel down first, as when the notebook is opened another day.
-        """
-        if fresh_kernel:
-            self.page.goto("about:blank")
-            self.end_kernel()
+    def reload(self) -> Lab:
+        """Load the page again, as after F5: unsaved changes are gone, the kernel's state is not."""
+        self._load()
         return self.open()
 
+    def reopen(self) -> Lab:
+        """Open the notebook as on another day: it was closed unsaved, and its kernel shut down."""
+        self._close_notebook()
+        self.end_kernel()
+        return self.open()
+
+    def leave(self) -> None:
+        """Close the notebook unsaved, and leave JupyterLab as it is when it has been loaded; the kernel shuts down."""
+        self._close_notebook()
+        self.theme(LIGHT)
+        for event, listener in self._listeners.items():
+            self.page.remove_listener(event, listener)
+        self.end_kernel()
+
     def close(self) -> None:
-        """Close the page's browser context and shut the kernel down."""
+        """Close the page with its profile and shut the kernel down."""
         self.page.context.close()
         self.end_kernel()
 
     def end_kernel(self) -> None:
         """Shut the kernel down from outside, as the server's "shut down" does."""
         self.server.end_session(self.api_path)
+
+    def _close_notebook(self) -> None:
+        self._call("close")
+        self._wait("isEmpty")
+
+    def _load(self) -> None:
+        # "reset" forgets the layout of the previous visit
+        self.page.goto(f"{self.server.url}/lab?reset&token={self.server.token}")
+        self.page.wait_for_function("window.jupyterapp !== undefined", timeout=TIMEOUT * 1000)
+        self._call("started", timeout=2 * TIMEOUT)
+        self.page.locator("#jupyterlab-splash").wait_for(state="detached")
 
     # Running
 

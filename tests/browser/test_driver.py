@@ -145,7 +145,7 @@ def test_save_and_reload_keep_outputs_and_kernel(open_lab):
     assert lab.text(0) == "shown\n"
     assert lab.execute("print(state)") == "alive\n"
     assert read_notebook(lab.path).cells[0].source.startswith("state")
-    lab.reload(fresh_kernel=True)
+    lab.reopen()
     assert lab.execute("print('state' in globals())") == "False\n"
 
 

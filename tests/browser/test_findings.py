@@ -96,7 +96,7 @@ def test_the_record_of_a_saved_notebook_opens_without_a_kernel(open_lab, screens
     lab.button("Reject", 1).click()
     lab.wait_output(1, "reject by")
     lab.save()
-    lab.reload(fresh_kernel=True)
+    lab.reopen()
     row = lab.output(1).locator("details", has_text="TJ101").first
     row.locator("summary").first.click()
     row.get_by_text("Instead:").first.wait_for()

@@ -41,5 +41,5 @@ def test_the_graph_survives_in_a_reopened_notebook(open_lab):
     for index in range(2):
         assert lab.run_cell(index)
     lab.save()
-    lab.reload(fresh_kernel=True)
+    lab.reopen()
     lab.output(1).locator("svg").first.wait_for()

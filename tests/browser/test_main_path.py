@@ -97,7 +97,7 @@ def test_reject_with_a_reason_and_find_it_again(open_lab, screenshot):
     lab.save()
     lab.reload()
     lab.output(1).locator("[data-testid=tract-record][data-status=rejected]").wait_for()
-    lab.reload(fresh_kernel=True)
+    lab.reopen()
     lab.output(1).locator("[data-testid=tract-record][data-status=rejected]").wait_for()
     screenshot(lab, "rejected-reopened")
 

@@ -18,7 +18,7 @@ from tract_jupyter.exceptions import (
     HistoryError,
 )
 
-LAW = settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+LAW = settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 
 
 def contents(tract):

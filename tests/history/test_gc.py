@@ -387,7 +387,7 @@ def do(tract, kind, value):
             return
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(DO, max_size=12), st.booleans())
 def test_every_branch_is_as_before_and_summaries_still_expand(steps, archives):
     with new_tract() as tract:

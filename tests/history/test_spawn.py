@@ -559,7 +559,7 @@ def play(tract, script):
             tract.annotate(hashes[what % len(hashes)], value)
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(steps, steps, st.data())
 def test_laws_of_children(script, more, data):
     with Session.open(tokenizer=ApproximateCounter()) as session:

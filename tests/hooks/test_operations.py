@@ -287,9 +287,9 @@ def test_unhandled_ask_is_put_before_a_person(tract, spec):
     assert len(tract.inbox()) == 1
 
 
-def test_without_a_secret_nothing_is_activated(tract, spec, data_dir):
-    data_dir.parent.joinpath("file").write_text("x")
-    tract.operations._trust = Trust(data_dir.parent / "file" / "secret")
+def test_without_a_secret_nothing_is_activated(tract, spec, tmp_path):
+    (tmp_path / "file").write_text("x")
+    tract.operations._trust = Trust(tmp_path / "file" / "secret")
     with pytest.raises(TrustError, match="secret"):
         tract.register_operation(spec())
     assert tract.operations.registry.operation_names == set()

@@ -27,14 +27,13 @@ def cells_of(notebook):
     return [[*(cell.get(key) for key in kept), cell["metadata"].get("tags")] for cell in notebook["cells"]]
 
 
-@settings(max_examples=300)
+@settings(max_examples=75)
 @given(st.lists(entries(contents | customs), max_size=6))
 def test_entries_come_back_from_their_notebook(given_entries):
     notebook = write_notebook(given_entries)
     assert read_notebook(on_disk(notebook)) == [checked(entry, "x") for entry in given_entries]
 
 
-@settings(max_examples=100)
 @given(notebooks())
 def test_a_notebook_comes_back_from_its_entries(notebook):
     read = read_notebook(notebook)
@@ -44,7 +43,7 @@ def test_a_notebook_comes_back_from_its_entries(notebook):
     assert on_disk(write_notebook(read_notebook(again))) == on_disk(again)
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(notebooks())
 def test_a_notebook_comes_back_from_a_tract(notebook):
     with Tract.open() as tract:
@@ -54,7 +53,7 @@ def test_a_notebook_comes_back_from_a_tract(notebook):
         assert cells_of(write_notebook(entries_of(tract))) == cells_of(notebook)
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(st.lists(entries(contents), max_size=5))
 def test_a_context_comes_back_from_its_notebook(given_entries):
     context = compiled(given_entries)

@@ -24,7 +24,7 @@ OPENAI_CALL = {"id": "a", "type": "function", "function": {"name": "weather", "a
 NOTE = '(The tool weather was called with {"city":"Oslo"}; its answer is not shown here.)'
 
 
-@settings(max_examples=400)
+@settings(max_examples=100)
 @given(contexts)
 def test_openai_accepts_whatever_a_context_holds(messages: list[Message]):
     shaped = openai_messages(messages)
@@ -32,7 +32,7 @@ def test_openai_accepts_whatever_a_context_holds(messages: list[Message]):
     assert len(shaped) == len(messages)
 
 
-@settings(max_examples=400)
+@settings(max_examples=100)
 @given(contexts)
 def test_anthropic_accepts_whatever_a_context_holds(messages: list[Message]):
     check_anthropic(anthropic_messages(messages), empty=not messages)

@@ -20,7 +20,7 @@ from tract_jupyter.models.parameters import Parameter
 from tract_jupyter.models.schema_parameters import SchemaParameters
 
 VECTORS = json.loads((Path(__file__).parent.parent / "vectors" / "schemas.json").read_text())
-SLOW = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+SLOW = settings(suppress_health_check=list(HealthCheck))
 
 
 def named(cases):

@@ -270,7 +270,6 @@ def names_in(text):
     return [function.name for function in functions]
 
 
-@settings(max_examples=100, deadline=None)
 @given(HOSTILE, HOSTILE, HOSTILE, HOSTILE)
 def test_no_text_ends_what_it_stands_in(description, about, key, choice):
     nested = {
@@ -295,7 +294,7 @@ def test_a_docstring_says_what_was_said():
     assert ast.get_docstring(function) == text.strip()
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(argument_schemas() | JUNK)
 def test_any_schema_gives_text_that_parses(schema):
     try:

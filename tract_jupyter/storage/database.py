@@ -146,8 +146,9 @@ class Database:
         with Transaction(self._backend, self._connections, is_writing=True, before=before) as connection:
             if inspect(connection).has_table(meta.name):
                 return  # another process was faster
+            driver = self._connections.of_this_thread().driver
             for statement in making(connection.dialect):
-                connection.exec_driver_sql(statement)
+                self._backend.run(driver, statement)
             connection.execute(meta.insert().values(key="schema_version", value=str(SCHEMA_VERSION)))
 
     def _check_empty(self, connection: Connection) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import jsonschema
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tract_jupyter.exceptions import ParameterError, SpecError
@@ -54,7 +54,6 @@ def declared(draw):
     return Parameters("thing", items), values
 
 
-@settings(max_examples=60)
 @given(declared())
 def test_what_fits_is_returned_as_it_is(made):
     parameters, values = made
@@ -62,7 +61,6 @@ def test_what_fits_is_returned_as_it_is(made):
     assert tuple(parameters.validate(values)) == parameters.names
 
 
-@settings(max_examples=60)
 @given(declared())
 def test_defaults_validate_to_themselves_and_are_filled_in(made):
     parameters, values = made
@@ -75,7 +73,6 @@ def test_defaults_validate_to_themselves_and_are_filled_in(made):
             assert filled[p.name] is not p.default
 
 
-@settings(max_examples=60)
 @given(declared())
 def test_the_schema_accepts_what_is_accepted(made):
     parameters, values = made
@@ -86,7 +83,6 @@ def test_the_schema_accepts_what_is_accepted(made):
     assert list(schema["properties"]) == list(parameters.names)
 
 
-@settings(max_examples=60)
 @given(declared())
 def test_one_missing_or_one_more_is_told(made):
     parameters, values = made
@@ -98,7 +94,6 @@ def test_one_missing_or_one_more_is_told(made):
                 parameters.validate({k: v for k, v in values.items() if k != p.name})
 
 
-@settings(max_examples=60)
 @given(declared())
 def test_binding_by_position_is_binding_by_name(made):
     parameters, values = made
@@ -107,7 +102,6 @@ def test_binding_by_position_is_binding_by_name(made):
     parameters.signature().bind(*ordered)
 
 
-@settings(max_examples=60)
 @given(typed())
 def test_a_type_name_is_read_back_from_its_own_text(made):
     text = type_text(parse_type(made[0]))

@@ -1,5 +1,6 @@
 """The inbox as one panel: rows, what may be decided, and its record; in this process, without a front end."""
 
+import secrets
 import threading
 
 import pytest
@@ -57,7 +58,8 @@ def open_inbox(tract, left=()):
 def decide(inbox, action, *numbers, **more):
     rows = [inbox.batch.page[number] for number in numbers]
     rounds = {row.pending_id: row.ticket.round_id for row in rows}
-    inbox._panel.take({"type": "decide", "key": str(id(rounds)), "action": action, "rounds": rounds, **more})
+    key = secrets.token_hex(8)  # a second message with the same one is taken for the first, sent again
+    inbox._panel.take({"type": "decide", "key": key, "action": action, "rounds": rounds, **more})
 
 
 def texts(inbox):
