@@ -14,8 +14,15 @@ if TYPE_CHECKING:
 
 def model_tools(tract: Tract) -> list[ToolDefinition]:
     """`configure_model`."""
+    return define(WRITES, _Models(tract).configure_model)
+
+
+class _Models:
+    def __init__(self, tract: Tract) -> None:
+        self._tract = tract
 
     def configure_model(
+        self,
         model: Annotated[str | None, "Its name, as the provider calls it; left out, the usual one."] = None,
         operation: Annotated[
             ModelOperation,
@@ -24,7 +31,5 @@ def model_tools(tract: Tract) -> list[ToolDefinition]:
         ] = "chat",
         temperature: Annotated[float | None, "From 0 on; left out, the usual one."] = None,
     ) -> dict[str, Any]:
-        options = tract.configure_model(model, operation=operation, temperature=temperature)
+        options = self._tract.configure_model(model, operation=operation, temperature=temperature)
         return {"operation": operation, **options}
-
-    return define(WRITES, configure_model)
