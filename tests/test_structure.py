@@ -88,6 +88,11 @@ def parsed(path):
     return ast.parse(path.read_text())
 
 
+@cache
+def imports_of(path):
+    return imports(parsed(path))
+
+
 def name_of(path):
     return str(path.relative_to(ROOT))
 
@@ -138,7 +143,7 @@ def test_imports_go_down_the_layers_only(path):
     importer = part_of_file(path)
     wrong = [
         module
-        for module, runtime in imports(parsed(path))
+        for module, runtime in imports_of(path)
         if runtime
         and path not in OWN
         and module.startswith("tract_jupyter.")
@@ -151,7 +156,7 @@ def test_of_two_parts_in_a_layer_only_one_imports_the_other():
     pairs = {
         (part_of_file(path), part_of(module))
         for path in FILES
-        for module, runtime in imports(parsed(path))
+        for module, runtime in imports_of(path)
         if runtime and module.startswith("tract_jupyter.") and part_of_file(path) not in BOTTOM
     }
     assert not {(one, other) for one, other in pairs if one < other and (other, one) in pairs}
@@ -160,7 +165,7 @@ def test_of_two_parts_in_a_layer_only_one_imports_the_other():
 @in_every_file
 def test_types_come_from_anywhere_but_the_notebook(path):
     # a name that only the type checker reads makes no cycle; yet nothing below may know of the notebook
-    modules = {part_of(module) for module, _ in imports(parsed(path)) if module.startswith("tract_jupyter.")}
+    modules = {part_of(module) for module, _ in imports_of(path) if module.startswith("tract_jupyter.")}
     if part_of_file(path) not in {"notebook", "__init__", "__main__"}:
         assert "notebook" not in modules
 
@@ -180,7 +185,7 @@ def test_types_that_are_imported_exist(path):
 
 @in_every_file
 def test_only_the_notebook_knows_jupyter(path):
-    used = {module.partition(".")[0] for module, _ in imports(parsed(path))}
+    used = {module.partition(".")[0] for module, _ in imports_of(path)}
     if part_of_file(path) != "notebook":
         assert not used & NOTEBOOK_ONLY
 
