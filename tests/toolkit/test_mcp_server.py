@@ -267,7 +267,8 @@ def test_what_is_approved_and_revoked_meanwhile(owner, served):
 
 
 def test_a_call_that_is_given_up_is_not_made_later(owner, served):
-    served.call("status")  # loads what a first call needs, so that the next one has asked before its time is up
+    # what a first call needs is loaded, so that the next one has asked before its time is up
+    served.call("status")
     with pytest.raises(McpTimeoutError):
         served.call("commit", MESSAGE, timeout=2)
     in_the_inbox(owner).approve()
