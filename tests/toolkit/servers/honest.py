@@ -47,7 +47,8 @@ def fail(why: str) -> str:
 
 @server.tool()
 async def sleep(seconds: float) -> str:
-    """Sleep, and note whether it was to the end."""
+    """Sleep, and note the beginning, and whether it was to the end."""
+    done.append("sleeps")
     try:
         await anyio.sleep(seconds)
     except BaseException:
