@@ -298,6 +298,8 @@ def test_an_interrupt_cancels_the_call():
         import os, signal, threading
         from tests.toolkit.servers import until
         from tract_jupyter.toolkit.mcp_client import McpServer
+        # what a shell starts in the background is made deaf to interrupts, and that is inherited
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         server = McpServer("honest", {command("honest")!r})
         server.start()
 
