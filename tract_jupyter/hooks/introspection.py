@@ -7,7 +7,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.hooks.marks import decides
-from tract_jupyter.models.parameters import Parameters, type_text
+from tract_jupyter.models.parameters import Parameters
+from tract_jupyter.models.type_text import type_text
 from tract_jupyter.review.process import process_text
 from tract_jupyter.review.request import ReviewAction, ValueRow, ValueTable, show_value
 

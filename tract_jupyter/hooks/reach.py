@@ -6,7 +6,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.analysis import Capabilities, capabilities, widened
-from tract_jupyter.models.parameters import type_text
+from tract_jupyter.models.type_text import type_text
 from tract_jupyter.review.request import ValueRow, ValueTable
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ a list is looked at, and all problems are reported at once. Arguments that someb
 from __future__ import annotations
 
 import inspect
-import types
 import typing
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
@@ -24,6 +23,7 @@ from typing_extensions import TypedDict
 
 from tract_jupyter.exceptions import ParameterError, SpecError, nearest
 from tract_jupyter.models.text import brief_repr, safe_repr
+from tract_jupyter.models.type_text import type_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -35,8 +35,6 @@ MAX_PROBLEMS: Final = 10
 """How many are told of one call."""
 
 _MAX_NAMES = 30
-_WRITTEN = (str, bytes, int, type(None))  # as they stand in code
-_GENERIC = frozenset({list, dict, tuple, set, frozenset})
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,29 +367,6 @@ class _PlainSchema(GenerateJsonSchema):
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
         return False
-
-
-def type_name(annotation: Any) -> str:
-    """The name of what has no parts."""
-    if annotation is None or annotation is type(None):
-        return "None"
-    if isinstance(annotation, type) and not getattr(annotation, "__args__", ()):
-        return annotation.__name__
-    return "..." if annotation is ... else inspect.formatannotation(annotation).replace("typing.", "")
-
-
-def type_text(annotation: Any, name: Callable[[Any], str] = type_name) -> str:
-    """The way a person writes the type: `list[str]`, not `<class 'list'>`; `name` tells how a part of it is called."""
-    origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin in {typing.Union, types.UnionType}:
-        return " | ".join(type_text(part, name) for part in parts)
-    if origin is typing.Literal and all(isinstance(part, _WRITTEN) for part in parts):
-        return f"{name(origin)}[{', '.join(map(repr, parts))}]"
-    if origin is Annotated:
-        return type_text(parts[0], name)
-    if origin in _GENERIC and parts:
-        return f"{name(origin)}[{', '.join(type_text(part, name) for part in parts)}]"
-    return name(annotation)
 
 
 def _is_data(part: int | str) -> bool:

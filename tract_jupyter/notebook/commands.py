@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import OperationError, nearest
-from tract_jupyter.models.parameters import type_text
+from tract_jupyter.models.type_text import type_text
 from tract_jupyter.notebook.command import Command, no_arguments
 from tract_jupyter.notebook.display import Grid, View
 from tract_jupyter.notebook.history_commands import HISTORY

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import ParameterError
 from tract_jupyter.models.canonical import canonical_json
-from tract_jupyter.models.parameters import Parameters, type_text
+from tract_jupyter.models.parameters import Parameters
 from tract_jupyter.models.text import printable
+from tract_jupyter.models.type_text import type_text
 from tract_jupyter.review.decision import Answer
 from tract_jupyter.review.dispatch import carry_out
 from tract_jupyter.review.request import show_value

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.analysis.findings import Finding, RiskLevel, Span
 from tract_jupyter.exceptions import SpecError
-from tract_jupyter.models.parameters import REQUIRED, Parameter, Parameters, type_text
+from tract_jupyter.models.parameters import REQUIRED, Parameter, Parameters
 from tract_jupyter.models.type_names import parse_type
+from tract_jupyter.models.type_text import type_text
 from tract_jupyter.review.fingerprint import Subject
 from tract_jupyter.review.request import CodeBlock, ReviewAction, ReviewRequest, ValueRow, ValueTable
 

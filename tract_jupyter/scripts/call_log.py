@@ -52,9 +52,8 @@ class CallLog:
         self._calls: list[LoggedCall | FrozenCall] = list(earlier)
         self._size = sum(call.size for call in self._calls)
         self._place = 0  # how far the script has come along the calls of the run before
-        self._has_moved = (
-            False  # something was written that the run before did not write: what it read is old
-        )
+        # something was written that the run before did not write: what it read is old
+        self._has_moved = False
         self._written = 0  # calls that this run has stored; 0 where all have to be stored anew
         self._has_news = False
         self._lock = stored.lock

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NotRequired, R
 from typing_extensions import is_typeddict
 
 from tract_jupyter.exceptions import SpecError
-from tract_jupyter.models.parameters import hints_of, type_text
+from tract_jupyter.models.parameters import hints_of
 from tract_jupyter.models.text import brief_repr, printable
+from tract_jupyter.models.type_text import type_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable

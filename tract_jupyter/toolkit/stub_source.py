@@ -20,8 +20,9 @@ from tract_jupyter.exceptions import SpecError
 from tract_jupyter.models.identifiers import identifier, unused
 from tract_jupyter.models.json_schema import JsonSchema
 from tract_jupyter.models.json_types import Record, RecordMember, TypeReader
-from tract_jupyter.models.parameters import signature_parts, type_text
+from tract_jupyter.models.parameters import signature_parts
 from tract_jupyter.models.text import one_line, printable
+from tract_jupyter.models.type_text import type_text
 
 if TYPE_CHECKING:
     import inspect

@@ -10,8 +10,8 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import ParameterError, ToolExecutionError, nearest
-from tract_jupyter.models.parameters import type_text
 from tract_jupyter.models.text import brief_repr
+from tract_jupyter.models.type_text import type_text
 from tract_jupyter.toolkit.names import HELPERS
 from tract_jupyter.toolkit.namespaces import all_functions, functions
 from tract_jupyter.toolkit.stub_source import stub_source

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tract_jupyter.exceptions import ParameterError, SpecError
-from tract_jupyter.models.parameters import Parameter, Parameters, safe_repr, type_text
+from tract_jupyter.models.parameters import Parameter, Parameters, safe_repr
 from tract_jupyter.models.type_names import parse_type
+from tract_jupyter.models.type_text import type_text
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=10)
 PLAIN = {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tract_jupyter.hooks.builtin.proposal import Proposal, changes_block, unified_diff
 from tract_jupyter.hooks.dynamic.spec import spec_from_json, spec_to_json
 from tract_jupyter.hooks.reach import reach_table, spec_reach
-from tract_jupyter.models.parameters import type_text
+from tract_jupyter.models.type_text import type_text
 from tract_jupyter.review.fingerprint import fingerprint
 from tract_jupyter.review.request import CodeBlock, ValueRow, ValueTable, findings_text, show_value
 

@@ -7,11 +7,11 @@ import types
 import typing
 from typing import TYPE_CHECKING, Any, Literal
 
-from tract_jupyter.models.parameters import Parameters, type_text
+from tract_jupyter.models.type_text import type_text
 from tract_jupyter.review.request import show_value
 
 if TYPE_CHECKING:
-    from tract_jupyter.models.parameters import Parameter
+    from tract_jupyter.models.parameters import Parameter, Parameters
     from tract_jupyter.review.fingerprint import Subject
     from tract_jupyter.review.request import ReviewAction
     from tract_jupyter.review.ticket import Ticket
