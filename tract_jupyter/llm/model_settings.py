@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from tract_jupyter.exceptions import LLMConfigError
 from tract_jupyter.models.checks import check_choice
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tract_jupyter.protocols import LLMClient
 
 ModelOperation = Literal["chat", "compress", "merge", "tool_result", "consult"]
-MODEL_OPERATIONS: Final = ("chat", "compress", "merge", "tool_result", "consult")
+MODEL_OPERATIONS: Final = get_args(ModelOperation)
 """What a model is asked for: replies, summaries, guidance for conflicts, shorter answers of tools, decisions."""
 
 
