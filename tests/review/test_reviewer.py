@@ -16,6 +16,7 @@ from tract_jupyter.exceptions import NobodyToAskError, PendingStateError, Undeci
 from tract_jupyter.hooks import ActionDef, PendingStatus
 from tract_jupyter.review import reviewer as reviewer_module
 from tract_jupyter.review.decision import Answer, Decision
+from tract_jupyter.review.records import is_waited_for
 
 pytestmark = pytest.mark.usefixtures("no_waiting")
 
@@ -479,6 +480,19 @@ def test_a_ready_panel_is_not_prompted_for(tract, ask):
 
 
 # --- interrupted
+
+
+@pytest.mark.parametrize("wait", [lambda r, p: r.decide_now(p), lambda r, p: asyncio.run(r.decide(p))])
+def test_whoever_sees_it_first_sees_that_it_is_waited_for(tract, ask, wait):
+    """Otherwise another process, that is fast, carries out here what it decides, and not where it was asked."""
+    seen = []
+
+    def look(ticket):
+        seen.append(is_waited_for(tract.inbox()[0]))
+        click(ticket, "approve")
+
+    wait(tract.reviewer, ask("pending.approve()", look))
+    assert seen == [True]
 
 
 @pytest.mark.parametrize("wait", [lambda r, p: r.decide_now(p), lambda r, p: asyncio.run(r.decide(p))])

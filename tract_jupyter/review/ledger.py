@@ -55,12 +55,19 @@ class Ledger(Records):
 
     # --- asking
 
-    def ask(self, pending: Reviewable, request: ReviewRequest | None = None) -> None:
-        """Store what is asked and shown, unless it is stored already, and note how far the store is with it."""
+    def ask(self, pending: Reviewable, request: ReviewRequest | None = None, *, wait: float = 0) -> None:
+        """Store what is asked and shown, unless it is stored already, and note how far the store is with it.
+
+        Args:
+            pending: what is asked.
+            request: what is shown.
+            wait: for so many seconds this process waits, from the moment that others can see it; see `wait`.
+        """
         with self._database.write() as connection:
             stored = self._rows.get(connection, pending.pending_id)
             if stored is None:
-                self._insert(connection, pending, request)
+                waited: dict[str, Any] = {"waited_until": _in(wait)} if wait else {}
+                self._insert(connection, pending, request, **waited)
             elif request is not None and _is_ours(pending, stored):
                 asked = self._as_asked(pending, request_to_dict(request))
                 self._rows.update(connection, pending.pending_id, **asked, **_time(pending))
@@ -68,9 +75,8 @@ class Ledger(Records):
 
     def wait(self, pending_id: str, seconds: float) -> None:
         """Say that this process waits for the decision, and will say so again before the seconds are over."""
-        until = to_text(datetime.now(UTC) + timedelta(seconds=seconds))
         with self._database.write() as connection:
-            self._rows.update(connection, pending_id, waited_until=until)
+            self._rows.update(connection, pending_id, waited_until=_in(seconds))
 
     # --- deciding and carrying out
 
@@ -266,6 +272,10 @@ def _is_ours(pending: Reviewable, stored: StoredPending) -> bool:
     """Whether this process asked, and nobody changed it since: showing what was changed must not vouch for it."""
     is_asked_here = stored.origin == this_process() and not pending.runs_elsewhere
     return is_asked_here and stored.status in OPEN and not pending.doubt
+
+
+def _in(seconds: float) -> str:
+    return to_text(datetime.now(UTC) + timedelta(seconds=seconds))
 
 
 def _time(pending: Reviewable) -> dict[str, Any]:

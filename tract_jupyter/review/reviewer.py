@@ -156,8 +156,8 @@ class Reviewer:
 
     # ---
 
-    def _ticket(self, pending: Reviewable) -> Ticket:
-        """The ticket of a pending; two threads that ask for one share it.
+    def _ticket(self, pending: Reviewable, wait: float = 0) -> Ticket:
+        """The ticket of a pending, that is waited for from now on; two threads that ask for one share it.
 
         What is asked is stored before the lock is taken: whoever holds a store in memory may want the lock.
         """
@@ -169,7 +169,7 @@ class Reviewer:
         if pending.timeout is None and self.timeout is not None:
             pending.timeout, pending.on_timeout = self.timeout, self.on_timeout
         ticket = Ticket(pending, self._on_answer)
-        self.ledger.ask(pending, ticket.request)
+        self.ledger.ask(pending, ticket.request, wait=wait)
         with self._lock:
             ticket = self._known_ticket(pending) or ticket
             self._tickets[pending.pending_id] = ticket
@@ -213,7 +213,8 @@ class Reviewer:
 
     @contextmanager
     def _waiting(self, pending: Reviewable) -> Iterator[Ticket]:
-        ticket = self._ticket(pending)
+        can_wait = self.channel.can_reach() and not self.ledger.in_transaction
+        ticket = self._ticket(pending, wait=_LEASE_SECONDS if can_wait else 0)
         why_not = self._replay(ticket)
         if self.ledger.in_transaction and not ticket.settled.is_set():
             raise UndecidedError(
