@@ -18,7 +18,7 @@ OWN = {ROOT / "__init__.py", ROOT / "__main__.py"}  # the package's own files im
 
 # the higher may import the lower; of two parts in one layer, one may import the other
 LAYERS = [
-    {"notebook"}, {"scripts"}, {"toolkit"}, {"hooks", "review"}, {"history"}, {"engine"}, {"storage"},
+    {"notebook"}, {"runs", "scripts"}, {"toolkit"}, {"hooks", "review"}, {"history"}, {"engine"}, {"storage"},
     {"models", "protocols", "exceptions"},
 ]  # fmt: skip
 BOTTOM = LAYERS[-1]

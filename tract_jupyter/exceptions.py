@@ -58,6 +58,11 @@ TractError
 ├── LLMError                  asking a language model
 │   ├── LLMConfigError        there is no client to ask, or it is none
 │   └── LLMResponseError      what it gave back has not the shape of a reply
+├── RunError                  a main call with its operations
+│   ├── PlanError             operations that cannot be planned; has a code
+│   ├── ProfileError          a profile is wrong; lists every problem
+│   ├── RunFailedError        the run failed or was aborted; has the run
+│   └── UnknownRunError       no run or profile has this name
 └── TrustError                the user's signing secret cannot be read or made
 
 Messages say what happened, why, and what to do.
@@ -397,6 +402,38 @@ class LLMConfigError(LLMError):
 
 class LLMResponseError(LLMError):
     """What the client gave back has not the shape of a reply; nothing was committed."""
+
+
+class RunError(TractError):
+    """Something about a run: a main call with the operations before and after it."""
+
+
+class PlanError(RunError):
+    """The operations cannot be planned. `code` is one of `runs.terms.PlanErrorCode`."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class ProfileError(RunError):
+    """A profile cannot be saved as it is. `problems` holds all that is wrong, as `(rule, where, message)`."""
+
+    def __init__(self, problems: Sequence[tuple[str, str, str]]) -> None:
+        super().__init__("\n".join(f"{where}: {message}" for _, where, message in problems))
+        self.problems = tuple(problems)
+
+
+class RunFailedError(RunError):
+    """The run failed or was aborted; what came of it is in `run`."""
+
+    def __init__(self, message: str, run: Any) -> None:
+        super().__init__(message)
+        self.run = run
+
+
+class UnknownRunError(RunError):
+    """No run, or no profile, has this name or id."""
 
 
 class TrustError(TractError):

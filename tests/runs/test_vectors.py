@@ -1,0 +1,32 @@
+"""Each vector of `operations.json`: what is expected must be there and equal."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.vectors.operations_adapter import run_vector
+
+VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "operations.json").read_text("utf-8"))
+
+
+def differences(expected, found, where=""):
+    """Where what was found lacks or contradicts what is expected. Lists match in full; null stands for no result."""
+    if isinstance(expected, dict) and isinstance(found, dict):
+        return [line for key, value in expected.items()
+                for line in differences(value, found.get(key), f"{where}.{key}")]  # fmt: skip
+    if isinstance(expected, list) and isinstance(found, list) and len(expected) == len(found):
+        pairs = enumerate(zip(expected, found, strict=True))
+        return [
+            line for index, (one, other) in pairs for line in differences(one, other, f"{where}[{index}]")
+        ]
+    same = expected == found and isinstance(expected, bool) == isinstance(found, bool)
+    return [] if same else [f"{where}: expected {expected!r}, found {found!r}"]
+
+
+@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: f"{vector['id']}-{vector['fn']}")
+def test_vector(vector):
+    expected = {key: value for key, value in vector["expect"].items() if not key.startswith("upstream")}
+    assert differences(expected, run_vector(vector)) == [], vector["title"]

@@ -1,0 +1,1 @@
+"""Runs: operations around the main LLM call, executed in parallel, committed in one order."""

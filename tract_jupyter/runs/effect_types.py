@@ -1,0 +1,111 @@
+"""The effects that an operation may have, as data: a union that is told apart by `type`.
+
+Sources: the seed's sections on prompt-time effects, canonicalization and artifacts (R41 to R52); `ui.inline` is X05.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field, TypeAdapter
+
+from tract_jupyter.runs.data import Data, Tagged
+from tract_jupyter.runs.terms import MAX_TEXT, Format, Persistence, Role, Usage, WriteMode
+
+Text = Annotated[str, Field(max_length=MAX_TEXT)]
+Note = Annotated[str, Field(max_length=1_000)]
+Tag = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=64)]
+
+
+class _Effect(Tagged):
+    note: Note | None = None
+
+
+class AppendAfterLastUser(_Effect):
+    """A message right after the current user message, in this call's prompt only (R42)."""
+
+    type: Literal["prompt.append_after_last_user"] = "prompt.append_after_last_user"
+    role: Role
+    content: Text
+    source: str | None = None
+
+
+class SystemUpdate(_Effect):
+    """The first system message changed, in this call's prompt only (R43)."""
+
+    type: Literal["prompt.system_update"] = "prompt.system_update"
+    mode: Literal["prepend", "append", "replace"]
+    payload: Text
+    source: str | None = None
+
+
+class InsertAtDepth(_Effect):
+    """A message counted from the end of this call's prompt: 0 is the tail, -N is N messages before the end (R44)."""
+
+    type: Literal["prompt.insert_at_depth"] = "prompt.insert_at_depth"
+    depth_from_end: int = 0
+    role: Role
+    content: Text
+    source: str | None = None
+
+
+class UserReplaceText(_Effect):
+    """The current user message, written anew for good (R49)."""
+
+    type: Literal["turn.user.replace_text"] = "turn.user.replace_text"
+    text: Text
+
+
+class AssistantReplaceText(_Effect):
+    """The reply of this turn, written anew for good; after the main call only (R48)."""
+
+    type: Literal["turn.assistant.replace_text"] = "turn.assistant.replace_text"
+    text: Text
+
+
+class History(Data):
+    """How many values of an artifact are kept, the current one among them."""
+
+    enabled: bool = True
+    max_items: Annotated[int, Field(ge=1, le=1_000)] = 20
+
+
+class ArtifactUpsert(_Effect):
+    """An artifact made or changed (R50, R52). Its value is any JSON."""
+
+    type: Literal["artifact.upsert"] = "artifact.upsert"
+    tag: Tag
+    value: Any = None
+    persistence: Persistence = Persistence.RUN_ONLY
+    format: Format = Format.MARKDOWN
+    semantics: Annotated[str, Field(min_length=1, max_length=64)] = "intermediate"
+    usage: Usage = Usage.INTERNAL
+    write_mode: WriteMode = WriteMode.REPLACE
+    history: History = History()
+
+
+class UiInline(_Effect):
+    """A note for whoever looks at the run; never in a prompt (X05)."""
+
+    type: Literal["ui.inline"] = "ui.inline"
+    role: Role
+    content: Text
+    anchor: Literal["after_last_user", "depth_from_end"] = "after_last_user"
+    depth_from_end: int = 0
+
+
+PromptEffect = AppendAfterLastUser | SystemUpdate | InsertAtDepth
+Effect = Annotated[
+    AppendAfterLastUser
+    | SystemUpdate
+    | InsertAtDepth
+    | UserReplaceText
+    | AssistantReplaceText
+    | ArtifactUpsert
+    | UiInline,
+    Field(discriminator="type"),
+]
+
+PROMPT_EFFECTS: Final = (AppendAfterLastUser, SystemUpdate, InsertAtDepth)
+EFFECTS: Final[TypeAdapter[Effect]] = TypeAdapter(Effect)
+"""Reads one effect."""

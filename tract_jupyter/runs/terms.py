@@ -1,0 +1,192 @@
+"""The words of runs, as they are written in JSON: hooks, triggers, states, reasons, codes."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+
+class Hook(StrEnum):
+    """When an operation runs; one may run at both."""
+
+    BEFORE = "before_main_llm"
+    AFTER = "after_main_llm"
+
+
+class Trigger(StrEnum):
+    """What starts a run: a new turn, or another reply within the current one."""
+
+    GENERATE = "generate"
+    REGENERATE = "regenerate"
+
+
+class ExecutionMode(StrEnum):
+    """Whether operations of a hook may run side by side."""
+
+    CONCURRENT = "concurrent"
+    SEQUENTIAL = "sequential"
+
+
+class OperationStatus(StrEnum):
+    """How an operation ended; `waiting` is not an end: a person has to decide first."""
+
+    DONE = "done"
+    SKIPPED = "skipped"
+    ERROR = "error"
+    ABORTED = "aborted"
+    WAITING = "waiting"
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether nothing comes after it."""
+        return self is not OperationStatus.WAITING
+
+
+class RunStatus(StrEnum):
+    """Where a run stands. `running` of a process that has ended, and `waiting`, can be resumed."""
+
+    RUNNING = "running"
+    WAITING = "waiting"
+    DONE = "done"
+    FAILED = "failed"
+    ABORTED = "aborted"
+
+
+class FailedType(StrEnum):
+    """What a failed run failed at."""
+
+    BEFORE_BARRIER = "before_barrier"
+    MAIN_LLM = "main_llm"
+    AFTER_MAIN_LLM = "after_main_llm"
+
+
+class RunPhase(StrEnum):
+    """What a run does; in this order."""
+
+    PLANNING = "planning"
+    BEFORE = "before_main_llm"
+    COMMIT_BEFORE = "commit_before"
+    BARRIER = "barrier"
+    MAIN_LLM = "main_llm"
+    AFTER = "after_main_llm"
+    COMMIT_AFTER = "commit_after"
+    FINISHED = "finished"
+
+
+class SkippedReason(StrEnum):
+    """Why an operation did not run. An operation may give others of its own."""
+
+    DISABLED = "disabled"
+    TRIGGER_MISMATCH = "trigger_mismatch"
+    CONDITION_FALSE = "condition_false"
+    DEPENDENCY_FAILED = "dependency_failed"
+    POLICY = "policy"
+    RUN_ABORTED = "run_aborted"
+    ACTIVATION_NOT_REACHED = "activation_not_reached"
+    UNSUPPORTED_KIND = "unsupported_kind"
+    FILTERED_OUT = "filtered_out"
+
+
+NOT_SUPPOSED_TO_RUN: Final = frozenset(
+    {
+        SkippedReason.DISABLED,
+        SkippedReason.TRIGGER_MISMATCH,
+        SkippedReason.ACTIVATION_NOT_REACHED,
+        SkippedReason.FILTERED_OUT,
+    }
+)
+"""Reasons that do not count at the barrier, even for a required operation (G3)."""
+
+
+class Blocked(StrEnum):
+    """Why a dependency does not hold: it is no part of the plan, or it did not end as `done`."""
+
+    MISSING = "missing"
+    NOT_DONE = "not_done"
+
+
+class ErrorCode(StrEnum):
+    """The codes of errors. An operation may give others of its own."""
+
+    VALIDATION = "validation_error"
+    POLICY = "policy_error"
+    ARTIFACT_CONFLICT = "artifact_conflict"
+    DEPENDENCY_FAILED = "dependency_failed"
+    PROVIDER = "provider_error"
+    RATE_LIMITED = "rate_limited"
+    TIMEOUT = "timeout"
+    TEMPLATE_RENDER = "template_render_error"
+    OUTPUT_PARSE = "output_parse_error"
+    BUDGET_EXCEEDED = "budget_exceeded"
+    STORAGE = "storage_error"
+    OPERATION = "operation_error"
+
+
+class PlanErrorCode(StrEnum):
+    """Why operations cannot be planned."""
+
+    CYCLE = "CYCLE_DETECTED"
+    DUPLICATE_ID = "DUPLICATE_TASK_ID"
+    INVALID_ORDER = "INVALID_TASK_ORDER"
+    INVALID_CONCURRENCY = "INVALID_CONCURRENCY"
+
+
+class EffectStatus(StrEnum):
+    """What became of an effect when it was committed."""
+
+    APPLIED = "applied"
+    SKIPPED = "skipped"
+    ERROR = "error"
+
+
+class Role(StrEnum):
+    """Of a message that an operation adds."""
+
+    SYSTEM = "system"
+    DEVELOPER = "developer"
+    USER = "user"
+    ASSISTANT = "assistant"
+
+
+class Persistence(StrEnum):
+    """How long an artifact lives: between runs, or within one."""
+
+    PERSISTED = "persisted"
+    RUN_ONLY = "run_only"
+
+
+class Usage(StrEnum):
+    """Whom an artifact is for."""
+
+    PROMPT_ONLY = "prompt_only"
+    UI_ONLY = "ui_only"
+    PROMPT_AND_UI = "prompt+ui"
+    INTERNAL = "internal"
+
+
+class Format(StrEnum):
+    """How the value of an artifact is written."""
+
+    TEXT = "text"
+    MARKDOWN = "markdown"
+    JSON = "json"
+
+
+class WriteMode(StrEnum):
+    """How a new value meets the old one; both take its place and are added to the history (X03)."""
+
+    REPLACE = "replace"
+    APPEND = "append"
+
+
+MAX_ERROR_TEXT: Final = 2_000
+"""Characters of an error's message."""
+
+MAX_TEXT: Final = 1_000_000
+"""Characters of a message, a payload, a rewritten text, or of an artifact's value as JSON."""
+
+MAX_EFFECTS: Final = 100
+"""Effects of one operation."""
+
+MAX_DEBUG: Final = 10_000
+"""Characters of what an operation leaves for debugging, as JSON."""
