@@ -76,8 +76,12 @@ class LoopWorkers(ThreadWorkers):
 
     def _run(self) -> None:
         self._loop.run_forever()
-        left = asyncio.all_tasks(self._loop)
-        for task in left:
-            task.cancel()
-        self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        self._loop.run_until_complete(_cancel_all())
         self._loop.close()
+
+
+async def _cancel_all() -> None:
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
