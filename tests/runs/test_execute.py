@@ -189,6 +189,17 @@ def test_a_result_says_whose_it_is_and_only_done_has_effects():
     }  # fmt: skip
 
 
+def test_a_required_operation_that_does_not_run_says_why():
+    """G3, G4: so that the barrier can tell one that was not supposed to run from one whose condition does not hold."""
+    operations = [operation("off", required=True, enabled=False), operation("guarded", required=True),
+                  operation("other", required=True, triggers=["regenerate"])]  # fmt: skip
+    executed = run_scripts(operations, {"guarded": Script(result="skip")})
+    assert {key: (one.status, one.required, one.skip.reason) for key, one in executed.results.items()} == {
+        "guarded": ("skipped", True, "condition_false"), "off": ("skipped", True, "disabled"),
+        "other": ("skipped", True, "trigger_mismatch"),
+    }  # fmt: skip
+
+
 def test_what_is_not_begun_never_started():
     """R36, R40, G29: a condition that does not hold, an error found before; and its slot is free again."""
     found = {"skip": Skip(reason="condition_false"), "wrong": result("wrong", "error")}

@@ -201,6 +201,31 @@ def test_a_deadline_is_for_all(by):
     )
 
 
+def test_a_deadline_ends_what_paused():
+    """E14: between two attempts, or asking a person."""
+    plan = make_plan([operation("a", 1, retry={"maxAttempts": 2}), operation("b", 2, required=True), operation("c", 3)],
+                     Hook.BEFORE, Trigger.GENERATE, concurrency=1)  # fmt: skip
+    scripts = {"a": Script(10, "error", code="timeout"), "b": Script(0, "waiting"), "c": Script(100)}
+    retry = {"maxAttempts": 2, "backoffMs": 1, "retryOn": ["timeout"]}
+    again = make_plan([operation("a", 1, retry=retry), operation("b", 2, required=True), operation("c", 3)],
+                      Hook.BEFORE, Trigger.GENERATE, concurrency=1)  # fmt: skip
+    executed = run_scripts((), scripts, plan=again, limits=Limits(timeout_ms=50))
+    assert {key: result.error.code for key, result in executed.results.items()} == dict.fromkeys(
+        "abc", "timeout"
+    )
+    assert executed.results["b"].required
+    executed = run_scripts((), scripts, plan=plan, limits=Limits(timeout_ms=500))
+    assert statuses(executed) == {"a": "error", "b": "waiting", "c": "done"}
+
+
+def test_all_optional_operations_and_an_abort():
+    """G28: what comes of it tells that nothing is to follow: some aborted, none started after it."""
+    executed, _ = aborted_at(
+        10, [operation("a"), operation("b"), operation("c", dependsOn=["a"])], {"a": Script(50)}
+    )
+    assert statuses(executed) == {"a": "aborted", "b": "done", "c": "skipped"}
+
+
 def test_a_deadline_that_is_over():
     """E14: nothing starts."""
     executed = run_scripts([operation("a")], workers=VirtualWorkers(5_000), abort=Abort(deadline=4))

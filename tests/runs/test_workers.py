@@ -72,6 +72,23 @@ def test_whatever_an_operation_does_is_its_own_error(threads, function, message)
     assert statuses(executed)["b"] == "done"
 
 
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_system_without_threads(threads, monkeypatch, more):
+    """R53: what cannot run at once runs later; what cannot run at all is an error."""
+    start, left = threading.Thread.start, [None] * more
+
+    def start_few(thread):
+        if not left:
+            raise RuntimeError("can't start new thread")
+        left.pop()
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_few)
+    operations = [operation(key) for key in "abc"]
+    executed = run_functions(dict.fromkeys("abc", jobs.fine), threads, operations)
+    assert set(statuses(executed).values()) == {"done" if more else "error"}
+
+
 def test_an_error_is_bounded(threads):
     """R54: in its length."""
 

@@ -143,9 +143,13 @@ class ThreadWorkers:
         """Have it run on a thread of this process."""
         self._busy += 1
         if self._busy > self._threads:
-            self._threads += 1
-            name = f"tract-operation-{next(self._numbers)}"
-            threading.Thread(target=self._work, name=name, daemon=True).start()
+            try:
+                self._add_thread()
+            except RuntimeError as error:
+                # the system has no more threads; with one of ours it is only a matter of time
+                if not self._threads:
+                    self._reports.put((key, _Free(error_result(job.context, error))))
+                    return
         self._jobs.put((key, job, abort))
 
     def wait(self, timeout: float | None) -> list[Report]:
@@ -161,6 +165,11 @@ class ThreadWorkers:
     def wake(self) -> None:
         """End `wait`; from any thread."""
         self._reports.put((None, None))
+
+    def _add_thread(self) -> None:
+        name = f"tract-operation-{next(self._numbers)}"
+        threading.Thread(target=self._work, name=name, daemon=True).start()
+        self._threads += 1
 
     def _note(self, report: tuple[Any, Any], found: list[Report]) -> None:
         key, what = report
