@@ -267,6 +267,16 @@ def test_the_signal_itself():
         abort.check()
 
 
+def test_everybody_hears_the_signal(caplog):
+    """R32: also where somebody before fails at it."""
+    abort, heard = Abort(), []
+    abort.on_set(lambda: heard[0])
+    abort.on_set(lambda: heard.append("told"))
+    abort.set()
+    assert heard == ["told"]
+    assert "IndexError" in caplog.text
+
+
 def test_without_an_operation_there_is_no_signal():
     """R32: one that is never given."""
     assert not current_abort().is_set()
