@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.exceptions import PlanError, RunError
 from tract_jupyter.runs.applying import Applying, storage_error
+from tract_jupyter.runs.artifacts import MemoryArtifacts
 from tract_jupyter.runs.commit_report import CommitEntry, CommitReport
 from tract_jupyter.runs.effect_types import PROMPT_EFFECTS, ArtifactUpsert, UiInline, UserReplaceText
 from tract_jupyter.runs.effects import check_together, checked_effect, effect_type
+from tract_jupyter.runs.memory_target import MemoryTarget
 from tract_jupyter.runs.model import OperationError
 from tract_jupyter.runs.order import ready_order
 from tract_jupyter.runs.terms import (
@@ -120,6 +122,17 @@ def commit(hook: Hook, queue: Iterable[CommitItem], turn: Turn, target: TurnTarg
     return Committed(_turn_after(turn, hook, steps, report, persisted), report)
 
 
+def preview(hook: Hook, queue: Iterable[CommitItem], turn: Turn) -> Turn:
+    """The turn as it would be after a commit, with nothing written: what a dependent operation sees (G20).
+
+    Raises:
+        PlanError: as `commit` does.
+    """
+    kept = MemoryArtifacts()
+    kept.put("", list(turn.artifacts.persisted.values()))
+    return commit(hook, queue, turn, MemoryTarget(session="", artifacts=kept)).turn
+
+
 class _Step(NamedTuple):
     """One effect: checked, or why it is refused."""
 
@@ -197,7 +210,7 @@ def _turn_after(
     if persisted is not None:
         artifacts = replace(artifacts, persisted=dict(persisted))
     prompt = turn.prompt
-    if hook is Hook.BEFORE:  # afterwards it is what was sent
+    if hook == Hook.BEFORE:  # afterwards it is what was sent
         prompt = prompt.apply_all(
             (label, one) for label, one in applied if isinstance(one, (*PROMPT_EFFECTS, UserReplaceText))
         )

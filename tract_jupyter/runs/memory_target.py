@@ -43,7 +43,7 @@ class MemoryCommitLog:
 
 
 class MemoryTarget:
-    """Keeps the texts of one run's turn; its parts are `user:1`, `reply:1`, and so on."""
+    """Keeps the texts of one run's turn; its parts are `user:1`, `reply:2`, and so on."""
 
     def __init__(self, *, session: str | None = None, artifacts: ArtifactStore | None = None) -> None:
         self.session = session
@@ -101,6 +101,6 @@ class MemoryTarget:
         self._artifacts.put(self.session, artifacts)
 
     def _kept(self, kind: str, text: str) -> str:
-        part = f"{kind}:{sum(one.startswith(f'{kind}:') for one in self._parts) + 1}"
+        part = f"{kind}:{len(self._parts) + 1}"
         self._parts[part] = text
         return part
