@@ -275,3 +275,30 @@ def test_a_hundred_rewrites_are_one_move_of_the_branch(tract):
     rewritten(tract, said, *(user(f"text {n}") for n in range(100)))
     assert texts(tract) == ["text 99"]
     assert tract.verify() == []
+
+
+def test_a_reply_that_took_another_ones_place_is_rewritten_where_that_stands(tract):
+    """R9, R48: edits name the original, and what calls tools goes on calling them."""
+    call = {"id": "c1", "name": "look", "arguments": {}}
+    tract.user("U")
+    first = tract.assistant("first")
+    second = tract.assistant("second", edit=first.commit_hash, tool_calls=[call])
+    turn = turn_of(tract, reply="second", reply_part=second.commit_hash)
+    turn, _ = commit(Hook.AFTER, [item("op", reply("better"))], turn, TractTarget(tract, "run"))
+    edit = tract.get_commit(turn.reply_part)
+    assert (edit.edit_target, edit.metadata["replaces"]) == (first.commit_hash, second.commit_hash)
+    message = tract.compile().messages[-1]
+    assert (message.content, [one.name for one in message.tool_calls]) == ("better", ["look"])
+
+
+def test_persisted_artifacts_are_read_by_the_next_run(tract):
+    """R50, E11: with the key of their session; another session reads none."""
+    artifacts = MemoryArtifacts()
+    write = {"type": "artifact.upsert", "tag": "t", "value": {"n": 1}, "persistence": "persisted"}
+    tract.user("U")
+    for run in ("one", "two"):
+        target = TractTarget(tract, run, session="s", artifacts=artifacts)
+        commit(Hook.AFTER, [item("op", write)], turn_of(tract), target)
+    assert target.artifacts()["t"].history == ({"n": 1}, {"n": 1})
+    assert TractTarget(tract, "three", session="other", artifacts=artifacts).artifacts() == {}
+    assert TractTarget(tract, "four", artifacts=artifacts).artifacts() == {}
