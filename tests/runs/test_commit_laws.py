@@ -7,7 +7,7 @@ from copy import deepcopy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tract_jupyter.runs.commit import CommitItem, commit, commit_order, preview
+from tract_jupyter.runs.commit import CommitItem, commit, commit_order
 from tract_jupyter.runs.memory_target import MemoryTarget
 from tract_jupyter.runs.prompt import Prompt
 from tract_jupyter.runs.terms import Hook, OperationStatus
@@ -120,18 +120,6 @@ def test_committing_again_changes_nothing(queue, hook, roles):
     kept = dict(target.parts), target.artifacts()
     assert commit(hook, queue, turn_of(roles), target) == first
     assert (dict(target.parts), target.artifacts()) == kept
-
-
-@given(queues(), HOOKS, MESSAGES)
-def test_a_preview_is_what_a_commit_gives(queue, hook, roles):
-    """G20: of the prompt, the texts and the artifacts."""
-    seen = preview(hook, queue, turn_of(roles))
-    found = commit(hook, queue, turn_of(roles), MemoryTarget(session="s")).turn
-    assert (seen.messages, seen.artifacts.view, seen.reply) == (
-        found.messages,
-        found.artifacts.view,
-        found.reply,
-    )
 
 
 def test_a_long_chain_is_committed_in_order():

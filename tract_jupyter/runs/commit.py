@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.exceptions import PlanError, RunError
 from tract_jupyter.runs.applying import Applying, storage_error
-from tract_jupyter.runs.artifacts import MemoryArtifacts
 from tract_jupyter.runs.commit_report import CommitEntry, CommitReport
 from tract_jupyter.runs.effect_types import PROMPT_EFFECTS, ArtifactUpsert, UiInline, UserReplaceText
 from tract_jupyter.runs.effects import check_together, checked_effect, effect_type
-from tract_jupyter.runs.memory_target import MemoryTarget
 from tract_jupyter.runs.model import OperationError
 from tract_jupyter.runs.order import ready_order
 from tract_jupyter.runs.terms import (
@@ -120,17 +118,6 @@ def commit(hook: Hook, queue: Iterable[CommitItem], turn: Turn, target: TurnTarg
             turn, _report(hook, order, steps, [one.error or storage_error(error) for one in steps])
         )
     return Committed(_turn_after(turn, hook, steps, report, persisted), report)
-
-
-def preview(hook: Hook, queue: Iterable[CommitItem], turn: Turn) -> Turn:
-    """The turn as it would be after a commit, with nothing written: what a dependent operation sees (G20).
-
-    Raises:
-        PlanError: as `commit` does.
-    """
-    kept = MemoryArtifacts()
-    kept.put("", list(turn.artifacts.persisted.values()))
-    return commit(hook, queue, turn, MemoryTarget(session="", artifacts=kept)).turn
 
 
 class _Step(NamedTuple):

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from tract_jupyter.runs.artifacts import Artifacts
-from tract_jupyter.runs.model import RunMessage
 from tract_jupyter.runs.prompt import Prompt
-from tract_jupyter.runs.terms import Role
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,9 +16,6 @@ if TYPE_CHECKING:
     from tract_jupyter.runs.effect_types import UiInline
     from tract_jupyter.runs.model import ArtifactView
     from tract_jupyter.runs.terms import Hook
-
-REPLY_KEY: Final = "reply"
-"""The key of the reply among the messages that an operation sees."""
 
 
 @dataclass(frozen=True)
@@ -48,19 +43,6 @@ class Turn:
         """A turn before its run."""
         text = prompt.user.content if prompt.user is not None else ""
         return cls(prompt, text, user_part, artifacts=artifacts or Artifacts())
-
-    @property
-    def messages(self) -> tuple[RunMessage, ...]:
-        """What an operation sees: the prompt with the user's message as it stands, and the reply at its end (R30)."""
-        found = self.prompt.messages
-        if self.prompt.user is not None and self.prompt.user.content != self.user_text:
-            changed = {"content": self.user_text, "pieces": ()}
-            found = tuple(
-                one.model_copy(update=changed) if one.key == self.prompt.user_key else one for one in found
-            )
-        if self.reply is None:
-            return found
-        return (*found, RunMessage(role=Role.ASSISTANT, content=self.reply, key=REPLY_KEY))
 
 
 def rewritten(turn: Turn, rewrite: Rewrite) -> Turn:
