@@ -1,0 +1,117 @@
+"""Vectors of artifacts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tract_jupyter.runs.artifacts import Artifacts, MemoryArtifacts
+from tract_jupyter.runs.artifacts import session_key as key_of
+from tract_jupyter.runs.commit import CommitItem, commit
+from tract_jupyter.runs.effect_types import ArtifactUpsert
+from tract_jupyter.runs.memory_target import MemoryTarget
+from tract_jupyter.runs.model import ArtifactView, OperationError
+from tract_jupyter.runs.terms import Hook
+from tract_jupyter.runs.turn import Turn
+
+Given = dict[str, Any]
+PHRASES = ("session key", "target is required", "not found", "mismatch", "no reply")
+_CONTEXT = {
+    "owner": ("ownerId", "owner"),
+    "tract": ("chatId", "tractId", "tract", "chat"),
+    "branch": ("branchId", "branch"),
+    "profile": ("profileId", "profile", "operationProfileId"),
+    "session": ("operationProfileSessionId", "sessionId", "session"),
+}
+
+
+def told_artifacts(view: Mapping[str, ArtifactView]) -> Given:
+    return {
+        tag: {
+            "value": one.value,
+            "history": list(one.history),
+            "persistence": one.persistence,
+            "semantics": one.semantics,
+            "format": one.format,
+            "writeMode": one.write_mode,
+            "usage": one.usage,
+        }
+        for tag, one in view.items()
+    }
+
+
+def told_error(error: OperationError | None) -> Given | None:
+    """An error, with the phrase that its message holds."""
+    if error is None:
+        return None
+    phrase = next((one for one in PHRASES if one in error.message), None)
+    return {"code": error.code, "message": error.message, "messageContains": phrase}
+
+
+def artifact_upserts(given: Given) -> Given:
+    writes = [ArtifactUpsert.from_dict(one) for one in given["writes"]]
+    before = {tag: ArtifactView(tag=tag, **one) for tag, one in given.get("initial", {}).items()}
+    view = Artifacts(run_only=before).upsert(writes).view
+    return {"records": told_artifacts(view)}
+
+
+def artifact_write_error(given: Given) -> Given:
+    _, error = _written([given["write"]], given["sessionKey"], MemoryArtifacts())
+    return {"error": told_error(error), "ok": error is None}
+
+
+def persisted_artifact_upserts(given: Given) -> Given:
+    store, session = MemoryArtifacts(), given["sessionKey"]
+    turn, error = _written(given["writes"], session, store)
+    view = turn.artifacts.view
+    if given.get("reload") or any(name.endswith("SessionKey") for name in given):
+        others = [value for name, value in given.items() if name.endswith("SessionKey")]
+        asked = others[0] if others else session
+        view = Artifacts(persisted=store.load(asked)).view
+    return {"records": told_artifacts(view), "error": told_error(error)}
+
+
+def session_key(given: Given) -> Given:
+    keys = [_key(one) for one in _contexts(given)]
+    is_same = len(set(keys)) == 1
+    names = ("same", "sameKey", "equal", "isSame", "sameSession", "kept", "stable")
+    others = ("different", "changed", "differs", "distinct")
+    return {
+        "key": keys[0],
+        "sessionKey": keys[0],
+        "keys": keys,
+        **dict.fromkeys(names, is_same),
+        **dict.fromkeys(others, not is_same),
+    }
+
+
+def _contexts(given: Given) -> list[Given]:
+    """All contexts in what is given; one that is only a change is a change of the first."""
+    inner = [one for one in given.values() if isinstance(one, dict)]
+    listed = [
+        one for value in given.values() if isinstance(value, list) for one in value if isinstance(one, dict)
+    ]
+    names = {name for spellings in _CONTEXT.values() for name in spellings}
+    found = [*([given] if names & given.keys() else []), *inner, *listed] or [given]
+    return [{**found[0], **one} for one in found]
+
+
+def _key(context: Given) -> str:
+    def part(spellings: tuple[str, ...]) -> str:
+        found = next((context[one] for one in spellings if context.get(one) is not None), "")
+        return str(found.get("profileId", found.get("id")) if isinstance(found, dict) else found)
+
+    return key_of(**{name: part(spellings) for name, spellings in _CONTEXT.items()})
+
+
+def _written(
+    writes: list[Given], session: str | None, store: MemoryArtifacts
+) -> tuple[Turn, OperationError | None]:
+    """The turn after one operation for each write, and the first error."""
+    target = MemoryTarget(session=session, artifacts=store)
+    queue = [
+        CommitItem(f"w{place:04}", place, effects=({"type": "artifact.upsert", **one},))
+        for place, one in enumerate(writes)
+    ]
+    turn, report = commit(Hook.BEFORE, queue, Turn(), target)
+    return turn, next((one.error for one in report.entries if one.error is not None), None)
