@@ -73,6 +73,19 @@ class RunPhase(StrEnum):
     FINISHED = "finished"
 
 
+class FinishReason(StrEnum):
+    """Why the main call ended (E15)."""
+
+    COMPLETED = "completed"
+    USER_ABORT = "user_abort"
+    DEADLINE = "deadline"
+    PROVIDER_ERROR = "provider_error"
+    RATE_LIMITED = "rate_limited"
+    TIMEOUT = "timeout"
+    POLICY_ERROR = "policy_error"
+    UNKNOWN = "unknown"
+
+
 class SkippedReason(StrEnum):
     """Why an operation did not run. An operation may give others of its own."""
 
@@ -190,3 +203,9 @@ MAX_EFFECTS: Final = 100
 
 MAX_DEBUG: Final = 10_000
 """Characters of what an operation leaves for debugging, as JSON."""
+
+MAX_PROGRESS: Final = 2_000
+"""Characters of what an operation tells of its progress at once, as JSON."""
+
+MAX_PROGRESS_EVENTS: Final = 200
+"""How often it may, at one hook."""
