@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
+from pydantic_core import PydanticSerializationError
 
 from tract_jupyter.exceptions import ContentError, StoreCorruptError, UnknownRunError
 from tract_jupyter.models.canonical import canonical_json
@@ -171,7 +172,10 @@ def _now() -> datetime:
 
 
 def _text(data: EventData) -> str:
-    values = data.to_dict()
+    try:
+        values = data.to_dict()
+    except PydanticSerializationError as error:
+        raise ContentError(f"the event {data.type} has no JSON form: {error}") from error
     del values["type"]
     return canonical_json(values)
 

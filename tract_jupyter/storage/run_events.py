@@ -36,6 +36,7 @@ _ALL = _MINE.order_by(run_events.c.run_id, run_events.c.seq)
 _LONGEST = select(func.max(run_events.c.seq)).where(run_events.c.run_id == _first.c.run_id).scalar_subquery()
 _NEWEST = (
     select(*(table.c[name] for table in (_first, _last) for name in StoredRunEvent._fields))
+    .select_from(_first)
     .join(_last, (_last.c.run_id == _first.c.run_id) & (_last.c.seq == _LONGEST))
     .where(_first.c.tract_id == bindparam("tract"), _first.c.seq == 1)
     .order_by(_first.c.id.desc())

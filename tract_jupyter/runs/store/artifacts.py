@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tract_jupyter.storage.database import Database
     from tract_jupyter.storage.run_artifacts import RunArtifactRows
 
-_OWN_COLUMNS = ("tag", "value", "history")
+_OWN_COLUMNS = {"tag", "value", "history"}
 
 
 class SqlArtifacts:
@@ -74,7 +74,7 @@ class SqlArtifacts:
 
 
 def _stored(session: str, artifact: ArtifactView) -> StoredArtifact:
-    settings = {key: value for key, value in artifact.to_dict().items() if key not in _OWN_COLUMNS}
+    settings = artifact.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude=_OWN_COLUMNS)
     value, history = canonical_json(artifact.value), canonical_json(list(artifact.history))
     return StoredArtifact(session, artifact.tag, value, history, canonical_json(settings))
 
