@@ -23,6 +23,7 @@ from tract_jupyter.runs.events import (
 )
 from tract_jupyter.runs.model import (
     ArtifactView,
+    MainReply,
     Operation,
     OperationConfig,
     OperationDefinition,
@@ -113,7 +114,7 @@ def before(reply_commit: str | None = None, world: str = "wet") -> list[EventDat
         ),
         PhaseChanged(phase=RunPhase.MAIN_LLM),
         MainStarted(prompt=(USER, ADDED), prompt_hash="0" * 64, model="m"),
-        MainFinished(text="In Rome", usage={"tokens": 3}, reply_commit=reply_commit),
+        MainFinished(reply=MainReply(text="In Rome", usage={"tokens": 3}), reply_commit=reply_commit),
     ]  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from tests.runs.stories import AFTER, BEFORE, RUN, START, after, before, whole
 from tract_jupyter.exceptions import ContentError, StoreCorruptError, StoreError, UnknownRunError
 from tract_jupyter.runs.events import MainFinished, OperationProgress, PhaseChanged, RunStarted
 from tract_jupyter.runs.log import RunLog, load
+from tract_jupyter.runs.model import MainReply
 from tract_jupyter.runs.projection import project
 from tract_jupyter.runs.terms import MAX_PROGRESS, MAX_PROGRESS_EVENTS, RunPhase
 from tract_jupyter.storage.database import Database
@@ -106,7 +107,7 @@ def test_two_processes_cannot_both_write_it(database, rows, log):
     for one in (log, other):
         one.add(PhaseChanged(phase=RunPhase.BARRIER))
     log.flush()
-    with pytest.raises(StoreError):
+    with pytest.raises(StoreError, match="has an event 3 already: it goes on in another process"):
         other.flush()
     assert len(load(database, rows, RUN)) == 3
 
@@ -161,8 +162,8 @@ def test_what_has_no_json_form_is_refused_and_leaves_no_gap(log, value):
     """R54: the caller makes an error of it."""
     log.add(before()[0])
     with pytest.raises(ContentError):
-        log.add(MainFinished(text="x", usage={"value": value}))
-    assert log.add(MainFinished(text="x")).seq == 2
+        log.add(MainFinished(reply=MainReply(usage={"value": value})))
+    assert log.add(MainFinished(reply=MainReply())).seq == 2
 
 
 def test_a_snapshot_keeps_what_it_was_given(log):

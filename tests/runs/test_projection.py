@@ -124,7 +124,7 @@ def test_what_a_resume_needs():
     assert left.results[BEFORE]["world"].effects
     assert left.results[AFTER] == {}
     assert set(left.commits) == {BEFORE}
-    assert left.main.text == "In Rome"
+    assert left.main.reply.text == "In Rome"
     assert (left.snapshot.seed, left.run_id) == (7, "a" * 32)
     cut = unfinished(numbered(before()[:-1]))
     assert cut.main_started is not None

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from tests.runs.stories import BEFORE, START, aborted, after, before, done, finished, numbered, whole
 from tract_jupyter.exceptions import RunError, UnknownRunError
 from tract_jupyter.runs.events import OperationProgress, RunFinished
+from tract_jupyter.runs.model import MainReply
 from tract_jupyter.runs.recording import check_replay, recorded_results
 from tract_jupyter.runs.root_hash import differences, root_hash, sealed
-from tract_jupyter.runs.terms import FinishReason, RunStatus
+from tract_jupyter.runs.terms import RunStatus
 
 ROOT = root_hash(whole())
 
@@ -34,7 +35,12 @@ def test_it_is_the_same_wherever_and_whenever_it_ran():
         root_hash(replaced(told, 6, started_at=7.0, finished_at=9.0, attempts=5, outputs_summary={"n": 1}))
         == ROOT
     )
-    assert root_hash(replaced(told, 16, usage={"tokens": 4})) == ROOT
+    assert (
+        root_hash(
+            replaced(told, 16, reply=MainReply(text="In Rome", usage={"tokens": 4}, fields={"id": "x"}))
+        )
+        == ROOT
+    )
     assert (
         root_hash(whole([*told[:3], OperationProgress(operation_id="world", hook=BEFORE), *told[3:]])) == ROOT
     )
@@ -57,8 +63,8 @@ def test_the_order_in_which_operations_ended_does_not_count():
         (13, {"artifacts": {}}, "commits.before_main_llm.artifacts.world"),
         (13, {"report": {"entries": []}}, "commits.before_main_llm.entries"),
         (15, {"prompt": ()}, "prompt"),
-        (16, {"text": "In Pisa"}, "main.text"),
-        (16, {"finish_reason": FinishReason.DEADLINE}, "main.finishReason"),
+        (16, {"reply": MainReply(text="In Pisa")}, "main.text"),
+        (16, {"reply": MainReply(text="In Rome", finish_reason="deadline")}, "main.finishReason"),
     ],
 )  # fmt: skip
 def test_everything_that_a_replay_must_give_again_counts(index, changes, part):
@@ -111,7 +117,7 @@ def test_a_recording_gives_what_each_operation_gave():
 def test_a_replay_that_differs_is_told_where():
     """R58: another report is another run."""
     with pytest.raises(RunError, match=r"differs from the run in main\.text"):
-        check_replay(whole(), replaced([*before(), *after()], 16, text="In Pisa"))
+        check_replay(whole(), replaced([*before(), *after()], 16, reply=MainReply(text="In Pisa")))
 
 
 def test_what_was_not_recorded_is_not_made_up():

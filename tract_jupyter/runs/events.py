@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
 from pydantic import Field, TypeAdapter
 
 from tract_jupyter.runs.data import Tagged
-from tract_jupyter.runs.model import (  # noqa: TC001 # pydantic reads annotations
+from tract_jupyter.runs.model import (
     ArtifactView,
+    MainReply,
     Operation,
     OperationError,
     OperationResult,
@@ -22,7 +23,6 @@ from tract_jupyter.runs.model import (  # noqa: TC001 # pydantic reads annotatio
 from tract_jupyter.runs.terms import (
     ExecutionMode,
     FailedType,
-    FinishReason,
     Hook,
     RunPhase,
     RunStatus,
@@ -153,13 +153,10 @@ class MainStarted(Tagged):
 
 
 class MainFinished(Tagged):
-    """The main call has ended; the text may be partial unless it was `completed`. `reply_commit` holds it."""
+    """The main call has ended. `reply_commit` holds its text, if that was committed."""
 
     type: Literal["main_llm.finished"] = "main_llm.finished"
-    text: str | None = None
-    finish_reason: FinishReason = FinishReason.COMPLETED
-    usage: dict[str, Any] = Field(default_factory=dict)
-    error: OperationError | None = None
+    reply: MainReply
     reply_commit: str | None = None
 
 

@@ -86,7 +86,10 @@ class History:
     def reply(self) -> str | None:
         """The reply as it stands at the end: rewritten, or as the main call gave it."""
         rewritten = [rewrite.get("after") for rewrite in self.rewrites(Hook.AFTER, "reply")]
-        return rewritten[-1] if rewritten else None if self.main is None else self.main.text
+        if rewritten or self.main is None:
+            return rewritten[-1] if rewritten else None
+        given = self.main.reply
+        return given.text if given.text or given.error is None else None
 
     @property
     def user_commit(self) -> str | None:

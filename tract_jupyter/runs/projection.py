@@ -48,7 +48,7 @@ def project(events: Iterable[RunEvent]) -> Run:
         reply=history.reply,
         user_commit=history.user_commit,
         reply_commit=history.reply_commit,
-        finish_reason=None if main is None else main.finish_reason.value,
+        finish_reason=None if main is None else main.reply.finish_reason,
         root_hash=None if end is None else end.root_hash,
     )
 

@@ -15,9 +15,9 @@ from tract_jupyter.runs.root_hash import differences
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from tract_jupyter.runs.events import MainFinished, RunEvent, RunStarted
+    from tract_jupyter.runs.events import RunEvent, RunStarted
     from tract_jupyter.runs.history import Key
-    from tract_jupyter.runs.model import Operation, OperationResult
+    from tract_jupyter.runs.model import MainReply, Operation, OperationResult
     from tract_jupyter.runs.terms import Hook
 
 
@@ -35,7 +35,7 @@ class Recording:
     run_id: str
     snapshot: RunStarted
     results: Mapping[Key, OperationResult]
-    main: MainFinished | None
+    main: MainReply | None
     root_hash: str | None
 
     def begin(self, hook: Hook) -> Callable[[Operation, object], OperationResult]:
@@ -56,7 +56,7 @@ class Recording:
 
         return begin
 
-    def reply(self) -> MainFinished:
+    def reply(self) -> MainReply:
         """What takes the place of the main call.
 
         Raises:
@@ -78,7 +78,8 @@ def recorded_results(events: Iterable[RunEvent]) -> Recording:
     if history.end is None:
         raise RunError(f"run {history.run_id} has not ended, so it cannot be replayed; resume it first")
     results = {key: ended.result for key, ended in history.ended.items()}
-    return Recording(history.run_id, history.snapshot, results, history.main, history.end.root_hash)
+    main = None if history.main is None else history.main.reply
+    return Recording(history.run_id, history.snapshot, results, main, history.end.root_hash)
 
 
 def check_replay(recorded: Iterable[RunEvent], replayed: Iterable[RunEvent]) -> None:

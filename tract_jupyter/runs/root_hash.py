@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from tract_jupyter.runs.events import CommitFinished, OperationFinished, RunEvent, RunFinished
-    from tract_jupyter.runs.model import RunMessage
+    from tract_jupyter.runs.model import MainReply, RunMessage
 
 _VERSION: Final = 1
 
@@ -66,7 +66,7 @@ def covered(events: Iterable[RunEvent], end: RunFinished | None = None) -> dict[
         },
         "commits": {hook: _commit(commit) for hook, commit in history.commits.items()},
         "prompt": None if sent is None else _messages(sent.prompt),
-        "main": None if main is None else {"text": main.text, "finishReason": main.finish_reason},
+        "main": None if main is None else _main(main.reply),
         "reply": history.reply,
         "status": None if end is None else end.status,
         "failedType": None if end is None else end.failed_type,
@@ -96,6 +96,11 @@ def _commit(commit: CommitFinished) -> dict[str, Any]:
         "rewrites": [_rewrite(rewrite) for rewrite in commit.report.get("rewrites", [])],
         "artifacts": {tag: artifact.to_dict() for tag, artifact in commit.artifacts.items()},
     }
+
+
+def _main(reply: MainReply) -> dict[str, Any]:
+    error = None if reply.error is None else reply.error.code
+    return {"text": reply.text, "finishReason": reply.finish_reason, "error": error}
 
 
 def _entry(entry: dict[str, Any]) -> dict[str, Any]:

@@ -73,19 +73,6 @@ class RunPhase(StrEnum):
     FINISHED = "finished"
 
 
-class FinishReason(StrEnum):
-    """Why the main call ended (E15)."""
-
-    COMPLETED = "completed"
-    USER_ABORT = "user_abort"
-    DEADLINE = "deadline"
-    PROVIDER_ERROR = "provider_error"
-    RATE_LIMITED = "rate_limited"
-    TIMEOUT = "timeout"
-    POLICY_ERROR = "policy_error"
-    UNKNOWN = "unknown"
-
-
 class SkippedReason(StrEnum):
     """Why an operation did not run. An operation may give others of its own."""
 

@@ -111,8 +111,8 @@ def _texts(history: History) -> dict[str, str]:
     """What each commit of the turn must say."""
     main = history.main
     found: dict[str, str] = {}
-    if main is not None and main.reply_commit is not None and main.text is not None:
-        found[main.reply_commit] = main.text
+    if main is not None and main.reply_commit is not None:
+        found[main.reply_commit] = main.reply.text
     for hook in Hook:
         for rewrite in (*history.rewrites(hook, "user"), *history.rewrites(hook, "reply")):
             if rewrite.get("part"):

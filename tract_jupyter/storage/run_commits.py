@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from sqlalchemy import bindparam, select
+from sqlalchemy.exc import IntegrityError
 
+from tract_jupyter.exceptions import StoreError
 from tract_jupyter.storage.clock import now_text
 from tract_jupyter.storage.schema import run_commits
 
@@ -41,7 +43,13 @@ class RunCommitRows:
         Raises:
             StoreError: it has committed at that hook already; so nothing of this transaction may be written.
         """
-        connection.execute(_INSERT, {"tract_id": self.tract_id, "created_at": now_text(), **commit._asdict()})
+        values = {"tract_id": self.tract_id, "created_at": now_text(), **commit._asdict()}
+        try:
+            connection.execute(_INSERT, values)
+        except IntegrityError as error:
+            raise StoreError(
+                f"run {commit.run_id} has committed at {commit.hook} already, and nothing is committed twice"
+            ) from error
 
     def of(self, connection: Connection, run_id: str, hook: str) -> StoredRunCommit | None:
         """What a run committed at a hook, if it did."""

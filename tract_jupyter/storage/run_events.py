@@ -6,7 +6,9 @@ from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from sqlalchemy import bindparam, func, select
+from sqlalchemy.exc import IntegrityError
 
+from tract_jupyter.exceptions import StoreError
 from tract_jupyter.storage.schema import run_events
 
 if TYPE_CHECKING:
@@ -58,8 +60,15 @@ class RunEventRows:
         Raises:
             StoreError: a run has an event of that number already: it goes on somewhere else.
         """
-        if events:
+        if not events:
+            return
+        try:
             connection.execute(_INSERT, [{"tract_id": self.tract_id, **event._asdict()} for event in events])
+        except IntegrityError as error:
+            raise StoreError(
+                f"run {events[0].run_id} has an event {events[0].seq} already: it goes on in another process, and "
+                "this one has stored nothing more; look at the run there"
+            ) from error
 
     def of(self, connection: Connection, run_id: str) -> list[StoredRunEvent]:
         """The events of a run in their order; none if there is no such run."""

@@ -52,8 +52,8 @@ def change(database, statement, **values):
 def test_an_artifact_outlives_its_run(database, artifacts):
     """R50, E24: with its history and all that is known of it."""
     kept = artifact(history=("dry", "wet"), usage=Usage.PROMPT_AND_UI, semantics="state")
-    artifacts.put(SESSION, kept)
-    artifacts.put(SESSION, artifact("mood", {"joy": [1, None, True]}))
+    artifacts.put(SESSION, [kept])
+    artifacts.put(SESSION, [artifact("mood", {"joy": [1, None, True]})])
     assert SqlArtifacts(database, RunArtifactRows(TRACT)).load(SESSION) == {
         "mood": artifact("mood", {"joy": [1, None, True]}), "world": kept,
     }  # fmt: skip
@@ -61,18 +61,18 @@ def test_an_artifact_outlives_its_run(database, artifacts):
 
 def test_a_write_takes_the_place_of_the_one_before(artifacts):
     """R50: one artifact of a tag."""
-    artifacts.put(SESSION, artifact())
-    artifacts.put_all(SESSION, [artifact(value="x"), artifact("mood"), artifact(value="dry")])
+    artifacts.put(SESSION, [artifact()])
+    artifacts.put(SESSION, [artifact(value="x"), artifact("mood"), artifact(value="dry")])
     assert {tag: one.value for tag, one in artifacts.load(SESSION).items()} == {"mood": "wet", "world": "dry"}
-    artifacts.put_all(SESSION, [])
+    artifacts.put(SESSION, [])
 
 
 def test_sessions_and_tracts_do_not_see_each_other(database, artifacts):
     """E11: resetting a session leaves the old data with the old one."""
     other = SqlArtifacts(database, RunArtifactRows("2" * 32))
-    artifacts.put(SESSION, artifact())
+    artifacts.put(SESSION, [artifact()])
     assert artifacts.load("6" * 64) == other.load(SESSION) == {}
-    other.put(SESSION, artifact(value="there"))
+    other.put(SESSION, [artifact(value="there")])
     artifacts.clear(SESSION)
     assert artifacts.load(SESSION) == {}
     assert other.load(SESSION)["world"].value == "there"
@@ -81,13 +81,13 @@ def test_sessions_and_tracts_do_not_see_each_other(database, artifacts):
 def test_without_a_session_key_nothing_is_persisted(artifacts):
     """R55: it is told why, and what to do."""
     with pytest.raises(StoreError, match=r"without a session key.*run_only"):
-        artifacts.put("", artifact())
+        artifacts.put("", [artifact()])
 
 
 def test_what_is_put_belongs_to_the_transaction(database, artifacts):
     """R59: all that a run commits is stored, or nothing."""
     with contextlib.suppress(ZeroDivisionError), database.write():
-        artifacts.put(SESSION, artifact())
+        artifacts.put(SESSION, [artifact()])
         raise ZeroDivisionError
     assert artifacts.load(SESSION) == {}
 
@@ -106,16 +106,16 @@ def test_what_is_put_belongs_to_the_transaction(database, artifacts):
 )
 def test_any_json_comes_back_as_it_was(artifacts, value):
     """R52: the value of an artifact is any JSON."""
-    artifacts.put(SESSION, artifact(value=value))
+    artifacts.put(SESSION, [artifact(value=value)])
     assert artifacts.load(SESSION)["world"].value == value
 
 
 @pytest.mark.parametrize("value", [float("nan"), {1: 2}, "\ud800", object()])
 def test_what_is_no_json_is_refused(artifacts, value):
     """R52: and nothing is changed."""
-    artifacts.put(SESSION, artifact())
+    artifacts.put(SESSION, [artifact()])
     with pytest.raises(ContentError):
-        artifacts.put(SESSION, artifact(value=value))
+        artifacts.put(SESSION, [artifact(value=value)])
     assert artifacts.load(SESSION)["world"].value == "wet"
 
 
@@ -128,7 +128,7 @@ def test_what_is_no_json_is_refused(artifacts, value):
 )  # fmt: skip
 def test_a_damaged_artifact_is_recognised(database, artifacts, column, value):
     """R52: it is an error that says so, never another value."""
-    artifacts.put(SESSION, artifact())
+    artifacts.put(SESSION, [artifact()])
     change(database, f"UPDATE run_artifacts SET {column} = :value", value=value)
     if column == "tag":
         assert artifacts.load(SESSION)["No tag"].value == "wet"  # a tag is only where it lies
@@ -169,7 +169,7 @@ def test_a_run_commits_once_at_each_hook(database):
     for value in ("wet", "dry"):
         try:
             with log.transaction():
-                artifacts.put(SESSION, artifact(value=value))
+                artifacts.put(SESSION, [artifact(value=value)])
                 log.add(RUN, "before_main_llm", {"hook": "before_main_llm", "entries": [value]})
         except StoreError:
             assert value == "dry"

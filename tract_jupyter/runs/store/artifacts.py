@@ -13,7 +13,8 @@ from tract_jupyter.runs.model import ArtifactView
 from tract_jupyter.storage.run_artifacts import StoredArtifact
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from tract_jupyter.storage.database import Database
     from tract_jupyter.storage.run_artifacts import RunArtifactRows
@@ -38,16 +39,11 @@ class SqlArtifacts:
             stored = self._rows.of(connection, session)
         return {row.tag: _view(row) for row in stored}
 
-    def put(self, session: str, artifact: ArtifactView) -> None:
-        """Keep an artifact in the place of that of the same tag.
+    def transaction(self) -> AbstractContextManager[object]:
+        """Keep all that is put meanwhile on this thread, or nothing; within another one it is part of that."""
+        return self._database.write()
 
-        Raises:
-            StoreError: there is no session key, or it cannot be stored.
-            ContentError: its value has no JSON form.
-        """
-        self.put_all(session, [artifact])
-
-    def put_all(self, session: str, artifacts: list[ArtifactView]) -> None:
+    def put(self, session: str, artifacts: Sequence[ArtifactView]) -> None:
         """Keep artifacts, each in the place of that of the same tag; of two with one tag the last.
 
         Raises:
