@@ -148,7 +148,8 @@ def progress(data, hook=BEFORE):
 def test_progress_is_bounded(log):
     """R57: what an operation tells of its progress is small, and not endless."""
     fill(log, before())
-    assert log.add(progress({"text": "x" * MAX_PROGRESS})).data.data == {"leftOut": True}
+    long = {"percent": 1.5, "tokens": 3, "text": "x" * MAX_PROGRESS, "rate": float("inf")}
+    assert log.add(progress(long)).data.data == {"percent": 1.5, "tokens": 3, "leftOut": True}
     assert log.add(progress({"text": "\ud800"})).data.data == {"leftOut": True}
     told = [log.add(progress({"n": n})) for n in range(MAX_PROGRESS_EVENTS)]
     assert None in told

@@ -7,7 +7,7 @@ import json
 import threading
 from collections import Counter
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from tract_jupyter.runs.events import EventData
     from tract_jupyter.storage.database import Database
     from tract_jupyter.storage.run_events import RunEventRows
+
+_LARGEST: Final = 1e15  # of a number that tells progress
 
 
 class RunLog:
@@ -185,9 +187,16 @@ def _stored(event: RunEvent, text: str) -> StoredRunEvent:
 
 
 def _bounded(event: OperationProgress) -> OperationProgress:
-    """The same, or without its data if that is too large: progress is told on, and never fails an operation."""
+    """The same, or only the numbers of it if it is too large: progress is told on, and never fails an operation."""
     try:
         fits = len(canonical_json(event.data)) <= MAX_PROGRESS
     except ContentError:
         fits = False
-    return event if fits else event.model_copy(update={"data": {"leftOut": True}})
+    if fits:
+        return event
+    numbers = {key: value for key, value in event.data.items() if _is_number(value)}
+    return event.model_copy(update={"data": {**dict(list(numbers.items())[:20]), "leftOut": True}})
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and abs(value) < _LARGEST
