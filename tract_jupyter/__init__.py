@@ -28,6 +28,7 @@ _HOME = {
     "TractError": "tract_jupyter.exceptions",
     "mcp_server": "tract_jupyter.toolkit.mcp_server",
     "verify": "tract_jupyter.notebook.verify",
+    "verify_store": "tract_jupyter.notebook.verify_store",
 }
 
 __all__ = [*_HOME, "__version__", "load_ipython_extension", "unload_ipython_extension"]  # noqa: PLE0604 # all are text

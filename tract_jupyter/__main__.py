@@ -32,11 +32,26 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def _verify(given: argparse.Namespace) -> int:
     from tract_jupyter import verify
+    from tract_jupyter.notebook.verify_store import is_store
 
+    if is_store(given.path):
+        return _verify_store(given.path)
     found = verify(given.path, lock_file=given.lock_file)
     for refusal in found:
         print(refusal)  # noqa: T201 # as above
     return int(any(refusal.kind == "refused" for refusal in found))
+
+
+def _verify_store(path: str) -> int:
+    from tract_jupyter import verify_store
+
+    tracts = verify_store(path)
+    for tract in tracts:
+        for run in tract.runs:
+            print(f"{tract.tract_id}: run {run.run_id} {run.status} {run.root_hash or '-'}")  # noqa: T201 # as above
+        for damage in tract.damaged:
+            print(f"{tract.tract_id}: {damage.where}: {damage.problem}")  # noqa: T201 # as above
+    return int(any(tract.damaged for tract in tracts))
 
 
 def _serve(given: argparse.Namespace) -> int:
@@ -67,11 +82,14 @@ def _parser() -> argparse.ArgumentParser:
 def _add_verify(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     verify = commands.add_parser(
         "verify",
-        help="list what a run without a person would refuse",
+        help="list what a run without a person would refuse, or what is damaged in a store",
         description="List what a run without a person (nbclient, papermill, CI) would refuse; nothing is run. "
-        "Exit code 1 if it would refuse anything, 2 if that could not be told.",
+        "Of a store: what is damaged, with a root hash for each run. "
+        "Exit code 1 if there is anything to tell, 2 if that could not be told.",
     )
-    verify.add_argument("path", help="a notebook, or a folder of notebooks")
+    verify.add_argument(
+        "path", help="a notebook, a folder of notebooks, or a store: its SQLite file or SQLAlchemy URL"
+    )
     verify.add_argument(
         "--lock-file",
         default="tract.lock.json",

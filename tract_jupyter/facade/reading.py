@@ -16,6 +16,8 @@ from tract_jupyter.models.plain_views import commit_text
 from tract_jupyter.models.rendering import text_of
 from tract_jupyter.models.text import brief_repr
 from tract_jupyter.storage.entry import APPEND, EDIT
+from tract_jupyter.storage.run_commits import RunCommitRows
+from tract_jupyter.storage.run_events import RunEventRows
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -164,11 +166,15 @@ class Reading(Parts):
         return self._history.annotations(name)
 
     def verify(self) -> list[Damage]:
-        """Compute every hash anew, follow every link, and count what branches hold again.
+        """Compute every hash anew, those of runs too, follow every link, and count what branches hold again.
 
         Returns what is damaged: an empty list if all is well. Tags that were added, the reflog and events have no hash.
         """
-        return verify(self._database, self._rows, self._ref_rows)
+        from tract_jupyter.runs.verify import verify_runs  # what a run is made of takes long to import
+
+        events, reports = RunEventRows(self.tract_id), RunCommitRows(self.tract_id)
+        found = verify(self._database, self._rows, self._ref_rows)
+        return found + verify_runs(self._database, events, reports, self._rows)
 
 
 def _infos(given: object) -> list[CommitInfo]:

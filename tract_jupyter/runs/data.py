@@ -13,6 +13,7 @@ class Data(BaseModel):
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True, allow_inf_nan=False,
+        ser_json_inf_nan="constants",
     )  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:

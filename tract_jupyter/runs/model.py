@@ -20,6 +20,7 @@ from tract_jupyter.runs.terms import (
     OperationStatus,
     Persistence,
     Role,
+    RunPhase,
     RunStatus,
     SkippedReason,
     Trigger,
@@ -355,6 +356,8 @@ class Run(Data):
         prompt: what was sent, each message with the operation that added or changed it.
         plain_prompt: what would have been sent without operations.
         user_commit, reply_commit: the commits of this turn, as they stand after it.
+        phase: the one that it has come to.
+        reports: what was committed, before and after the main call (E8).
         root_hash: sha256 over all that a replay must give again.
     """
 
@@ -367,7 +370,9 @@ class Run(Data):
     branch: str | None = None
     started_at: AwareDatetime | None = None
     finished_at: AwareDatetime | None = None
+    phase: RunPhase | None = None
     operations: tuple[OperationRun, ...] = ()
+    reports: tuple[dict[str, Any], ...] = ()
     prompt: tuple[RunMessage, ...] = ()
     plain_prompt: tuple[RunMessage, ...] = ()
     reply: str | None = None

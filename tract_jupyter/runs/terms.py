@@ -190,3 +190,9 @@ MAX_EFFECTS: Final = 100
 
 MAX_DEBUG: Final = 10_000
 """Characters of what an operation leaves for debugging, as JSON."""
+
+MAX_PROGRESS: Final = 5_000
+"""Characters of what an operation tells of its progress at once, as JSON."""
+
+MAX_PROGRESS_EVENTS: Final = 200
+"""How often it may, at one hook."""

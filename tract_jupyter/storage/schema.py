@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import (
+    BigInteger,
     Boolean,
     Column,
     ForeignKey,
@@ -21,7 +22,7 @@ from sqlalchemy import (
 if TYPE_CHECKING:
     from sqlalchemy.types import TypeEngine
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 metadata = MetaData()
 
@@ -299,6 +300,74 @@ script_calls = Table(
     UniqueConstraint("run_id", "position"),
 )
 
+run_events = Table(
+    "run_events",  # the log of each run: what it did and what came of it; append-only
+    metadata,
+    _id(),
+    _required("tract_id", String(32)),
+    _required("run_id", String(32)),
+    _required("seq", Integer),  # from 1
+    _required("event_type", String(64)),
+    _required("data_json", Text),
+    _created(),
+    UniqueConstraint("run_id", "seq"),
+)
+
+run_leases = Table(
+    "run_leases",  # of runs that have not ended: the process that works on each, for as long as it says so
+    metadata,
+    Column("run_id", String(32), primary_key=True),
+    _required("tract_id", String(32)),
+    _required("process", String(255)),
+    _required("held_until", String(32)),
+)
+
+run_commits = Table(
+    "run_commits",  # written with the effects that it reports, so that these are not applied twice
+    metadata,
+    Column("run_id", String(32), primary_key=True),
+    Column("hook", String(32), primary_key=True),
+    _required("tract_id", String(32)),
+    _required("report_json", Text),
+    _created(),
+)
+
+run_artifacts = Table(
+    "run_artifacts",  # those that outlive their run
+    metadata,
+    Column("tract_id", String(32), primary_key=True),
+    Column("session_key", String(255), primary_key=True),
+    Column("tag", String(64), primary_key=True),
+    _required("value_json", Text),
+    _required("history_json", Text),
+    _required("settings_json", Text),
+    _created(),  # of the value
+)
+
+run_profiles = Table(
+    "run_profiles",
+    metadata,
+    _id(),
+    _required("tract_id", String(32)),
+    _required("name", String(255)),
+    _required("profile_json", Text),
+    _required("signature", String(64)),
+    _required("is_active", Boolean),
+    _created(),
+    UniqueConstraint("tract_id", "name"),
+)
+
+run_counters = Table(
+    "run_counters",  # since an operation was last due
+    metadata,
+    Column("tract_id", String(32), primary_key=True),
+    Column("branch", String(255), primary_key=True),
+    Column("profile", String(255), primary_key=True),
+    Column("operation_id", String(255), primary_key=True),
+    _required("turns", BigInteger),
+    _required("context_tokens", BigInteger),
+)
+
 _is_change = commits.c.edit_target.is_not(None)  # most commits are not, and pay nothing
 Index("ix_commits_edit_target", commits.c.edit_target, sqlite_where=_is_change, postgresql_where=_is_change)
 Index("ix_commit_parents_parent", commit_parents.c.parent_hash)
@@ -317,3 +386,8 @@ Index("ix_grants_name", grants.c.tract_id, grants.c.kind, grants.c.name)
 Index(
     "ix_script_calls_script", script_calls.c.tract_id, script_calls.c.script_hash, script_calls.c.notebook_id
 )
+_is_first = run_events.c.seq == 1  # of each run one, for listing them
+Index(
+    "ix_run_events_first", run_events.c.tract_id, run_events.c.id,
+    sqlite_where=_is_first, postgresql_where=_is_first,
+)  # fmt: skip

@@ -1,0 +1,155 @@
+"""Profiles in the store: signed by who saved them, and used only then."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import pytest
+from sqlalchemy import text
+
+from tract_jupyter.exceptions import ContentError, RunError, StoreCorruptError, TrustError, UnknownRunError
+from tract_jupyter.review.trust import Trust
+from tract_jupyter.runs.store.profiles import Profiles
+from tract_jupyter.storage.database import Database
+from tract_jupyter.storage.events import EventRows
+from tract_jupyter.storage.run_profiles import RunProfileRows
+
+TRACT = "1" * 32
+DATA = {"name": "scene", "operations": [{"order": 10, "note": "é\0"}]}
+
+
+@pytest.fixture
+def database(store_url):
+    with closing(Database(url=store_url)) as database:
+        yield database
+
+
+@pytest.fixture
+def make(database, tmp_path):
+    """The profiles as a user sees them."""
+
+    def make(user="me", tract=TRACT):
+        return Profiles(database, RunProfileRows(tract), EventRows(tract), Trust(tmp_path / user))
+
+    return make
+
+
+@pytest.fixture
+def profiles(make):
+    return make()
+
+
+def change(database, statement, **values):
+    with database.write() as connection:
+        connection.execute(text(statement), values)
+
+
+def test_a_profile_is_kept(make, profiles):
+    """E19: a profile is data, stored as it was given."""
+    profiles.save("scene", DATA)
+    profiles.save("other", {})
+    assert make().load("scene") == DATA
+    assert [(one.name, one.is_active, one.quarantined) for one in profiles.list()] == [
+        ("other", False, ""), ("scene", False, ""),
+    ]  # fmt: skip
+    assert make(tract="2" * 32).list() == []
+
+
+def test_one_is_active(profiles):
+    """E9: without one, a run has no operations."""
+    assert profiles.active() is None
+    profiles.save("scene", DATA, activate=True)
+    profiles.save("other", {})
+    assert profiles.active() == ("scene", DATA)
+    profiles.save("scene", {"name": "scene"})  # stays active
+    assert profiles.active() == ("scene", {"name": "scene"})
+    profiles.activate("other")
+    assert [one.name for one in profiles.list() if one.is_active] == ["other"]
+    profiles.activate(None)
+    assert profiles.active() is None
+
+
+def test_removing_one(profiles):
+    """E9: the active one too."""
+    profiles.save("scene", DATA, activate=True)
+    profiles.remove("scene")
+    assert profiles.active() is None
+    for call in (profiles.remove, profiles.load, profiles.activate):
+        with pytest.raises(UnknownRunError, match="there is no profile 'scene'; there are: none"):
+            call("scene")
+    profiles.save("Scene", DATA)
+    with pytest.raises(UnknownRunError, match="Did you mean 'Scene'"):
+        profiles.load("scene")
+
+
+def test_another_users_profile_is_shown_and_not_used(make, profiles):
+    """R27: operations of somebody else run only once a person has taken them over."""
+    theirs = make("them")
+    theirs.save("scene", DATA, activate=True)
+    (listed,) = profiles.list()
+    assert (listed.data, listed.is_active) == (DATA, True)
+    assert "nobody here has saved it" in listed.quarantined
+    for call in (profiles.active, lambda: profiles.load("scene"), lambda: profiles.activate("scene")):
+        with pytest.raises(RunError, match="is not used: nobody here has saved it"):
+            call()
+    profiles.adopt(listed)
+    assert profiles.active() == ("scene", DATA)
+    assert profiles.list()[0].quarantined == ""
+    with pytest.raises(RunError, match="is not used"):
+        theirs.load("scene")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE run_profiles SET profile_json = replace(profile_json, '10', '11')",
+        "UPDATE run_profiles SET name = 'other'",
+        "UPDATE run_profiles SET signature = ''",
+        "UPDATE run_profiles SET profile_json = '{'",
+    ],
+)
+def test_a_changed_profile_is_not_used(database, profiles, statement):
+    """R27: nobody can put operations into it without the user's secret."""
+    profiles.save("scene", DATA, activate=True)
+    change(database, statement)
+    (listed,) = profiles.list()
+    assert listed.quarantined
+    for call in (profiles.active, lambda: profiles.load(listed.name)):
+        with pytest.raises(RunError, match="it was changed"):
+            call()
+
+
+def test_what_is_adopted_is_what_was_read(database, make, profiles):
+    """R27: a change after that is not signed."""
+    make("them").save("scene", DATA)
+    (listed,) = profiles.list()
+    make("them").save("scene", {"name": "worse"})
+    with pytest.raises(RunError, match="was changed since you read it"):
+        profiles.adopt(listed)
+    assert profiles.list()[0].quarantined
+    change(database, "UPDATE run_profiles SET profile_json = '['")
+    with pytest.raises(StoreCorruptError, match="'scene' is damaged"):
+        profiles.adopt(profiles.list()[0])
+
+
+def test_refusals(make, profiles, tmp_path):
+    """E19: what cannot be stored or signed changes nothing."""
+    for name, data in (("", {}), ("x", {"n": float("nan")}), ("x", {"n": "\ud800"})):
+        with pytest.raises(ContentError):
+            profiles.save(name, data)
+    (tmp_path / "broken").write_bytes(b"x")
+    with pytest.raises(TrustError):
+        make("broken").save("x", {})
+    assert profiles.list() == []
+
+
+def test_what_happens_to_profiles_is_noted(database, make, profiles):
+    """R57: by name, without their contents."""
+    make("them").save("scene", DATA)
+    profiles.adopt(profiles.list()[0])
+    profiles.activate("scene")
+    profiles.remove("scene")
+    with database.read() as connection:
+        noted = EventRows(TRACT).newest(connection, "run_profile.*", 9)
+    assert [one.event_type.partition(".")[2] for one in noted] == ["removed", "activated", "adopted", "saved"]
+    assert {tuple(one.data.items()) for one in noted} == {(("name", "scene"),)}

@@ -1,0 +1,191 @@
+"""Artifacts, counters and reports in the store."""
+
+from __future__ import annotations
+
+import contextlib
+from contextlib import closing
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import text
+
+from tract_jupyter.exceptions import ContentError, StoreCorruptError, StoreError
+from tract_jupyter.runs.model import ArtifactView
+from tract_jupyter.runs.store.artifacts import SqlArtifacts
+from tract_jupyter.runs.store.counters import SqlCounters
+from tract_jupyter.runs.store.reports import SqlCommitLog
+from tract_jupyter.runs.terms import Persistence, Usage
+from tract_jupyter.storage.database import Database
+from tract_jupyter.storage.run_artifacts import RunArtifactRows
+from tract_jupyter.storage.run_commits import RunCommitRows
+from tract_jupyter.storage.run_counters import RunCounterRows, StoredCounter
+
+TRACT, SESSION, RUN = "1" * 32, "5" * 64, "a" * 32
+
+
+@pytest.fixture
+def database(store_url):
+    with closing(Database(url=store_url)) as database:
+        yield database
+
+
+@pytest.fixture
+def artifacts(database):
+    return SqlArtifacts(database, RunArtifactRows(TRACT))
+
+
+def artifact(tag="world", value="wet", **more):
+    return ArtifactView(
+        tag=tag, value=value, **{"history": (value,), "persistence": Persistence.PERSISTED, **more}
+    )
+
+
+def change(database, statement, **values):
+    with database.write() as connection:
+        connection.execute(text(statement), values)
+
+
+# --- artifacts
+
+
+def test_an_artifact_outlives_its_run(database, artifacts):
+    """R50, E24: with its history and all that is known of it."""
+    kept = artifact(history=("dry", "wet"), usage=Usage.PROMPT_AND_UI, semantics="state")
+    artifacts.put(SESSION, [kept])
+    artifacts.put(SESSION, [artifact("mood", {"joy": [1, None, True]})])
+    assert SqlArtifacts(database, RunArtifactRows(TRACT)).load(SESSION) == {
+        "mood": artifact("mood", {"joy": [1, None, True]}), "world": kept,
+    }  # fmt: skip
+
+
+def test_a_write_takes_the_place_of_the_one_before(artifacts):
+    """R50: one artifact of a tag."""
+    artifacts.put(SESSION, [artifact()])
+    artifacts.put(SESSION, [artifact(value="x"), artifact("mood"), artifact(value="dry")])
+    assert {tag: one.value for tag, one in artifacts.load(SESSION).items()} == {"mood": "wet", "world": "dry"}
+    artifacts.put(SESSION, [])
+
+
+def test_sessions_and_tracts_do_not_see_each_other(database, artifacts):
+    """E11: resetting a session leaves the old data with the old one."""
+    other = SqlArtifacts(database, RunArtifactRows("2" * 32))
+    artifacts.put(SESSION, [artifact()])
+    assert artifacts.load("6" * 64) == other.load(SESSION) == {}
+    other.put(SESSION, [artifact(value="there")])
+    artifacts.clear(SESSION)
+    assert artifacts.load(SESSION) == {}
+    assert other.load(SESSION)["world"].value == "there"
+
+
+def test_without_a_session_key_nothing_is_persisted(artifacts):
+    """R55: it is told why, and what to do."""
+    with pytest.raises(StoreError, match=r"without a session key.*run_only"):
+        artifacts.put("", [artifact()])
+
+
+def test_what_is_put_belongs_to_the_transaction(database, artifacts):
+    """R59: all that a run commits is stored, or nothing."""
+    with contextlib.suppress(ZeroDivisionError), database.write():
+        artifacts.put(SESSION, [artifact()])
+        raise ZeroDivisionError
+    assert artifacts.load(SESSION) == {}
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
+@given(
+    st.recursive(
+        st.none()
+        | st.booleans()
+        | st.integers()
+        | st.floats(allow_nan=False, allow_infinity=False)
+        | st.text(max_size=9),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+        max_leaves=8,
+    )
+)
+def test_any_json_comes_back_as_it_was(artifacts, value):
+    """R52: the value of an artifact is any JSON."""
+    artifacts.put(SESSION, [artifact(value=value)])
+    assert artifacts.load(SESSION)["world"].value == value
+
+
+@pytest.mark.parametrize("value", [float("nan"), {1: 2}, "\ud800", object()])
+def test_what_is_no_json_is_refused(artifacts, value):
+    """R52: and nothing is changed."""
+    artifacts.put(SESSION, [artifact()])
+    with pytest.raises(ContentError):
+        artifacts.put(SESSION, [artifact(value=value)])
+    assert artifacts.load(SESSION)["world"].value == "wet"
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("value_json", "{"), ("history_json", "7"), ("settings_json", "[]"), ("settings_json", '{"colour":"red"}'),
+        ("tag", "No tag"), ("settings_json", '{"persistence":"for ever"}'),
+    ],
+)  # fmt: skip
+def test_a_damaged_artifact_is_recognised(database, artifacts, column, value):
+    """R52: it is an error that says so, never another value."""
+    artifacts.put(SESSION, [artifact()])
+    change(database, f"UPDATE run_artifacts SET {column} = :value", value=value)
+    if column == "tag":
+        assert artifacts.load(SESSION)["No tag"].value == "wet"  # a tag is only where it lies
+    else:
+        with pytest.raises(StoreCorruptError, match=r"art\.world is damaged"):
+            artifacts.load(SESSION)
+
+
+# --- counters
+
+
+def test_counters_are_kept_by_branch_and_profile(database):
+    """X01: the whole set is stored at once; the first use is told by there being none."""
+    counters = SqlCounters(database, RunCounterRows(TRACT))
+    assert counters.load("main", "p") == {}
+    counters.save("main", "p", {"a": StoredCounter(1, 2**40), "b": StoredCounter(0, 0)})
+    counters.save("topic", "p", {"a": StoredCounter(9, 9)})
+    counters.save("main", "q", {"a": StoredCounter(8, 8)})
+    assert counters.load("main", "p") == {"a": StoredCounter(1, 2**40), "b": StoredCounter(0, 0)}
+    counters.save("main", "p", {"b": StoredCounter(1, 5)})
+    assert counters.load("main", "p") == {"b": StoredCounter(1, 5)}
+    counters.save("main", "p", {})
+    assert counters.load("main", "p") == {}
+    assert counters.load("topic", "p") == {"a": StoredCounter(9, 9)}
+    assert SqlCounters(database, RunCounterRows("2" * 32)).load("main", "q") == {}
+
+
+# --- reports
+
+
+def test_a_run_commits_once_at_each_hook(database):
+    """R58: a second commit is refused, and what was written with it is rolled back."""
+    log, artifacts = (
+        SqlCommitLog(database, RunCommitRows(TRACT)),
+        SqlArtifacts(database, RunArtifactRows(TRACT)),
+    )
+    assert log.find(RUN, "before_main_llm") is None
+    for value in ("wet", "dry"):
+        try:
+            with log.transaction():
+                artifacts.put(SESSION, [artifact(value=value)])
+                log.add(RUN, "before_main_llm", {"hook": "before_main_llm", "entries": [value]})
+        except StoreError:
+            assert value == "dry"
+    assert artifacts.load(SESSION)["world"].value == "wet"
+    assert log.find(RUN, "before_main_llm") == {"hook": "before_main_llm", "entries": ["wet"]}
+    assert log.find(RUN, "after_main_llm") is None
+    log.add(RUN, "after_main_llm", {})
+    assert log.find(RUN, "after_main_llm") == {}
+    assert SqlCommitLog(database, RunCommitRows("2" * 32)).find(RUN, "after_main_llm") is None
+
+
+@pytest.mark.parametrize("damage", ["{", "[]", ""])
+def test_a_damaged_report_does_not_count_as_none(database, damage):
+    """R58: otherwise its effects would be applied again."""
+    log = SqlCommitLog(database, RunCommitRows(TRACT))
+    log.add(RUN, "before_main_llm", {})
+    change(database, "UPDATE run_commits SET report_json = :damage", damage=damage)
+    with pytest.raises(StoreCorruptError, match="not committed twice"):
+        log.find(RUN, "before_main_llm")

@@ -1,0 +1,104 @@
+"""One process at a time works on a run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from contextlib import closing
+
+import pytest
+from sqlalchemy import text
+
+from tests.runs.stories import RUN
+from tract_jupyter.exceptions import RunError
+from tract_jupyter.review.process import this_process
+from tract_jupyter.runs.lease import Lease, is_held
+from tract_jupyter.storage.database import Database
+from tract_jupyter.storage.run_leases import RunLeaseRows, StoredLease
+
+ROWS = RunLeaseRows("1" * 32)
+HOST = this_process().split(":")[0]
+LATER, LONG_AGO = "2999-01-01T00:00:00.000000+00:00", "2001-01-01T00:00:00.000000+00:00"
+
+
+@pytest.fixture
+def database(store_url):
+    with closing(Database(url=store_url)) as database:
+        yield database
+
+
+def hold(database, process, until=LATER):
+    with database.write() as connection:
+        ROWS.put(connection, StoredLease(RUN, process, until))
+
+
+def test_it_is_held_until_the_end(database):
+    """R13: nobody makes the main call of a run twice."""
+    assert not is_held(database, ROWS, RUN)
+    with Lease(database, ROWS, RUN) as lease:
+        assert is_held(database, ROWS, RUN)
+        lease.renew()
+        with pytest.raises(RunError, match="is being run by this process"), Lease(database, ROWS, RUN):
+            pass
+        assert is_held(database, ROWS, RUN)
+    assert not is_held(database, ROWS, RUN)
+    with pytest.raises(ZeroDivisionError), Lease(database, ROWS, RUN):
+        raise ZeroDivisionError
+    assert not is_held(database, ROWS, RUN)
+
+
+def test_what_another_process_runs_is_left_to_it(database):
+    """R13: the process is named."""
+    hold(database, f"{HOST}:{os.getppid()}:ab")
+    with (
+        pytest.raises(RunError, match=f"process {os.getppid()} on .*wait for its end"),
+        Lease(database, ROWS, RUN),
+    ):
+        pass
+
+
+def ended_process():
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        process.wait()
+    return f"{HOST}:{process.pid}:ab"
+
+
+@pytest.mark.parametrize("until", [LATER, LONG_AGO, "?"])
+def test_a_process_that_ended_holds_nothing(database, until):
+    """R13: after a crash the run is taken up at once."""
+    hold(database, ended_process(), until)
+    with Lease(database, ROWS, RUN):
+        pass
+    hold(database, f"{HOST}:{os.getpid()}:another", until)  # the number of a process before
+    with Lease(database, ROWS, RUN):
+        pass
+
+
+@pytest.mark.parametrize(("until", "is_free"), [(LATER, False), (LONG_AGO, True), ("", True)])
+def test_of_another_host_the_time_counts(database, until, is_free):
+    """R13: nobody here knows whether its process has ended."""
+    hold(database, "elsewhere:1:ab", until)
+    assert is_held(database, ROWS, RUN) is not is_free
+
+
+def test_who_lost_it_does_not_go_on(database, monkeypatch):
+    """R13: whoever slept too long is told, and takes nothing away from the other one."""
+    with Lease(database, ROWS, RUN) as lease:
+        hold(database, "elsewhere:1:ab")
+        lease.renew()  # not looked at yet
+        monkeypatch.setattr("time.monotonic", lambda: float("inf"))
+        with pytest.raises(RunError, match="was taken from this process; it is with process 1 on elsewhere"):
+            lease.renew()
+    assert is_held(database, ROWS, RUN)
+
+
+def test_it_is_renewed_in_time(database, monkeypatch):
+    """R13: a long main call keeps its run."""
+    with Lease(database, ROWS, RUN) as lease:
+        with database.write() as connection:
+            connection.execute(text(f"UPDATE run_leases SET held_until = '{LONG_AGO}'"))
+        monkeypatch.setattr("time.monotonic", lambda: 1e9)
+        lease.renew()
+        with database.read() as connection:
+            assert ROWS.of(connection, RUN).held_until > LONG_AGO

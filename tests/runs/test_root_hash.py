@@ -1,0 +1,139 @@
+"""The root hash covers what a replay must give again, and nothing else."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.runs.stories import BEFORE, START, aborted, after, before, done, finished, numbered, whole
+from tract_jupyter.exceptions import RunError, UnknownRunError
+from tract_jupyter.runs.events import OperationProgress, RunFinished
+from tract_jupyter.runs.model import MainReply
+from tract_jupyter.runs.recording import check_replay, recorded_results
+from tract_jupyter.runs.root_hash import differences, root_hash, sealed
+from tract_jupyter.runs.terms import RunStatus
+
+ROOT = root_hash(whole())
+
+
+def replaced(told, index, **changes):
+    return whole([*told[:index], told[index].model_copy(update=changes), *told[index + 1 :]])
+
+
+def test_it_is_the_same_wherever_and_whenever_it_ran():
+    """R58: no time, id or usage counts."""
+    assert root_hash(whole(run_id="b" * 32, start=START + timedelta(days=9))) == ROOT
+    told = [*before("d" * 64), *after("e" * 64)]
+    assert root_hash(whole(told)) == ROOT
+    assert (
+        root_hash(replaced(told, 0, clock="2027-01-01T00:00:00+00:00", user_commit=None, turn_id="t")) == ROOT
+    )
+    assert (
+        root_hash(replaced(told, 6, started_at=7.0, finished_at=9.0, attempts=5, outputs_summary={"n": 1}))
+        == ROOT
+    )
+    assert (
+        root_hash(
+            replaced(told, 16, reply=MainReply(text="In Rome", usage={"tokens": 4}, fields={"id": "x"}))
+        )
+        == ROOT
+    )
+    assert (
+        root_hash(whole([*told[:3], OperationProgress(operation_id="world", hook=BEFORE), *told[3:]])) == ROOT
+    )
+
+
+def test_the_order_in_which_operations_ended_does_not_count():
+    """R58, R60: execution is parallel, what is committed is not."""
+    told = [*before(), *after()]
+    swapped = [*told[:6], told[7], told[6], *told[8:]]
+    assert root_hash(whole(swapped)) == ROOT
+
+
+@pytest.mark.parametrize(
+    ("index", "changes", "part"),
+    [
+        (0, {"trigger": "regenerate"}, "trigger"),
+        (0, {"operations": ()}, "operations"),
+        (0, {"plain_prompt": ()}, "plainPrompt"),
+        (6, {"result": done("world")}, "results.before_main_llm.world.effects"),
+        (13, {"artifacts": {}}, "commits.before_main_llm.artifacts.world"),
+        (13, {"report": {"entries": []}}, "commits.before_main_llm.entries"),
+        (15, {"prompt": ()}, "prompt"),
+        (16, {"reply": MainReply(text="In Pisa")}, "main.text"),
+        (16, {"reply": MainReply(text="In Rome", finish_reason="deadline")}, "main.finishReason"),
+    ],
+)  # fmt: skip
+def test_everything_that_a_replay_must_give_again_counts(index, changes, part):
+    """R58: the trigger, operations, prompts, results, commits, artifacts and the reply."""
+    other = replaced([*before(), *after()], index, **changes)
+    assert root_hash(other) != ROOT
+    assert part in differences(whole(), other)
+
+
+def test_error_codes_count_and_their_texts_do_not():
+    """R55: codes are stable."""
+    other = whole([*before(), *after(code="provider_error")])
+    assert differences(whole(), other) == ["results.after_main_llm.late.error"]
+    told = [*before(), *after()]
+    failed = told[20]
+    error = failed.result.error.model_copy(update={"message": "it took 4 s"})
+    assert root_hash(replaced(told, 20, result=failed.result.model_copy(update={"error": error}))) == ROOT
+
+
+def test_how_it_ended_counts():
+    """E12: the status, and what it failed at."""
+    told = numbered([*before(), *after()])
+    assert root_hash(told, RunFinished(status=RunStatus.DONE)) == ROOT
+    failed = RunFinished(status=RunStatus.FAILED, failed_type="after_main_llm")
+    assert sealed(told, failed).root_hash == root_hash([*told, whole()[-1]._replace(data=failed)]) != ROOT
+
+
+@given(st.text(max_size=20), st.text(max_size=20))
+def test_different_artifacts_have_different_hashes(one, other):
+    """R58: equal if and only if the same was written."""
+    hashes = {root_hash(whole([*before(world=world), *after()])) for world in (one, other)}
+    assert len(hashes) == len({one, other})
+
+
+# --- replay
+
+
+def test_a_recording_gives_what_each_operation_gave():
+    """R58: a replay feeds these results instead of running anything."""
+    recording = recorded_results(whole())
+    begin = recording.begin(BEFORE)
+    operations = {one.id: one for one in recording.snapshot.operations}
+    assert begin(operations["world"]).effects[0].value == "wet"
+    assert begin(operations["guarded"], {}).skip.reason == "condition_false"
+    assert recording.reply().text == "In Rome"
+    assert recording.root_hash == ROOT
+    check_replay(whole(), whole(run_id="b" * 32))
+
+
+def test_a_replay_that_differs_is_told_where():
+    """R58: another report is another run."""
+    with pytest.raises(RunError, match=r"differs from the run in main\.text"):
+        check_replay(whole(), replaced([*before(), *after()], 16, reply=MainReply(text="In Pisa")))
+
+
+def test_what_was_not_recorded_is_not_made_up():
+    """R13: nothing runs in a replay."""
+    with pytest.raises(RunError, match="has not ended"):
+        recorded_results(numbered(before()))
+    recording = recorded_results(aborted())
+    with pytest.raises(RunError, match="no main call"):
+        recording.reply()
+    with pytest.raises(RunError, match=r"no result of operation 'polish'"):
+        recording.begin(BEFORE)(recording.snapshot.operations[3])
+    with pytest.raises(UnknownRunError):
+        recorded_results([])
+
+
+def test_a_second_end_of_an_operation_takes_the_place_of_the_first():
+    """R59: what counts is how it ended last."""
+    told = [*before()[:7], finished(BEFORE, done("world")), *before()[7:], *after()]
+    assert root_hash(whole(told)) != ROOT

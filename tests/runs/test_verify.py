@@ -1,0 +1,165 @@
+"""`verify` computes the root hash of each run anew, and reads the commits of its turn."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from sqlalchemy import text
+
+import tract_jupyter
+from tests.runs.stories import AFTER, RUN, after, before, numbered, whole
+from tract_jupyter import Tract, verify_store
+from tract_jupyter.__main__ import main
+from tract_jupyter.exceptions import StoreError
+from tract_jupyter.models.canonical import canonical_json
+from tract_jupyter.runs.log import RunLog
+from tract_jupyter.runs.store.reports import SqlCommitLog
+from tract_jupyter.storage.database import Database
+from tract_jupyter.storage.run_commits import RunCommitRows
+from tract_jupyter.storage.run_events import RunEventRows
+
+
+def store_run(url, tract_id, events):
+    """Store the events of a run, and the reports of its commits, as a run does."""
+    database = Database(url=url)
+    log = RunLog(database, RunEventRows(tract_id), events[0].run_id)
+    reports = SqlCommitLog(database, RunCommitRows(tract_id))
+    for event in events:
+        log.add(event.data)
+        if event.type == "commit.finished":
+            reports.add(event.run_id, event.data.hook, event.data.report)
+    log.flush()
+    database.close()
+
+
+@pytest.fixture
+def turn(any_store, store_url):
+    """A tract with a run whose reply was rewritten."""
+    opened = any_store()
+    opened.user("Where am I?")
+    said = opened.assistant("In Rome")
+    better = opened.assistant("In Rome.", edit=said.commit_hash)
+    store_run(store_url, opened.tract_id, whole([*before(said.commit_hash), *after(better.commit_hash)]))
+    return opened
+
+
+def change(url, statement, **values):
+    database = Database(url=url)
+    with database.write() as connection:
+        assert connection.execute(text(statement), values).rowcount
+    database.close()
+
+
+def problems(tract):
+    return [damage.problem for damage in tract.verify() if damage.where.startswith("run ")]
+
+
+def test_nothing_is_wrong_with_what_was_not_touched(turn, store_url):
+    """R58: also of a run that goes on, or that a crash has cut off."""
+    assert turn.verify() == []
+    for length in (1, 8, 15):
+        store_run(store_url, turn.tract_id, numbered(before()[:length], run_id=f"{length:032}"))
+    assert turn.verify() == []
+
+
+@pytest.mark.parametrize(
+    ("statement", "problem"),
+    [
+        ("UPDATE run_events SET data_json = replace(data_json, 'wet', 'dry') WHERE seq = 7", "do not give its root hash"),
+        ("UPDATE run_events SET data_json = replace(data_json, 'In Rome', 'In Pisa') WHERE seq = 17", "do not give its root"),
+        ("UPDATE run_events SET data_json = '{}' WHERE seq = 7", "event 7 of run .* is damaged"),
+        ("DELETE FROM run_events WHERE seq = 5", "event 5 of run .* is missing"),
+        ("DELETE FROM run_events WHERE seq = 1", "event 1 of run .* is missing"),
+        ("DELETE FROM run_events", "it has committed at after_main_llm, and has no events"),
+        ("UPDATE run_commits SET report_json = '{}' WHERE hook = 'after_main_llm'", "its report of after_main_llm is not"),
+    ],
+)  # fmt: skip
+def test_what_was_changed_is_told(turn, store_url, statement, problem):
+    """R58, R57: each event counts, and none can be missing."""
+    change(store_url, statement)
+    assert any(re.search(problem, told) for told in problems(turn)), problems(turn)
+
+
+def test_a_run_does_not_go_on_after_its_end(turn, store_url):
+    """R13: whoever adds to it is told of."""
+    change(
+        store_url,
+        "INSERT INTO run_events (tract_id, run_id, seq, event_type, data_json, created_at) "
+        "SELECT tract_id, run_id, seq + 1, 'run.resumed', '{}', created_at FROM run_events WHERE seq = :last",
+        last=len(whole()),
+    )
+    assert problems(turn) == ["it goes on after its end"]
+
+
+def test_the_commits_of_the_turn_hold_what_the_run_says(any_store, store_url):
+    """R49, R58: the reply as it was given, and as it was rewritten."""
+    tract = any_store()
+    said, other = tract.assistant("In Rome"), tract.assistant("In Pisa")
+    store_run(store_url, tract.tract_id, whole([*before(other.commit_hash), *after(said.commit_hash)]))
+    assert problems(tract) == [
+        f"commit {other.commit_hash[:12]} does not hold the text that the run says",
+        f"commit {said.commit_hash[:12]} does not hold the text that the run says",
+    ]  # fmt: skip
+
+
+def test_commits_that_gc_has_removed_are_not_missed(any_store, store_url):
+    """R49: the log has their text."""
+    tract = any_store()
+    store_run(store_url, tract.tract_id, whole([*before("a" * 64), *after("b" * 64)]))
+    assert tract.verify() == []
+
+
+def test_a_tract_sees_its_own_runs(turn, any_store, store_url):
+    """R57: and no others."""
+    other = any_store(tract_id="2" * 32)
+    change(store_url, "DELETE FROM run_events WHERE seq = 5")
+    assert other.verify() == []
+
+
+# --- the whole store
+
+
+def test_every_run_of_a_store_has_a_root_hash(turn, store_url):
+    """R58: a run and its replay have the same."""
+    store_run(store_url, turn.tract_id, whole(run_id="b" * 32))
+    store_run(store_url, turn.tract_id, numbered(before(), run_id="c" * 32))
+    (verified,) = verify_store(store_url)
+    first, second, third = verified.runs
+    assert (verified.tract_id, verified.damaged) == (turn.tract_id, ())
+    assert [run.run_id[0] for run in verified.runs] == ["a", "b", "c"]
+    assert first.root_hash == second.root_hash == whole()[-1].data.root_hash
+    assert (first.status, third.status, third.root_hash) == ("done", "running", None)
+
+
+def test_the_command_prints_them(turn, store_url, capsys):
+    """R58: one line for each run, one for each damage; the exit code tells whether there is any."""
+    assert main(["verify", store_url]) == 0
+    root = whole()[-1].data.root_hash
+    assert capsys.readouterr().out == f"{turn.tract_id}: run {RUN} done {root}\n"
+    change(store_url, "UPDATE run_events SET data_json = replace(data_json, 'wet', 'dry')")
+    assert main(["verify", store_url]) == 1
+    assert "root hash; one of them was changed" in capsys.readouterr().out
+
+
+def test_a_file_is_told_from_a_notebook(tmp_path, capsys):
+    """R57: by how it begins."""
+    with Tract.open(tmp_path / "t.db") as tract:
+        tract.user("x")
+    assert main(["verify", str(tmp_path / "t.db")]) == 0
+    assert capsys.readouterr().out == ""
+    assert verify_store(tmp_path / "t.db")[0].runs == ()
+    for name in ("none.db", "a folder"):
+        with pytest.raises(StoreError, match="there is no store"):
+            verify_store(tmp_path / name)
+    assert main(["verify", str(tmp_path / "none.db")]) == 2
+    assert tract_jupyter.verify(tmp_path) == []
+    assert not (tmp_path / "none.db").exists()
+
+
+def test_the_report_of_a_commit_is_what_was_stored_with_it():
+    """R58: as JSON, so that both can be compared."""
+    report = numbered(after())[4].data.report
+    assert json.loads(canonical_json(report)) == report
+    assert report["hook"] == AFTER

@@ -1,0 +1,105 @@
+"""The rows of runs: however many they are, an operation takes the same few statements."""
+
+from __future__ import annotations
+
+from contextlib import closing, contextmanager
+
+import pytest
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
+
+from tract_jupyter.exceptions import StoreError
+from tract_jupyter.storage.database import Database
+from tract_jupyter.storage.run_artifacts import RunArtifactRows, StoredArtifact
+from tract_jupyter.storage.run_commits import RunCommitRows, StoredRunCommit
+from tract_jupyter.storage.run_counters import RunCounterRows, StoredCounter
+from tract_jupyter.storage.run_events import RunEventRows, StoredRunEvent
+from tract_jupyter.storage.run_leases import RunLeaseRows, StoredLease
+from tract_jupyter.storage.run_profiles import RunProfileRows
+
+TRACT, RUN, TIME = "1" * 32, "a" * 32, "2026-01-01T00:00:00.000000+00:00"
+
+
+@pytest.fixture
+def database(store_url):
+    with closing(Database(url=store_url)) as database:
+        yield database
+
+
+@contextmanager
+def counted():
+    """The statements that are run meanwhile."""
+    seen = []
+
+    def note(_connection, _cursor, statement, *_):
+        seen.append(statement)
+
+    event.listen(Engine, "before_cursor_execute", note)
+    try:
+        yield seen
+    finally:
+        event.remove(Engine, "before_cursor_execute", note)
+
+
+def events(size):
+    return [StoredRunEvent(RUN, seq, "run.resumed", "{}", TIME) for seq in range(1, size + 1)]
+
+
+def artifacts(size):
+    return [StoredArtifact("s", f"tag{number}", "1", "[]", "{}") for number in range(size)]
+
+
+def counters(size):
+    return {f"o{number}": StoredCounter(1, number) for number in range(size)}
+
+
+COMMIT = StoredRunCommit(RUN, "h", "{}")
+# how many statements, and what they do
+WRITES = {
+    "events": (1, lambda c, size: RunEventRows(TRACT).append(c, events(size))),
+    "artifacts": (2, lambda c, size: RunArtifactRows(TRACT).replace(c, artifacts(size))),
+    "counters": (2, lambda c, size: RunCounterRows(TRACT).replace(c, "b", "p", counters(size))),
+    "lease": (2, lambda c, _: RunLeaseRows(TRACT).put(c, StoredLease(RUN, "p", TIME))),
+    "profile": (2, lambda c, _: RunProfileRows(TRACT).replace(c, "p", "{}", "")),
+    "activation": (1, lambda c, _: RunProfileRows(TRACT).activate(c, "p")),
+    "commit": (1, lambda c, _: RunCommitRows(TRACT).add(c, COMMIT)),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+@pytest.mark.parametrize("size", [1, 500])
+def test_the_number_of_statements_does_not_depend_on_the_number_of_rows(database, name, size):
+    most, write = WRITES[name]
+    with database.write() as connection, counted() as statements:
+        write(connection, size)
+    assert len(statements) == most
+
+
+@pytest.mark.parametrize(
+    ("add", "given"), [(RunEventRows(TRACT).append, events(2)), (RunCommitRows(TRACT).add, COMMIT)]
+)
+def test_nothing_is_added_twice(database, add, given):
+    """E15, R58: an event of a run, and a commit of it at a hook."""
+    with database.write() as connection:
+        add(connection, given)
+    with pytest.raises(StoreError, match="already"), database.write() as connection:
+        add(connection, given)
+    with database.write() as connection:
+        WRITES["profile"][1](connection, 1)  # the connection can be used on
+
+
+def test_tracts_of_a_store_do_not_see_each_others_rows(database):
+    other = "2" * 32
+    with database.write() as connection:
+        for _, write in WRITES.values():
+            write(connection, 3)
+    with database.read() as connection:
+        assert RunEventRows(other).of(connection, RUN) == []
+        assert list(RunEventRows(other).by_run(connection)) == RunEventRows(other).newest(connection) == []
+        assert RunArtifactRows(other).of(connection, "s") == []
+        assert RunCounterRows(other).of(connection, "b", "p") == {}
+        assert RunLeaseRows(other).of(connection, RUN) is None
+        assert RunProfileRows(other).all(connection) == []
+        assert RunProfileRows(other).active(connection) is None
+        assert RunCommitRows(other).of(connection, RUN, "h") is None
+        assert RunProfileRows(TRACT).active(connection).name == "p"

@@ -1,0 +1,111 @@
+"""Which process works on a run: two would commit it twice."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final, Self
+
+from tract_jupyter.exceptions import RunError
+from tract_jupyter.review.process import has_ended, process_text, this_process
+from tract_jupyter.storage.clock import to_text
+from tract_jupyter.storage.lenient import read_moment
+from tract_jupyter.storage.run_leases import StoredLease
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from tract_jupyter.storage.database import Database
+    from tract_jupyter.storage.run_leases import RunLeaseRows
+
+LASTS: Final = 120.0
+"""Seconds that a lease counts unless it is renewed. That a process of this host has ended is seen at once."""
+
+_HERE: Final[set[str]] = set()
+"""The runs that this process works on."""
+
+
+class Lease:
+    """The right to go on with a run, within `with`.
+
+    Args:
+        database: where the run is.
+        rows: of the tract.
+        run_id: the run.
+    """
+
+    def __init__(self, database: Database, rows: RunLeaseRows, run_id: str) -> None:
+        self.run_id = run_id
+        self._database = database
+        self._rows = rows
+        self._renew_at = 0.0
+
+    def __enter__(self) -> Self:
+        """Take it.
+
+        Raises:
+            RunError: somebody else has it.
+        """
+        with self._database.write() as connection:
+            held = self._rows.of(connection, self.run_id)
+            if held is not None and _is_held(held):
+                raise RunError(
+                    f"run {self.run_id} is being run by {_holder(held)}; wait for its end, or resume it once that "
+                    "process has ended"
+                )
+            self._rows.put(connection, self._fresh())
+        _HERE.add(self.run_id)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Give it back."""
+        _HERE.discard(self.run_id)
+        with self._database.write() as connection:
+            held = self._rows.of(connection, self.run_id)
+            if held is not None and held.process == this_process():
+                self._rows.remove(connection, self.run_id)
+
+    def renew(self) -> None:
+        """Say that this process is still at it. Costs nothing until a third of the time is over.
+
+        Raises:
+            RunError: another process has taken the run over.
+        """
+        if time.monotonic() < self._renew_at:
+            return
+        with self._database.write() as connection:
+            held = self._rows.of(connection, self.run_id)
+            if held is None or held.process != this_process():
+                by = "nobody" if held is None else _holder(held)
+                raise RunError(f"run {self.run_id} was taken from this process; it is with {by} now")
+            self._rows.put(connection, self._fresh())
+
+    def _fresh(self) -> StoredLease:
+        self._renew_at = time.monotonic() + LASTS / 3
+        until = datetime.now(UTC) + timedelta(seconds=LASTS)
+        return StoredLease(self.run_id, this_process(), to_text(until))
+
+
+def is_held(database: Database, rows: RunLeaseRows, run_id: str) -> bool:
+    """Whether a process works on a run, as far as is known here.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+    with database.read() as connection:
+        held = rows.of(connection, run_id)
+    return held is not None and _is_held(held)
+
+
+def _is_held(lease: StoredLease) -> bool:
+    if lease.process == this_process():
+        return lease.run_id in _HERE
+    if has_ended(lease.process):
+        return False
+    return read_moment(lease.held_until) > datetime.now(UTC)
+
+
+def _holder(lease: StoredLease) -> str:
+    return "this process" if lease.process == this_process() else process_text(lease.process)

@@ -1,0 +1,202 @@
+"""The log of a run: events are added at once, and stored together before the run waits for anything."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from collections import Counter
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from pydantic import ValidationError
+from pydantic_core import PydanticSerializationError
+
+from tract_jupyter.exceptions import ContentError, StoreCorruptError, UnknownRunError
+from tract_jupyter.models.canonical import canonical_json
+from tract_jupyter.runs.events import EVENTS, VERSION, OperationProgress, RunEvent
+from tract_jupyter.runs.terms import MAX_PROGRESS, MAX_PROGRESS_EVENTS
+from tract_jupyter.storage.clock import from_text, to_text
+from tract_jupyter.storage.run_events import StoredRunEvent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tract_jupyter.runs.events import EventData
+    from tract_jupyter.storage.database import Database
+    from tract_jupyter.storage.run_events import RunEventRows
+
+_LARGEST: Final = 1e15  # of a number that tells progress
+
+
+class RunLog:
+    """The events of one run, in the order in which they happened.
+
+    `add` may be called from any thread; `flush` is for the one that runs the run.
+
+    Args:
+        database: where they are stored.
+        rows: of the tract.
+        run_id: of a new run, or of one that goes on.
+        events: what it has so far, as `load` gives it.
+        on_event: is called with each new event at once. Whatever it raises is dropped: an observer breaks no run (R53).
+        clock: gives the present, with a time zone.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        rows: RunEventRows,
+        run_id: str,
+        events: Sequence[RunEvent] = (),
+        *,
+        on_event: Callable[[RunEvent], object] | None = None,
+        clock: Callable[[], datetime] | None = None,
+    ) -> None:
+        self.run_id = run_id
+        self._database = database
+        self._rows = rows
+        self._entries = [(event, "") for event in events]  # with the text to be stored
+        self._stored = len(self._entries)
+        self._on_event = on_event
+        self._clock = clock or _now
+        self._adding = threading.Lock()
+        self._progress: Counter[tuple[str, str]] = Counter()
+
+    @property
+    def events(self) -> tuple[RunEvent, ...]:
+        """All so far, stored or not."""
+        return tuple(event for event, _ in list(self._entries))
+
+    def add(self, data: EventData) -> RunEvent | None:
+        """Add an event. It is stored with the next `flush`.
+
+        Returns:
+            The event; None for progress that is told too often, which is left out.
+
+        Raises:
+            ContentError: it has no JSON form, such as text that is no Unicode.
+        """
+        if isinstance(data, OperationProgress):
+            key = (data.hook.value, data.operation_id)
+            self._progress[key] += 1
+            if self._progress[key] > MAX_PROGRESS_EVENTS:
+                return None
+            data = _bounded(data)
+        text = _text(data)
+        with self._adding:
+            event = RunEvent(self.run_id, len(self._entries) + 1, self._clock(), data)
+            self._entries.append((event, text))
+        if self._on_event is not None:
+            with contextlib.suppress(Exception):
+                self._on_event(event)
+        return event
+
+    def flush(self) -> None:
+        """Store what was added since. Within a transaction of the thread it is part of that.
+
+        Raises:
+            StoreError: they cannot be stored, or the run goes on in another process too. They are kept for the next
+                time.
+        """
+        first = self._stored
+        fresh = self._entries[first:]
+        if not fresh:
+            return
+        with self._database.write() as connection:
+            self._rows.append(connection, [_stored(event, text) for event, text in fresh])
+            self._database.if_rolled_back(lambda: self._back_to(first))
+            self._stored = first + len(fresh)
+
+    def _back_to(self, stored: int) -> None:
+        self._stored = min(self._stored, stored)
+
+
+def load(database: Database, rows: RunEventRows, run_id: str) -> list[RunEvent]:
+    """The events of a run.
+
+    Raises:
+        UnknownRunError: there is no such run.
+        StoreCorruptError: an event is damaged or missing, or a newer version wrote it.
+    """
+    with database.read() as connection:
+        stored = rows.of(connection, run_id)
+    if not stored:
+        raise UnknownRunError(f"this tract has no run {run_id!r}; list_runs() lists those that it has")
+    return read_events(stored)
+
+
+def read_events(stored: Sequence[StoredRunEvent]) -> list[RunEvent]:
+    """Read the rows of one run.
+
+    Raises:
+        StoreCorruptError: as of `load`.
+    """
+    for number, row in enumerate(stored, 1):
+        if row.seq != number:
+            raise StoreCorruptError(
+                f"event {number} of run {row.run_id} is missing from the store; restore a backup to see this run"
+            )
+    return [read_event(row) for row in stored]
+
+
+def read_event(row: StoredRunEvent) -> RunEvent:
+    """Read one row.
+
+    Raises:
+        StoreCorruptError: it is damaged, or a newer version wrote it.
+    """
+    where = f"event {row.seq} of run {row.run_id}"
+    try:
+        data = json.loads(row.data_json)
+        if row.seq == 1 and isinstance(data, dict) and data.get("version", VERSION) != VERSION:
+            raise StoreCorruptError(
+                f"{where} has another shape (version {data['version']!r}, this tract_jupyter knows {VERSION}); "
+                "upgrade with 'python -m pip install -U tract_jupyter'"
+            )
+        at = from_text(row.created_at)
+        return RunEvent(row.run_id, row.seq, at, EVENTS.validate_python({**data, "type": row.event_type}))
+    except (ValidationError, ValueError, TypeError, RecursionError) as error:
+        raise StoreCorruptError(
+            f"{where} ({row.event_type}) is damaged: {_brief(error)}; restore a backup"
+        ) from error
+
+
+def _brief(error: Exception) -> str:
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False, include_input=False)[0]
+        return f"{'.'.join(map(str, first['loc'])) or 'it'}: {first['msg']}"
+    return f"{type(error).__name__}: {str(error)[:200]}"
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _text(data: EventData) -> str:
+    try:
+        values = data.to_dict()
+    except PydanticSerializationError as error:
+        raise ContentError(f"the event {data.type} has no JSON form: {error}") from error
+    del values["type"]
+    return canonical_json(values)
+
+
+def _stored(event: RunEvent, text: str) -> StoredRunEvent:
+    return StoredRunEvent(event.run_id, event.seq, event.type, text, to_text(event.at))
+
+
+def _bounded(event: OperationProgress) -> OperationProgress:
+    """The same, or only the numbers of it if it is too large: progress is told on, and never fails an operation."""
+    try:
+        fits = len(canonical_json(event.data)) <= MAX_PROGRESS
+    except ContentError:
+        fits = False
+    if fits:
+        return event
+    numbers = {key: value for key, value in event.data.items() if _is_number(value)}
+    return event.model_copy(update={"data": {**dict(list(numbers.items())[:20]), "leftOut": True}})
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and abs(value) < _LARGEST

@@ -1,0 +1,183 @@
+"""A run, as its events tell it, and what is left to do of one that did not end. Pure functions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tract_jupyter.runs.events import OperationFinished
+from tract_jupyter.runs.history import History
+from tract_jupyter.runs.model import Operation, OperationResult, OperationRun, Run, Skip
+from tract_jupyter.runs.terms import Hook, OperationStatus, RunStatus, SkippedReason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from tract_jupyter.runs.events import CommitFinished, MainFinished, MainStarted, RunEvent, RunStarted
+    from tract_jupyter.runs.history import Key
+
+Value = TypeVar("Value")
+
+
+def project(events: Iterable[RunEvent]) -> Run:
+    """The run that events tell of (R15, R56, E13). It is `running`, or `waiting`, until they tell its end.
+
+    Of a run that has ended, each operation is listed at each of its hooks; of one that has not, those that have ended
+    or wait for a person.
+
+    Raises:
+        UnknownRunError: the beginning is missing.
+    """
+    history = History.of(events)
+    snapshot, end, main, sent = history.snapshot, history.end, history.main, history.main_started
+    return Run(
+        run_id=history.run_id,
+        trigger=snapshot.trigger,
+        status=_status(history),
+        failed_type=None if end is None else end.failed_type,
+        failed_details={} if end is None else end.failed_details,
+        profile=snapshot.profile,
+        branch=snapshot.branch,
+        started_at=history.started_at,
+        finished_at=history.finished_at,
+        phase=history.phase,
+        operations=tuple(_operation_runs(history)),
+        reports=tuple(history.commits[hook].report for hook in Hook if hook in history.commits),
+        prompt=() if sent is None else sent.prompt,
+        plain_prompt=snapshot.plain_prompt,
+        reply=history.reply,
+        user_commit=history.user_commit,
+        reply_commit=history.reply_commit,
+        finish_reason=None if main is None else main.reply.finish_reason,
+        root_hash=None if end is None else end.root_hash,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """What a resume needs: everything that is settled, and is not done again.
+
+    Attributes:
+        results: how operations ended, by hook and id.
+        waiting: the pendings that operations wait for, by hook and id.
+        commits: what was committed.
+        main_started: the main call was begun; without `main` nobody knows what came of it.
+        main: how it ended.
+        is_finished: the run has ended, and nothing is left to do.
+    """
+
+    run_id: str
+    snapshot: RunStarted
+    results: Mapping[Hook, Mapping[str, OperationResult]]
+    waiting: Mapping[Hook, Mapping[str, str]]
+    commits: Mapping[Hook, CommitFinished]
+    main_started: MainStarted | None
+    main: MainFinished | None
+    is_finished: bool
+
+
+def unfinished(events: Iterable[RunEvent]) -> Unfinished:
+    """What is settled of a run that did not end.
+
+    Raises:
+        UnknownRunError: the beginning is missing.
+    """
+    history = History.of(events)
+    return Unfinished(
+        history.run_id,
+        history.snapshot,
+        _by_hook({key: ended.result for key, ended in history.ended.items()}),
+        _by_hook({key: waiting.pending_id for key, waiting in history.waiting.items()}),
+        history.commits,
+        history.main_started,
+        history.main,
+        history.end is not None,
+    )
+
+
+def _by_hook(found: Mapping[Key, Value]) -> dict[Hook, dict[str, Value]]:
+    return {hook: {name: value for (at, name), value in found.items() if at is hook} for hook in Hook}
+
+
+def _status(history: History) -> RunStatus:
+    if history.end is not None:
+        return RunStatus(history.end.status)
+    return RunStatus.WAITING if history.parked and not history.running else RunStatus.RUNNING
+
+
+def _operation_runs(history: History) -> Iterator[OperationRun]:
+    """Those of the first hook first, each in the order of its plan."""
+    operations = sorted(history.snapshot.operations, key=lambda one: (one.config.order, one.id))
+    for hook in Hook:
+        for operation in operations:
+            if hook in operation.config.hooks:
+                ended = _end_of(history, (hook, operation.id))
+                if ended is not None:
+                    yield _operation_run(history, hook, operation, ended)
+
+
+def _end_of(history: History, key: Key) -> OperationFinished | None:
+    """How an operation ended; None if the run goes on and it has not."""
+    hook, name = key
+    if key in history.ended:
+        return history.ended[key]
+    started = history.running.get(key)
+    begun: dict[str, Any] = (
+        {}
+        if started is None
+        else {"started_at": started.started_at, "inputs_summary": started.inputs_summary}
+    )
+    if history.end is not None:  # the run ended without it
+        result = _left(name) if started is None else _cut_off(name)
+    elif key in history.parked:
+        waiting = history.waiting[key]
+        begun = {"started_at": waiting.started_at}
+        result = OperationResult(
+            operation_id=name, status=OperationStatus.WAITING, waits_for=waiting.pending_id
+        )
+    else:
+        return None
+    return OperationFinished(operation_id=name, hook=hook, result=result, **begun)
+
+
+def _left(name: str) -> OperationResult:
+    skip = Skip.because(SkippedReason.RUN_ABORTED)
+    return OperationResult(operation_id=name, status=OperationStatus.SKIPPED, skip=skip)
+
+
+def _cut_off(name: str) -> OperationResult:
+    return OperationResult(operation_id=name, status=OperationStatus.ABORTED)
+
+
+def _operation_run(
+    history: History, hook: Hook, operation: Operation, ended: OperationFinished
+) -> OperationRun:
+    result, error, skip = ended.result, ended.result.error, ended.result.skip
+    return OperationRun(
+        operation_id=operation.id,
+        name=operation.definition.name,
+        kind=operation.definition.kind,
+        hook=hook,
+        trigger=history.snapshot.trigger,
+        status=result.status,
+        required=operation.config.required,
+        order=operation.config.order,
+        depends_on=operation.config.depends_on,
+        started_at=ended.started_at,
+        finished_at=ended.finished_at,
+        duration_ms=_milliseconds(ended),
+        attempts=ended.attempts,
+        skipped_reason=None if skip is None else skip.reason,
+        skip=skip,
+        error_code=None if error is None else error.code,
+        error_message=None if error is None else error.message,
+        inputs_summary=ended.inputs_summary,
+        outputs_summary=ended.outputs_summary,
+    )
+
+
+def _milliseconds(ended: OperationFinished) -> float:
+    """How long it ran; 0 if it never did (G29)."""
+    if ended.started_at is None or ended.finished_at is None:
+        return 0.0
+    return round((ended.finished_at - ended.started_at) * 1_000, 3)

@@ -1,0 +1,202 @@
+"""Profiles in the store of a tract. Those that this user has saved are used, others once they are adopted."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from tract_jupyter.exceptions import ContentError, RunError, StoreCorruptError, UnknownRunError, nearest
+from tract_jupyter.models.canonical import canonical_json
+from tract_jupyter.storage.lenient import read_dict, read_moment
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from sqlalchemy import Connection
+
+    from tract_jupyter.review.trust import Trust
+    from tract_jupyter.storage.database import Database
+    from tract_jupyter.storage.events import EventRows
+    from tract_jupyter.storage.run_profiles import RunProfileRows, StoredProfile
+
+_TRUST_KIND: Final = "run_profile"
+_FOREIGN: Final = "nobody here has saved it: it comes from another user, or it was changed"
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileEntry:
+    """A stored profile. `quarantined` says why it is not used; empty if it may be. `data` is its JSON form."""
+
+    name: str
+    data: Mapping[str, Any]
+    is_active: bool
+    saved_at: datetime
+    quarantined: str = ""
+
+
+class Profiles:
+    """The profiles of one tract; at most one is active.
+
+    Args:
+        database: where they are.
+        rows: of the tract.
+        events: where it is noted what happens to them.
+        trust: signs those that are saved.
+    """
+
+    def __init__(self, database: Database, rows: RunProfileRows, events: EventRows, trust: Trust) -> None:
+        self._database = database
+        self._rows = rows
+        self._events = events
+        self._trust = trust
+
+    def list(self) -> list[ProfileEntry]:
+        """All of them, by name, also those that are not used.
+
+        Raises:
+            StoreError: the store cannot be read.
+            TrustError: the signing secret cannot be read.
+        """
+        with self._database.read() as connection:
+            stored = self._rows.all(connection)
+        return [self._entry(row) for row in stored]
+
+    def load(self, name: str) -> dict[str, Any]:
+        """The JSON form of a profile that may be used.
+
+        Raises:
+            UnknownRunError: there is none of this name.
+            RunError: nobody here has saved it; `adopt` takes it over.
+            StoreCorruptError: what was saved is no JSON object.
+        """
+        with self._database.read() as connection:
+            return self._trusted(self._require(connection, name))
+
+    def active(self) -> tuple[str, dict[str, Any]] | None:
+        """The name and JSON form of the active profile.
+
+        Raises:
+            RunError: nobody here has saved it: a run without its operations would be another one.
+            StoreCorruptError: what was saved is no JSON object.
+        """
+        with self._database.read() as connection:
+            stored = self._rows.active(connection)
+        return None if stored is None else (stored.name, self._trusted(stored))
+
+    def save(self, name: str, data: Mapping[str, Any], *, activate: bool = False) -> None:
+        """Sign and store a profile, in the place of the one of the same name. The caller has checked it.
+
+        Raises:
+            ContentError: it has no name, or no JSON form.
+            StoreError: it cannot be stored.
+            TrustError: it cannot be signed.
+        """
+        if not name:
+            raise ContentError("a profile needs a name")
+        text = canonical_json(dict(data))
+        signature = self._sign(name, text)
+        with self._database.write() as connection:
+            self._rows.replace(connection, name, text, signature)
+            if activate:
+                self._rows.activate(connection, name)
+            self._note(connection, "saved", name)
+
+    def activate(self, name: str | None) -> None:
+        """Have runs use a profile, or none.
+
+        Raises:
+            UnknownRunError: there is none of this name.
+            RunError: nobody here has saved it.
+        """
+        with self._database.write() as connection:
+            if name is not None:
+                self._trusted(self._require(connection, name))
+            self._rows.activate(connection, name)
+            self._note(connection, "activated", name)
+
+    def adopt(self, entry: ProfileEntry) -> None:
+        """Take over a profile that somebody else has saved, as a person who has read it: from now on it may be used.
+
+        Args:
+            entry: as `list` gave it; exactly that is signed.
+
+        Raises:
+            UnknownRunError: it was removed.
+            RunError: it was changed since it was read.
+            StoreCorruptError: it is no JSON object.
+            TrustError: it cannot be signed.
+        """
+        text = canonical_json(dict(entry.data))
+        signature = self._sign(entry.name, text)
+        with self._database.write() as connection:
+            if canonical_json(_data(self._require(connection, entry.name))) != text:
+                raise RunError(
+                    f"the profile {entry.name!r} was changed since you read it, and was not adopted; list() shows it "
+                    "as it is now"
+                )
+            self._rows.replace(connection, entry.name, text, signature)
+            self._note(connection, "adopted", entry.name)
+
+    def remove(self, name: str) -> None:
+        """Forget a profile.
+
+        Raises:
+            UnknownRunError: there is none of this name.
+        """
+        with self._database.write() as connection:
+            self._require(connection, name)
+            self._rows.remove(connection, name)
+            self._note(connection, "removed", name)
+
+    # ---
+
+    def _note(self, connection: Connection, what: str, name: str | None) -> None:
+        self._events.append(connection, f"run_profile.{what}", "user", {"name": name})
+
+    def _sign(self, name: str, text: str) -> str:
+        return self._trust.sign(_TRUST_KIND, _signed_text(name, text))
+
+    def _verifies(self, row: StoredProfile) -> bool:
+        try:
+            return self._trust.verify(_TRUST_KIND, _signed_text(row.name, row.profile_json), row.signature)
+        except ContentError:  # somebody has put something else than text there
+            return False
+
+    def _entry(self, row: StoredProfile) -> ProfileEntry:
+        why = "" if self._verifies(row) else _FOREIGN
+        return ProfileEntry(
+            row.name, read_dict(row.profile_json), bool(row.is_active), read_moment(row.created_at), why
+        )
+
+    def _trusted(self, row: StoredProfile) -> dict[str, Any]:
+        if not self._verifies(row):
+            raise RunError(
+                f"the profile {row.name!r} is not used: {_FOREIGN}. Read it, and adopt it if you want it"
+            )
+        return _data(row)
+
+    def _require(self, connection: Connection, name: str) -> StoredProfile:
+        stored = self._rows.get(connection, name)
+        if stored is None:
+            known = [row.name for row in self._rows.all(connection)]
+            listed = ", ".join(map(repr, known)) or "none"
+            raise UnknownRunError(f"there is no profile {name!r}; there are: {listed}.{nearest(name, known)}")
+        return stored
+
+
+def _signed_text(name: str, text: str) -> str:
+    return canonical_json([name, text])
+
+
+def _data(row: StoredProfile) -> dict[str, Any]:
+    try:
+        data = json.loads(row.profile_json)
+    except (ValueError, TypeError, RecursionError):
+        data = None
+    if not isinstance(data, dict):
+        raise StoreCorruptError(
+            f"the profile {row.name!r} is damaged in the store; remove it and save it anew"
+        )
+    return data

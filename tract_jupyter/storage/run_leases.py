@@ -1,0 +1,51 @@
+"""Rows of leases: which process works on a run, and until when that counts unless it says so again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from sqlalchemy import bindparam, select
+
+from tract_jupyter.storage.schema import run_leases
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+
+class StoredLease(NamedTuple):
+    """A lease as it lies in the store; `held_until` is a text, as `clock` writes it."""
+
+    run_id: str
+    process: str
+    held_until: str
+
+
+_ON = (run_leases.c.tract_id == bindparam("tract"), run_leases.c.run_id == bindparam("run"))
+# made once: building a statement takes longer than running it
+_OF = select(*(run_leases.c[name] for name in StoredLease._fields)).where(*_ON)
+_DELETE = run_leases.delete().where(*_ON)
+_INSERT = run_leases.insert()
+
+
+class RunLeaseRows:
+    """The leases of one tract's runs."""
+
+    def __init__(self, tract_id: str) -> None:
+        self.tract_id = tract_id
+
+    def of(self, connection: Connection, run_id: str) -> StoredLease | None:
+        """Who holds a run, if anybody does."""
+        row = connection.execute(_OF, self._on(run_id)).first()
+        return None if row is None else StoredLease._make(row)
+
+    def put(self, connection: Connection, lease: StoredLease) -> None:
+        """Say who holds a run, whoever did before: the caller has looked, in the same write transaction."""
+        self.remove(connection, lease.run_id)
+        connection.execute(_INSERT, {"tract_id": self.tract_id, **lease._asdict()})
+
+    def remove(self, connection: Connection, run_id: str) -> None:
+        """Say that nobody holds it."""
+        connection.execute(_DELETE, self._on(run_id))
+
+    def _on(self, run_id: str) -> dict[str, str]:
+        return {"tract": self.tract_id, "run": run_id}
