@@ -173,13 +173,29 @@ class Operation(Data):
 # --- what it is given
 
 
+class Piece(Data):
+    """A part of a message's text, and the operation that it comes from; None if it was there before."""
+
+    text: str
+    label: str | None = None
+
+
 class RunMessage(Data):
-    """A message of the prompt. `key` is its identity within the run; `label` the operation that added it."""
+    """A message of the prompt.
+
+    Attributes:
+        key: its identity within the run.
+        label: the operation that added it, or changed it last.
+        pieces: where its text comes from, if from more than one; joined they are `content`.
+        extra: what else a provider is sent of it: `name`, `tool_calls`, `tool_call_id`.
+    """
 
     role: str
     content: str
     key: str | None = None
     label: str | None = None
+    pieces: tuple[Piece, ...] = ()
+    extra: dict[str, Any] = Field(default_factory=dict)
 
 
 class ArtifactView(Data):
