@@ -61,7 +61,8 @@ class LlmGuardParams(_Contract, CallParams):
 GuardParams = LiquidGuardParams | LlmGuardParams
 _RULES: Final = {
     **RULES,
-    "outputContract": "guard_output_key",
+    "outputContract": "guard_outputs_required",
+    "outputContract.*": "guard_output_key",
     "template": "template_required",
     "engine": "guard_engine",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, Final, Literal, NoReturn
 
 from tract_jupyter.runs.kinds.base import OperationFailed
@@ -12,6 +13,7 @@ from tract_jupyter.runs.terms import ErrorCode
 ParseMode = Literal["raw", "markdown_code_block", "custom_regex"]
 
 _FENCE: Final = "```"
+_LANGUAGE: Final = re.compile(r"^[\w+-]*\s")
 _LONGEST_SEARCHED: Final = 200_000
 _SECONDS: Final = 2.0
 _LONGEST_ERROR: Final = 512
@@ -49,11 +51,7 @@ def _code_block(text: str) -> str:
     end = text.find(_FENCE, start + 3) if start >= 0 else -1
     if end < 0:
         raise _unreadable("the reply has no code block", text)
-    inner = text[start + 3 : end]
-    first, line_break, rest = inner.partition("\n")
-    if line_break and not first.strip().startswith(("{", "[", '"')):
-        return rest
-    return inner.lstrip().removeprefix("json")
+    return _LANGUAGE.sub("", text[start + 3 : end], count=1)
 
 
 def _searched(text: str, pattern: str) -> str:
@@ -68,7 +66,7 @@ def _searched(text: str, pattern: str) -> str:
         raise _unreadable(f"the pattern takes longer than {_SECONDS:g} s on this reply", text) from None
     if found is None:
         raise _unreadable("the pattern is not found in the reply", text)
-    return next((group for group in found.groups() if group is not None), found[0])
+    return str(next((group for group in found.groups() if group is not None), found[0]))
 
 
 def _no_constant(name: str) -> NoReturn:

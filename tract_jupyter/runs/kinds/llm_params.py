@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from pydantic import Field, model_validator
 
 from tract_jupyter.runs.data import Data
-from tract_jupyter.runs.kinds.json_output import ParseMode  # noqa: TC001 # pydantic reads it
+from tract_jupyter.runs.kinds.json_output import ParseMode  # pydantic reads it
 from tract_jupyter.runs.model import OperationConfig, Retry
 from tract_jupyter.runs.terms import MAX_TEXT, ErrorCode
 

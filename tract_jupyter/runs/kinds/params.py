@@ -45,7 +45,7 @@ def check_params(
     Args:
         kind: what they should be.
         params: as they are.
-        rules: the rule's name for what is wrong with a field; `params` otherwise.
+        rules: the rule's name for what is wrong with `field`, or within it with `field.*`; `params` otherwise.
         more: finds what no single field shows.
     """
     try:
@@ -71,6 +71,9 @@ def _problems(error: ValidationError, rules: Mapping[str, str]) -> list[Problem]
         field = str(one["loc"][0]) if one["loc"] else ""
         told = one["msg"].removeprefix("Value error, ")
         problems.append(
-            (rules.get(where, rules.get(field, "params")), shortened(f"{where or 'params'}: {told}", 500))
+            (
+                rules.get(where) or rules.get(f"{field}.*") or rules.get(field) or "params",
+                shortened(f"{where or 'params'}: {told}", 500),
+            )
         )
     return problems

@@ -6,9 +6,12 @@ one element says what all elements are. Any other literal is an example: its typ
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-_CHECKS: Final = {
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_CHECKS: Final[dict[str, Callable[[Any], bool]]] = {
     "string": lambda value: isinstance(value, str),
     "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
     "integer": lambda value: (isinstance(value, int) and not isinstance(value, bool)) or _is_whole(value),
