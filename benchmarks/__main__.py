@@ -14,6 +14,7 @@ GROUPS = (
     "review",
     "tools",
     "ptc",
+    "runs",
     "mcp",
     "analysis",
     "fuzz",

@@ -11,7 +11,7 @@ from tract_jupyter.runs.abort import Aborted, current_abort, enter_abort
 from tract_jupyter.runs.execute import execute
 from tract_jupyter.runs.model import Operation, OperationContext, OperationError, OperationResult, Skip
 from tract_jupyter.runs.plan import make_plan
-from tract_jupyter.runs.terms import Hook, OperationStatus, Trigger
+from tract_jupyter.runs.terms import Hook, Trigger
 from tract_jupyter.runs.workers import Job, result_of
 
 
@@ -145,6 +145,3 @@ def run_scripts(operations, scripts=None, *, workers=None, plan=None, hook=Hook.
 def statuses(executed):
     """The status of each operation."""
     return {key: result.status.value for key, result in executed.results.items()}
-
-
-DONE = OperationStatus.DONE

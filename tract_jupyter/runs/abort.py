@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+_logger = logging.getLogger(__name__)
 
 
 class Aborted(Exception):  # noqa: N818 # it is no error
@@ -33,7 +36,11 @@ class Abort:
             self._is_set = True
             told, self._told = self._told, {}
         for callback in told.values():
-            callback()
+            try:
+                callback()
+            except Exception:
+                # such as a loop that is closed; the others are to hear it
+                _logger.exception("something that was to hear of an abort failed")
 
     def is_set(self) -> bool:
         """Whether the signal was given."""

@@ -153,7 +153,7 @@ class _Coordinator:
         self._is_stopped = self._abort.is_set() or (self._deadline is not None and self._deadline <= now)
         self._schedule.open(aborted=self._is_stopped)
         if self._deadline is not None and not self._is_stopped:
-            self._timers.at(self._deadline, self._start_no_more)
+            self._timers.at(self._deadline, lambda: self._start_no_more(is_late=True))
         self._tell_settled()
 
     def _executed(self) -> Executed:
@@ -221,15 +221,15 @@ class _Coordinator:
     def _look_at_signals(self) -> None:
         self._timers.run_due(self._workers.now())
         if self._abort.is_set() and not self._is_stopped:
-            self._start_no_more()
+            self._start_no_more(is_late=False)
             for attempt in self._running:
                 self._give_up_later(attempt)
 
-    def _start_no_more(self) -> None:
+    def _start_no_more(self, *, is_late: bool) -> None:
         """The run was aborted, or its deadline is over. Those that run learn of either by themselves."""
         self._is_stopped = True
         self._paused.clear()
-        self._schedule.abort()
+        self._schedule.abort(is_late=is_late)
         self._tell_settled()
 
     def _time_out(self, attempt: _Attempt) -> None:

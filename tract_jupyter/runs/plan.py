@@ -99,11 +99,12 @@ def make_plan(
     _check_ids(operations)
     _check_orders(operations)
     limit = _concurrency(mode, concurrency)
+    included, excluded = None if include is None else frozenset(include), frozenset(exclude)
     of_hook = [operation for operation in operations if hook in operation.config.hooks]
     of_hook.sort(key=lambda operation: (operation.config.order, operation.id))
     skips: dict[str, Skip] = {}
     for operation in of_hook:
-        reason = _reason(operation, trigger, kinds, include, exclude)
+        reason = _reason(operation, trigger, kinds, included, excluded)
         if reason is not None:
             skips[operation.id] = Skip.because(reason)
         elif activation_skips and operation.id in activation_skips:

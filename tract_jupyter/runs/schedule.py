@@ -209,13 +209,17 @@ class Schedule:
         """End one that was started, but had no reason to run (R36)."""
         self.settle(key, self._skipped(key, skip))
 
-    def abort(self) -> None:
-        """Start nothing more: what never ran is skipped (G27); what only paused is aborted."""
+    def abort(self, *, is_late: bool = False) -> None:
+        """Start nothing more: what never ran is skipped (G27), what only paused is aborted.
+
+        Args:
+            is_late: a deadline is over; then what only paused is an error, `timeout` (E14).
+        """
         for key, state in self._state.items():
             if state in (State.PENDING, State.READY, State.PARKED):
                 ran = key in self._started or state is State.PARKED
                 skip = Skip.because(SkippedReason.RUN_ABORTED)
-                self._place(key, self._aborted(key) if ran else self._skipped(key, skip))
+                self._place(key, self._stopped(key, is_late=is_late) if ran else self._skipped(key, skip))
         self._ready.clear()
         self._to_follow.clear()
 
@@ -280,6 +284,11 @@ class Schedule:
         required = self._plan.by_id[key].config.required
         return OperationResult(operation_id=key, status=OperationStatus.SKIPPED, required=required, skip=skip)
 
-    def _aborted(self, key: str) -> OperationResult:
+    def _stopped(self, key: str, *, is_late: bool) -> OperationResult:
         required = self._plan.by_id[key].config.required
-        return OperationResult(operation_id=key, status=OperationStatus.ABORTED, required=required)
+        if not is_late:
+            return OperationResult(operation_id=key, status=OperationStatus.ABORTED, required=required)
+        error = OperationError(
+            code=ErrorCode.TIMEOUT, message="The run's deadline came before its next attempt."
+        )
+        return OperationResult(operation_id=key, status=OperationStatus.ERROR, required=required, error=error)

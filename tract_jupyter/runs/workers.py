@@ -7,6 +7,7 @@ import threading
 import time
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
@@ -81,14 +82,19 @@ def result_of(context: OperationContext, get: Callable[[], object]) -> Operation
     """Return what this returns, or the error that stands for what it raises (R53)."""
     try:
         found = get()
-    except Aborted:
-        return OperationResult(operation_id=context.operation_id, status=OperationStatus.ABORTED)
     except BaseException as error:  # noqa: BLE001 # whatever it is, it is the operation's, never the run's
-        return failed(context.operation_id, f"{type(error).__name__}: {error}")
+        return error_result(context, error)
     if isinstance(found, OperationResult):
         return found
     message = f"It returned {type(found).__name__}; an operation returns an OperationResult."
     return failed(context.operation_id, message)
+
+
+def error_result(context: OperationContext, error: BaseException) -> OperationResult:
+    """Return how an operation ends that raised this."""
+    if isinstance(error, Aborted):
+        return OperationResult(operation_id=context.operation_id, status=OperationStatus.ABORTED)
+    return failed(context.operation_id, f"{type(error).__name__}: {error}")
 
 
 _progress: ContextVar[Callable[[Progress], None]] = ContextVar("tract_progress")
@@ -137,9 +143,13 @@ class ThreadWorkers:
         """Have it run on a thread of this process."""
         self._busy += 1
         if self._busy > self._threads:
-            self._threads += 1
-            name = f"tract-operation-{next(self._numbers)}"
-            threading.Thread(target=self._work, name=name, daemon=True).start()
+            try:
+                self._add_thread()
+            except RuntimeError as error:
+                # the system has no more threads; with one of ours it is only a matter of time
+                if not self._threads:
+                    self._reports.put((key, _Free(error_result(job.context, error))))
+                    return
         self._jobs.put((key, job, abort))
 
     def wait(self, timeout: float | None) -> list[Report]:
@@ -156,6 +166,11 @@ class ThreadWorkers:
         """End `wait`; from any thread."""
         self._reports.put((None, None))
 
+    def _add_thread(self) -> None:
+        name = f"tract-operation-{next(self._numbers)}"
+        threading.Thread(target=self._work, name=name, daemon=True).start()
+        self._threads += 1
+
     def _note(self, report: tuple[Any, Any], found: list[Report]) -> None:
         key, what = report
         if what is None:
@@ -169,11 +184,18 @@ class ThreadWorkers:
         while (item := self._jobs.get()) is not None:
             key, job, abort = item
             leave = enter_abort(abort)
-            token = _progress.set(lambda progress, key=key: self._reports.put((key, progress)))  # type: ignore[misc]
-            result = result_of(job.context, lambda job=job: _call(job))  # type: ignore[misc]
-            _progress.reset(token)
+            self._hear_progress(key)
+            result = result_of(job.context, partial(_call, job))
             leave()
             self._reports.put((key, _Free(result)))
+
+    def _hear_progress(self, key: object) -> None:
+        """Have what is reported in this thread or task be about this job, until the next one."""
+        _progress.set(lambda progress: self._reports.put((key, progress)))
+
+    def _report(self, key: object, result: OperationResult) -> None:
+        """Have `wait` return a result that did not come from a thread; from any thread."""
+        self._reports.put((key, result))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,105 @@
+"""Functions that are operations; at the top of a module, so that another process finds them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from pathlib import Path
+
+from tract_jupyter.runs.abort import current_abort
+from tract_jupyter.runs.execute import execute
+from tract_jupyter.runs.model import OperationContext, OperationResult
+from tract_jupyter.runs.plan import make_plan
+from tract_jupyter.runs.terms import Hook, OperationStatus, Trigger
+from tract_jupyter.runs.workers import Job, report_progress
+
+
+def done(context, **debug):
+    """A result that says where it was made."""
+    where = {"process": os.getpid(), "thread": threading.current_thread().name, "deadline": context.deadline}
+    return OperationResult(
+        operation_id=context.operation_id, status=OperationStatus.DONE, debug={**where, **debug}
+    )
+
+
+def fine(context):
+    return done(context)
+
+
+def raising(context):
+    raise ValueError("no such luck")
+
+
+def leaving(context):
+    raise SystemExit(3)
+
+
+def nothing(context):
+    return None
+
+
+def dying(context):
+    os._exit(1)
+
+
+def second_time_fine(context):
+    """Dies, if it is the first attempt: the file that its variables name is not there yet."""
+    path = Path(context.variables["path"])
+    if path.exists():
+        return done(context)
+    path.touch()
+    os._exit(1)
+
+
+def until_told(context):
+    """Ends soon after it is told to stop."""
+    if not current_abort().wait(30):
+        return
+    current_abort().check()
+
+
+def until_late(context):
+    """Ends at its deadline, which is all that another process knows."""
+    while time.time() < context.deadline:
+        time.sleep(0.005)
+    return done(context)
+
+
+async def awaiting(context):
+    await asyncio.sleep(0)
+    return done(context, loop=id(asyncio.get_running_loop()))
+
+
+async def never_ending(context):
+    await asyncio.Event().wait()
+
+
+async def stubborn(context):
+    try:
+        report_progress()
+        await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        return done(context, told=current_abort().is_set())
+
+
+def job_of(function, key, anywhere=True, **variables):
+    """A job for an operation."""
+    context = OperationContext(
+        run_id="r", operation_id=key, trigger=Trigger.GENERATE, hook=Hook.BEFORE, variables=variables
+    )
+    return Job(function, context, anywhere)
+
+
+def run_functions(functions, workers, operations, *, anywhere=True, variables=None, mode=None, **options):
+    """Execute operations that are these functions."""
+
+    def begin(one, results):
+        function = functions[one.id]
+        if isinstance(function, Job):
+            return function
+        return job_of(function, one.id, anywhere, **(variables or {}))
+
+    plan = make_plan(operations, Hook.BEFORE, Trigger.GENERATE, **({"mode": mode} if mode else {}))
+    return execute(plan, begin, workers, **options)

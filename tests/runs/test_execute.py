@@ -1,0 +1,312 @@
+"""What follows from what, in virtual time: dependencies, blocked operations, records, events, going on."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.runs.virtual import Script, VirtualWorkers, operation, run_scripts, script_job, statuses
+from tract_jupyter.exceptions import PlanError
+from tract_jupyter.runs.execute import execute
+from tract_jupyter.runs.model import OperationResult, Skip
+from tract_jupyter.runs.plan import make_plan
+from tract_jupyter.runs.reports import Stage
+from tract_jupyter.runs.schedule import Limits
+from tract_jupyter.runs.terms import ExecutionMode, Hook, Trigger
+
+
+def skip_of(executed, key):
+    return executed.results[key].skip
+
+
+def result(key, status, **more):
+    return OperationResult(operation_id=key, status=status, **more)
+
+
+def told(events):
+    return [(event.stage.value, event.operation_id) for event in events]
+
+
+def test_nothing_to_do():
+    executed = run_scripts([])
+    assert (executed.results, executed.runs, executed.start_order, executed.waiting) == ({}, (), (), ())
+
+
+def test_an_operation_starts_when_all_of_its_dependencies_are_done():
+    """R10, R25, R26: and is given their results, in the order in which it names them."""
+    given = {}
+
+    def begin(one, results):
+        given[one.id] = list(results)
+        return script_job(Script(ms=10), one.id)
+
+    operations = [operation("join", 0, dependsOn=["r", "l"]), operation("l", 1), operation("r", 2)]
+    workers = VirtualWorkers()
+    executed = execute(make_plan(operations, Hook.BEFORE, Trigger.GENERATE), begin, workers)
+    assert executed.start_order == ("l", "r", "join")
+    assert given == {"l": [], "r": [], "join": ["r", "l"]}
+    assert workers.ms == 20
+
+
+def test_order_delays_nobody_while_there_are_slots():
+    """G10, R24: and it decides who is next where there are none."""
+    operations = [operation("a", 1), operation("b", 2), operation("c", 3, dependsOn=["b"])]
+    scripts = {"a": Script(50), "b": Script(10), "c": Script(10)}
+    executed = run_scripts(operations, scripts, workers=(workers := VirtualWorkers()))
+    assert (executed.start_order, workers.ms, workers.most) == (("a", "b", "c"), 50, 2)
+    plan = make_plan(operations, Hook.BEFORE, Trigger.GENERATE, concurrency=1)
+    executed = run_scripts((), scripts, plan=plan, workers=(workers := VirtualWorkers()))
+    assert (executed.start_order, workers.ms, workers.most) == (("a", "b", "c"), 70, 1)
+
+
+@pytest.mark.parametrize(("concurrency", "most"), [(0.5, 1), (1, 1), (2, 2), (2.5, 3), (99, 6), (None, 6)])
+def test_never_more_run_than_may(concurrency, most):
+    """G11: of the run."""
+    plan = make_plan(
+        [operation(f"o{n}") for n in range(6)], Hook.BEFORE, Trigger.GENERATE, concurrency=concurrency
+    )
+    scripts = {f"o{n}": Script(10) for n in range(6)}
+    run_scripts((), scripts, plan=plan, workers=(workers := VirtualWorkers()))
+    assert workers.most == most
+
+
+def test_one_by_one():
+    """E10: in (order, id) order, dependencies before all."""
+    operations = [operation("a", 3), operation("b", 1, dependsOn=["a"]), operation("c", 2)]
+    plan = make_plan(operations, Hook.BEFORE, Trigger.GENERATE, mode=ExecutionMode.SEQUENTIAL)
+    executed = run_scripts((), plan=plan, workers=(workers := VirtualWorkers()))
+    assert (executed.start_order, workers.most) == (("c", "a", "b"), 1)
+
+
+def test_a_provider_has_a_limit_of_its_own():
+    """G10: who waits for a provider lets the others go first."""
+    operations = [
+        *(operation(f"slow{n}", n, provider="busy") for n in range(3)),
+        operation("other", 9, provider="idle"),
+        operation("none", 10),
+    ]
+    scripts = {one.id: Script(10) for one in operations}
+    executed = run_scripts(operations, scripts, limits=Limits({"busy": 1}))
+    assert executed.start_order == ("slow0", "other", "none", "slow1", "slow2")
+    starts = {run.operation_id: run.started_at for run in executed.runs}
+    assert starts == {"slow0": 0, "other": 0, "none": 0, "slow1": 0.01, "slow2": 0.02}
+
+
+def test_a_limit_below_one_is_refused():
+    with pytest.raises(PlanError, match="'busy'") as caught:
+        Limits({"idle": 1, "busy": 0})
+    assert caught.value.code == "INVALID_CONCURRENCY"
+
+
+def test_the_workers_capacity_counts_too():
+    """G10: so that order decides who is next, not the workers."""
+    operations = [operation("a", 2), operation("b", 1), operation("c", 3)]
+    executed = run_scripts(operations, workers=VirtualWorkers(capacity=1))
+    assert executed.start_order == ("b", "a", "c")
+
+
+def test_a_blocked_operation_is_settled_at_once():
+    """G12, R61: without waiting for its other dependencies, and all that depends on it, too."""
+    operations = [
+        operation("bad"), operation("slow"), operation("join", dependsOn=["bad", "slow"]),
+        operation("after", dependsOn=["join"]), operation("must", dependsOn=["after"], required=True),
+    ]  # fmt: skip
+    scripts = {"bad": Script(5, "error"), "slow": Script(100)}
+    executed = run_scripts(operations, scripts)
+    ended = {run.operation_id: run.finished_at for run in executed.runs}
+    assert ended == {"bad": 0.005, "join": 0.005, "after": 0.005, "must": 0.005, "slow": 0.1}
+    assert skip_of(executed, "join").to_dict() == {
+        "reason": "dependency_failed", "dep": "not_done", "blockedBy": ["bad", "slow"]
+    }  # fmt: skip
+    assert skip_of(executed, "after").blocked_by_reason == "dependency_failed"
+
+
+@pytest.mark.parametrize("how", ["error", "raise", "skip", "abort_error"])
+def test_only_done_counts(how):
+    """R61, R59: whichever way a dependency ended otherwise, the dependent is skipped, or an error if it is required."""
+    operations = [
+        operation("a"),
+        operation("may", dependsOn=["a"]),
+        operation("must", dependsOn=["a"], required=True),
+    ]
+    executed = run_scripts(operations, {"a": Script(1, how, message="no")})
+    assert executed.start_order == ("a",)
+    assert statuses(executed)["may"] == "skipped"
+    must = executed.results["must"]
+    assert (must.status, must.error.code, must.skip) == ("error", "dependency_failed", None)
+    assert must.error.details == skip_of(executed, "may").to_dict()
+    assert "not done: a" in must.error.message
+
+
+def test_missing_dependencies_win_over_failed_ones():
+    """G5, G1: unknown, of another hook, or left out by the plan; sorted."""
+    operations = [
+        operation("z", enabled=False), operation("after", hooks=["after_main_llm"]),
+        operation("a", dependsOn=["ghost"]), operation("b", dependsOn=["z", "a", "after"]),
+        operation("must", dependsOn=["ghost"], required=True), operation("ok"),
+    ]  # fmt: skip
+    executed = run_scripts(operations)
+    assert skip_of(executed, "b").to_dict() == {
+        "reason": "dependency_failed", "dep": "missing", "blockedBy": ["after", "z"]
+    }  # fmt: skip
+    error = executed.results["must"].error
+    assert (error.code, error.details["dep"], error.details["blockedBy"]) == (
+        "dependency_failed", "missing", ["ghost"]
+    )  # fmt: skip
+    assert executed.start_order == ("ok",)
+
+
+def test_a_dependency_that_is_not_due_is_told_apart():
+    """G5, R38: if it is the only reason; what is unknown as well is missing."""
+    due = {"a": Skip(reason="activation_not_reached")}
+    operations = [operation("a"), operation("b", dependsOn=["a"]), operation("c", dependsOn=["a", "ghost"])]
+    plan = make_plan(operations, Hook.BEFORE, Trigger.GENERATE, activation_skips=due)
+    executed = run_scripts((), plan=plan)
+    assert skip_of(executed, "b").to_dict() == {
+        "reason": "dependency_failed", "dep": "not_done", "blockedBy": ["a"],
+        "blockedByReason": "activation_not_reached",
+    }  # fmt: skip
+    assert (skip_of(executed, "c").dep, skip_of(executed, "c").blocked_by) == ("missing", ("a", "ghost"))
+
+
+def test_required_and_order_change_no_schedule():
+    """R20, R11: whatever fails, the others run to their end."""
+    operations = [operation("must", required=True), operation("a"), operation("b", dependsOn=["a"])]
+    executed = run_scripts(operations, {"must": Script(1, "error"), "a": Script(10)})
+    assert statuses(executed) == {"a": "done", "b": "done", "must": "error"}
+
+
+def test_a_result_says_whose_it_is_and_only_done_has_effects():
+    """R35, R37: `required` is an echo of the configuration, whatever the operation says."""
+    effect = {"type": "ui.inline", "role": "system", "content": "x"}
+
+    def begin(one, results):
+        return OperationResult.from_dict({"operationId": "x", "status": one.id, "effects": [effect]})
+
+    operations = [operation("done", required=True), operation("error"), operation("skipped")]
+    executed = execute(make_plan(operations, Hook.BEFORE, Trigger.GENERATE), begin, VirtualWorkers())
+    assert {key: (one.operation_id, one.required, len(one.effects)) for key, one in executed.results.items()} == {
+        "done": ("done", True, 1), "error": ("error", False, 0), "skipped": ("skipped", False, 0)
+    }  # fmt: skip
+
+
+def test_a_required_operation_that_does_not_run_says_why():
+    """G3, G4: so that the barrier can tell one that was not supposed to run from one whose condition does not hold."""
+    operations = [operation("off", required=True, enabled=False), operation("guarded", required=True),
+                  operation("other", required=True, triggers=["regenerate"])]  # fmt: skip
+    executed = run_scripts(operations, {"guarded": Script(result="skip")})
+    assert {key: (one.status, one.required, one.skip.reason) for key, one in executed.results.items()} == {
+        "guarded": ("skipped", True, "condition_false"), "off": ("skipped", True, "disabled"),
+        "other": ("skipped", True, "trigger_mismatch"),
+    }  # fmt: skip
+
+
+def test_what_is_not_begun_never_started():
+    """R36, R40, G29: a condition that does not hold, an error found before; and its slot is free again."""
+    found = {"skip": Skip(reason="condition_false"), "wrong": result("wrong", "error")}
+
+    def begin(one, results):
+        if one.id == "broken":
+            raise LookupError("no such kind")
+        return found.get(one.id) or script_job(Script(), one.id)
+
+    operations = [operation(key, required=True) for key in ("broken", "skip", "wrong")] + [operation("z")]
+    plan = make_plan(operations, Hook.BEFORE, Trigger.GENERATE, concurrency=1)
+    executed = execute(plan, begin, VirtualWorkers(7_000))
+    assert executed.start_order == ("z",)
+    assert statuses(executed) == {"broken": "error", "skip": "skipped", "wrong": "error", "z": "done"}
+    assert executed.results["broken"].error.code == "operation_error"
+    assert "no such kind" in executed.results["broken"].error.message
+    assert [(run.started_at, run.duration_ms, run.attempts) for run in executed.runs[:3]] == [
+        (None, 0, 0)
+    ] * 3
+
+
+def test_each_operation_leaves_one_record():
+    """R56, G29, G2: also the one that never ran."""
+    operations = [
+        operation("a", 1, required=True, dependsOn=["b"]),
+        operation("b", 2),
+        operation("off", 3, enabled=False),
+    ]
+    executed = run_scripts(
+        operations, {"b": Script(30, "error", code="x", message="why")}, workers=VirtualWorkers(1_000)
+    )
+    a, b, off = executed.runs
+    assert (b.started_at, b.finished_at, b.duration_ms, b.attempts) == (1, 1.03, 30, 1)
+    assert (b.error_code, b.error_message, b.status, b.skip, b.kind) == ("x", "why", "error", None, "script")
+    assert (a.started_at, a.finished_at, a.duration_ms, a.error_code) == (None, 1.03, 0, "dependency_failed")
+    assert (a.depends_on, a.order, a.required, a.skipped_reason) == (("b",), 1, True, None)
+    assert (off.finished_at, off.skipped_reason, off.attempts) == (1, "disabled", 0)
+    assert {(run.hook, run.trigger) for run in executed.runs} == {("before_main_llm", "generate")}
+
+
+def test_results_have_one_order_however_fast_each_was():
+    """R58: (order, id)."""
+    operations = [operation("c", 1), operation("b", 2), operation("a", 2), operation("off", 0, enabled=False)]
+    executed = run_scripts(operations, {"c": Script(30), "a": Script(20), "b": Script(10)})
+    assert executed.result_order == ("off", "c", "a", "b")
+    assert [run.operation_id for run in executed.runs] == list(executed.result_order)
+
+
+def test_an_observer_is_told_all_in_time():
+    """R56, E15: each end exactly once."""
+    events = []
+    operations = [operation("a"), operation("b", dependsOn=["a"]), operation("off", enabled=False)]
+    run_scripts(operations, {"a": Script(10, "error")}, notify=events.append)
+    assert told(events) == [("skipped", "off"), ("started", "a"), ("finished", "a"), ("skipped", "b")]
+    assert [event.at for event in events] == [0, 0, 0.01, 0.01]
+    assert events[2].run.duration_ms == 10
+    assert events[3].result.skip.blocked_by == ("a",)
+
+
+def test_an_observer_that_fails_breaks_nothing(caplog):
+    """R53: it is logged."""
+
+    def notify(event):
+        raise RuntimeError("no screen")
+
+    executed = run_scripts([operation("a"), operation("b", dependsOn=["a"])], notify=notify)
+    assert statuses(executed) == {"a": "done", "b": "done"}
+    assert "no screen" in caplog.text
+
+
+def test_what_waits_for_a_person_holds_no_worker():
+    """R11: the rest goes on; what depends on it has no result yet."""
+    operations = [
+        operation("ask"),
+        operation("then", dependsOn=["ask"]),
+        operation("z"),
+        operation("y", dependsOn=["z"]),
+    ]
+    plan = make_plan(operations, Hook.BEFORE, Trigger.GENERATE, concurrency=1)
+    events = []
+    executed = run_scripts((), {"ask": Script(5, "waiting")}, plan=plan, notify=events.append)
+    assert executed.waiting == ("ask",)
+    assert statuses(executed) == {"ask": "waiting", "y": "done", "z": "done"}
+    assert executed.results["ask"].waits_for == "pending"
+    assert (Stage.WAITING, "ask") in [(event.stage, event.operation_id) for event in events]
+    assert executed.runs[0].finished_at is None
+
+
+def test_a_run_that_goes_on_runs_only_what_is_left():
+    """R10: results that are there stand; they are neither run nor told again."""
+    operations = [operation(key, dependsOn=before) for key, before in
+                  {"a": [], "b": ["a"], "bad": [], "c": ["bad"], "ask": [], "d": ["ask"], "off": []}.items()]  # fmt: skip
+    prior = {"a": result("a", "done"), "bad": result("bad", "error"), "ask": result("ask", "waiting"),
+             "off": result("off", "done"), "gone": result("gone", "done")}  # fmt: skip
+    skips = {"off": Skip(reason="activation_not_reached")}
+    plan = make_plan(
+        [*operations, operation("e", dependsOn=["off"])],
+        Hook.BEFORE,
+        Trigger.GENERATE,
+        activation_skips=skips,
+    )
+    events = []
+    executed = run_scripts((), plan=plan, prior=prior, notify=events.append)
+    assert executed.start_order == ("b", "e")
+    assert statuses(executed) == {"a": "done", "ask": "waiting", "b": "done", "bad": "error", "c": "skipped",
+                                  "e": "done", "off": "done"}  # fmt: skip
+    assert {event.operation_id for event in events} == {"b", "c", "e"}
+    assert {run.operation_id for run in executed.runs} == {"b", "c", "e"}
+    decided = {**executed.results, "ask": result("ask", "done")}
+    assert run_scripts((), plan=plan, prior=decided).start_order == ("d",)

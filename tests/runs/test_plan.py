@@ -1,0 +1,160 @@
+"""What is planned at a hook, and what is refused."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from tests.runs.virtual import operation
+from tract_jupyter.exceptions import PlanError
+from tract_jupyter.runs.model import Skip
+from tract_jupyter.runs.plan import make_plan
+from tract_jupyter.runs.terms import ExecutionMode, Hook, SkippedReason, Trigger
+
+
+def plan_of(*operations, hook=Hook.BEFORE, trigger=Trigger.GENERATE, **options):
+    return make_plan(operations, hook, trigger, **options)
+
+
+def reasons(plan):
+    return {key: skip.reason for key, skip in plan.skips.items()}
+
+
+def with_order(key, order):
+    """An operation that was not checked when it was read."""
+    made = operation(key)
+    return made.model_copy(update={"config": made.config.model_copy(update={"order": order})})
+
+
+def refused(*operations, **options):
+    with pytest.raises(PlanError) as caught:
+        plan_of(*operations, **options)
+    return caught.value
+
+
+def test_operations_stand_in_their_order_and_by_code_point():
+    """R24, G8: the smaller order first; then the id, neither as a number nor by letters alone."""
+    ids = [("op2", 1), ("op10", 1), ("a", 1), ("B", 1), ("late", 2), ("early", -0.5), ("ä", 1), ("z", 1)]
+    plan = plan_of(*(operation(key, order) for key, order in ids))
+    assert [one.id for one in plan.operations] == ["early", "B", "a", "op10", "op2", "z", "ä", "late"]
+
+
+def test_an_operation_of_another_hook_is_no_part_of_the_plan():
+    """R22, R8: and one of both hooks is in both plans."""
+    operations = [operation("b", hooks=["before_main_llm"]), operation("a", hooks=["after_main_llm"]),
+                  operation("ab", hooks=["before_main_llm", "after_main_llm"]), operation("none", hooks=[])]  # fmt: skip
+    assert plan_of(*operations).runnable == ("ab", "b")
+    assert plan_of(*operations, hook=Hook.AFTER).runnable == ("a", "ab")
+
+
+def test_what_does_not_run_is_there_with_its_reason():
+    """R38, R39, G2: and the first reason wins."""
+    counters = Skip(reason="activation_not_reached", activation={"turnsCounter": 1})
+    operations = [
+        operation("off", enabled=False, triggers=["regenerate"], kind="odd"),
+        operation("other", triggers=["regenerate"], kind="odd"),
+        operation("out", kind="odd"),
+        operation("excluded"),
+        operation("odd", kind="odd"),
+        operation("later"),
+        operation("runs"),
+    ]
+    plan = plan_of(
+        *operations,
+        kinds={"script"},
+        include={"off", "other", "excluded", "odd", "later", "runs"},
+        exclude=["excluded"],
+        activation_skips={"later": counters, "off": counters},
+    )
+    assert reasons(plan) == {"off": "disabled", "other": "trigger_mismatch", "out": "filtered_out",
+                             "excluded": "filtered_out", "odd": "unsupported_kind",
+                             "later": "activation_not_reached"}  # fmt: skip
+    assert plan.skips["later"] == counters
+    assert plan.runnable == ("runs",)
+
+
+def test_no_trigger_named_means_both():
+    """R23: of both triggers."""
+    for trigger in Trigger:
+        assert not plan_of(operation("a"), trigger=trigger).skips
+
+
+def test_an_empty_list_of_what_is_included_leaves_all_out():
+    plan = plan_of(operation("a"), include=[])
+    assert reasons(plan) == {"a": SkippedReason.FILTERED_OUT}
+    assert plan_of().operations == ()
+
+
+@pytest.mark.parametrize(
+    ("depends_on", "stuck"),
+    [
+        ({"a": ["a"]}, ["a"]),
+        ({"a": ["b"], "b": ["a"]}, ["a", "b"]),
+        ({"a": ["b"], "b": ["c"], "c": ["a"], "d": ["c"], "e": []}, ["a", "b", "c", "d"]),
+        ({"a": ["b", "ghost"], "b": ["a"]}, ["a", "b"]),
+    ],
+)
+def test_a_circle_is_refused(depends_on, stuck):
+    """G6: with all that could never start, and a stable code."""
+    error = refused(*(operation(key, dependsOn=ids) for key, ids in depends_on.items()))
+    assert error.code == "CYCLE_DETECTED"
+    assert error.operations == tuple(stuck)
+    assert "'a'" in str(error)
+    assert "circle" in str(error)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"enabled": False}, {"triggers": ["regenerate"]}, {"kind": "odd"}, {"hooks": ["after_main_llm"]}],
+)
+def test_a_circle_of_which_a_part_does_not_run_is_none(change):
+    """G7: at plan time."""
+    operations = [operation("a", dependsOn=["b"]), operation("b", dependsOn=["a"], **change)]
+    assert plan_of(*operations, kinds={"script"}).runnable == ("a",)
+
+
+def test_an_id_twice_is_refused_wherever_it_is():
+    """G6, E19: disabled, or of another hook."""
+    for change in ({}, {"enabled": False}, {"hooks": ["after_main_llm"]}):
+        error = refused(operation("a"), operation("b"), operation("a", **change))
+        assert (error.code, error.operations) == ("DUPLICATE_TASK_ID", ("a",))
+
+
+@pytest.mark.parametrize("order", [None, math.nan, math.inf, -math.inf, "1", True])
+def test_an_order_that_is_no_number_is_refused(order):
+    """R24, G6: also where what was read was not checked."""
+    assert refused(operation("b"), with_order("a", order)).code == "INVALID_TASK_ORDER"
+
+
+@pytest.mark.parametrize("concurrency", [0, -1, math.nan, math.inf, True, "2"])
+def test_a_concurrency_that_is_no_positive_number_is_refused(concurrency):
+    """G11: above zero and finite."""
+    assert refused(operation("a"), concurrency=concurrency).code == "INVALID_CONCURRENCY"
+
+
+def test_how_many_run_at_once():
+    """G11, E10: as many as can, unless told; one, if they are to run one by one."""
+    assert plan_of(operation("a")).concurrency is None
+    assert plan_of(operation("a"), concurrency=3).concurrency == 3
+    assert plan_of(operation("a"), mode=ExecutionMode.SEQUENTIAL, concurrency=0).concurrency == 1
+
+
+def test_a_message_names_a_few_of_many():
+    error = refused(*(operation(f"o{n:02}", dependsOn=[f"o{n:02}"]) for n in range(14)))
+    assert "'o09' and 4 more" in str(error)
+    assert len(error.operations) == 14
+
+
+def test_waves_and_edges_are_of_what_runs():
+    """R10: a wave holds what may run together at the earliest."""
+    plan = plan_of(
+        operation("join", 0, dependsOn=["l", "r", "ghost"]),
+        operation("l", 2, dependsOn=["top"]),
+        operation("r", 1, dependsOn=["top", "off"]),
+        operation("top", 9),
+        operation("off", enabled=False),
+    )
+    assert plan.waves == (("top",), ("r", "l"), ("join",))
+    assert set(plan.edges) == {("l", "join"), ("r", "join"), ("top", "l"), ("top", "r")}
+    assert plan_of().waves == ()

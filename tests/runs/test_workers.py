@@ -1,0 +1,248 @@
+"""Operations on threads, and on an asyncio loop, in real time."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from tests.runs import jobs
+from tests.runs.jobs import run_functions
+from tests.runs.virtual import operation, statuses
+from tract_jupyter.runs.abort import Abort
+from tract_jupyter.runs.loops import LoopWorkers
+from tract_jupyter.runs.reports import Stage
+from tract_jupyter.runs.schedule import Limits
+from tract_jupyter.runs.terms import ExecutionMode
+from tract_jupyter.runs.workers import ThreadWorkers, report_progress
+
+
+@pytest.fixture
+def threads():
+    with ThreadWorkers() as workers:
+        yield workers
+
+
+@pytest.fixture
+def looped():
+    with LoopWorkers() as workers:
+        yield workers
+
+
+def error_of(executed, key="a"):
+    error = executed.results[key].error
+    return error.code, error.message
+
+
+def test_independent_operations_run_at_once(threads):
+    """R10, G10, G11: as many as there are; each of these waits for all the others."""
+    barrier = threading.Barrier(40)
+
+    def meet(context):
+        barrier.wait(30)
+        return jobs.done(context)
+
+    operations = [operation(f"o{n}") for n in range(40)]
+    executed = run_functions({one.id: meet for one in operations}, threads, operations)
+    assert set(statuses(executed).values()) == {"done"}
+    assert {run.attempts for run in executed.runs} == {1}
+
+
+def test_threads_are_used_again(threads):
+    """E10: one by one needs one."""
+    operations = [operation(f"o{n}") for n in range(20)]
+    executed = run_functions(dict.fromkeys((one.id for one in operations), jobs.fine), threads, operations,
+                             mode=ExecutionMode.SEQUENTIAL)  # fmt: skip
+    assert len({result.debug["thread"] for result in executed.results.values()}) == 1
+    again = run_functions({"a": jobs.fine}, threads, [operation("a")])
+    assert again.results["a"].debug["thread"] == executed.results["o0"].debug["thread"]
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [(jobs.raising, "ValueError: no such luck"), (jobs.leaving, "SystemExit: 3"), (jobs.nothing, "NoneType")],
+)
+def test_whatever_an_operation_does_is_its_own_error(threads, function, message):
+    """R53, R54: and the thread goes on."""
+    executed = run_functions({"a": function, "b": jobs.fine}, threads, [operation("a"), operation("b")])
+    code, text = error_of(executed)
+    assert code == "operation_error"
+    assert message in text
+    assert statuses(executed)["b"] == "done"
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_system_without_threads(threads, monkeypatch, more):
+    """R53: what cannot run at once runs later; what cannot run at all is an error."""
+    start, left = threading.Thread.start, [None] * more
+
+    def start_few(thread):
+        if not left:
+            raise RuntimeError("can't start new thread")
+        left.pop()
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_few)
+    operations = [operation(key) for key in "abc"]
+    executed = run_functions(dict.fromkeys("abc", jobs.fine), threads, operations)
+    assert set(statuses(executed).values()) == {"done" if more else "error"}
+
+
+def test_an_error_is_bounded(threads):
+    """R54: in its length."""
+
+    def long(context):
+        raise ValueError("x" * 10_000)
+
+    assert len(error_of(run_functions({"a": long}, threads, [operation("a")]))[1]) == 2_000
+
+
+def test_an_operation_hears_the_abort(threads):
+    """R32, E14: from another thread, at once."""
+    abort = Abort()
+
+    def notify(event):
+        if event.stage is Stage.STARTED:
+            threading.Thread(target=abort.set).start()
+
+    executed = run_functions({"a": jobs.until_told, "b": jobs.fine}, threads,
+                             [operation("a"), operation("b", dependsOn=["a"])], abort=abort, notify=notify)  # fmt: skip
+    assert statuses(executed) == {"a": "aborted", "b": "skipped"}
+
+
+def test_an_operation_hears_its_timeout(threads):
+    """E14: which is an error."""
+    executed = run_functions({"a": jobs.until_told}, threads, [operation("a", timeoutMs=20)])
+    assert error_of(executed)[0] == "timeout"
+
+
+def test_an_operation_that_hears_nothing_is_left_behind(threads):
+    """E14: its late result is nobody's, not even that of the same operation in another run."""
+    hold, ended = threading.Event(), threading.Event()
+
+    def deaf(context):
+        hold.wait(30)
+        ended.set()
+        return jobs.done(context, late=True)
+
+    limits = Limits(grace_ms=10)
+    operations = [operation("a", timeoutMs=10), operation("b")]
+    executed = run_functions({"a": deaf, "b": jobs.fine}, threads, operations, limits=limits)
+    assert statuses(executed) == {"a": "error", "b": "done"}
+    hold.set()
+    assert ended.wait(30)
+    executed = run_functions({"a": jobs.fine, "b": jobs.fine}, threads, [operation("a"), operation("b")])
+    assert [result.debug.get("late") for result in executed.results.values()] == [None, None]
+
+
+def test_progress_is_told_while_it_runs(threads):
+    """E15: bounded, and from nowhere else."""
+    heard, events = threading.Event(), []
+
+    def reporting(context):
+        report_progress(50, tokens=3, text="x" * 5_000)
+        assert heard.wait(30)
+        return jobs.done(context)
+
+    def notify(event):
+        events.append(event)
+        if event.stage is Stage.PROGRESS:
+            heard.set()
+
+    run_functions({"a": reporting}, threads, [operation("a")], notify=notify)
+    assert [event.stage for event in events] == ["started", "progress", "finished"]
+    progress = events[1].progress
+    assert (events[1].attempt, progress.percent, progress.tokens, len(progress.text)) == (1, 50, 3, 2_000)
+    report_progress(1)
+
+
+def test_a_coroutine_needs_no_loop(threads):
+    """R1: an operation is a black box."""
+    assert run_functions({"a": jobs.awaiting}, threads, [operation("a")]).results["a"].is_done
+
+
+def test_coroutines_share_a_loop(looped):
+    """R10: and other functions have threads."""
+    met = asyncio.Barrier(2)
+
+    async def meet(context):
+        await met.wait()
+        return await jobs.awaiting(context)
+
+    executed = run_functions(
+        {"a": meet, "b": meet, "c": jobs.fine}, looped, [operation(key) for key in "abc"]
+    )
+    a, b, c = (result.debug for result in executed.results.values())
+    assert a["loop"] == b["loop"]
+    assert a["thread"] == b["thread"] != c["thread"]
+
+
+def test_a_coroutine_that_raises(looped):
+    """R53: is an error."""
+
+    async def bad(context):
+        raise ValueError("no such luck")
+
+    assert error_of(run_functions({"a": bad}, looped, [operation("a")])) == (
+        "operation_error",
+        "ValueError: no such luck",
+    )
+
+
+def test_a_coroutine_is_cancelled(looped):
+    """E14, G26: at the abort or its timeout; one that goes on is done."""
+    executed = run_functions({"a": jobs.never_ending}, looped, [operation("a", timeoutMs=10)])
+    assert error_of(executed)[0] == "timeout"
+    abort = Abort()
+
+    def notify(event):
+        if event.stage is Stage.PROGRESS:
+            threading.Thread(target=abort.set).start()
+
+    functions = {"a": jobs.never_ending, "b": jobs.stubborn}
+    executed = run_functions(functions, looped, [operation("a"), operation("b")], abort=abort, notify=notify)
+    assert statuses(executed) == {"a": "aborted", "b": "done"}
+    assert executed.results["b"].debug["told"]
+
+
+def test_a_loop_of_somebody_else():
+    """R1: the run's thread is another one."""
+
+    async def main():
+        with LoopWorkers(asyncio.get_running_loop()) as workers:
+
+            def run():
+                return run_functions({"a": jobs.awaiting}, workers, [operation("a")])
+
+            executed = await asyncio.to_thread(run)
+            with pytest.raises(RuntimeError, match="another thread"):
+                run()
+            return executed.results["a"].debug["loop"] == id(asyncio.get_running_loop())
+
+    assert asyncio.run(main())
+
+
+def test_a_loop_that_is_closed():
+    """R53: its operations cannot run."""
+    loop = asyncio.new_event_loop()
+    loop.close()
+    with LoopWorkers(loop) as workers:
+        assert (
+            error_of(run_functions({"a": jobs.awaiting}, workers, [operation("a")]))[0] == "operation_error"
+        )
+
+
+def test_coroutines_tell_their_progress(looped):
+    """E15: each its own."""
+
+    async def reporting(context):
+        report_progress(text=context.operation_id)
+        return jobs.done(context)
+
+    events = []
+    run_functions(
+        {"a": reporting, "b": reporting}, looped, [operation("a"), operation("b")], notify=events.append
+    )
+    told = {event.operation_id: event.progress.text for event in events if event.stage is Stage.PROGRESS}
+    assert told == {"a": "a", "b": "b"}
