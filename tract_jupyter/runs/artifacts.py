@@ -15,7 +15,6 @@ from tract_jupyter.runs.terms import Persistence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
 
     from tract_jupyter.runs.effect_types import ArtifactUpsert
 
@@ -49,10 +48,7 @@ def upserted(before: ArtifactView | None, effect: ArtifactUpsert) -> ArtifactVie
 
 
 class ArtifactStore(Protocol):
-    """Where persisted artifacts are kept between runs."""
-
-    def transaction(self) -> AbstractContextManager[object]:
-        """Keep all that is put meanwhile, or nothing; it may be part of a larger one."""
+    """Where persisted artifacts are kept between runs. What is put is part of the thread's open transaction."""
 
     def load(self, session: str) -> Mapping[str, ArtifactView]:
         """All artifacts of a session key, by tag."""

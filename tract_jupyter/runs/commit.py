@@ -197,7 +197,7 @@ def _turn_after(
     if persisted is not None:
         artifacts = replace(artifacts, persisted=dict(persisted))
     prompt = turn.prompt
-    if hook is Hook.BEFORE:  # afterwards it is what was sent
+    if hook == Hook.BEFORE:  # afterwards it is what was sent
         prompt = prompt.apply_all(
             (label, one) for label, one in applied if isinstance(one, (*PROMPT_EFFECTS, UserReplaceText))
         )

@@ -41,17 +41,21 @@ _ALLOWED: Final = {
 _TYPE: Final = {
     kind: kind.model_fields["type"].default for kind in (*_ALLOWED[Hook.BEFORE], AssistantReplaceText)
 }
+_KNOWN: Final = frozenset(_TYPE.values())
+_ALLOWED_TYPES: Final = {hook: tuple(_TYPE[kind] for kind in kinds) for hook, kinds in _ALLOWED.items()}
 _PROBLEMS: Final = 3
 
 
 def allowed_effects(hook: Hook) -> tuple[str, ...]:
     """The types of effects that a hook allows (R33, E4)."""
-    return tuple(_TYPE[kind] for kind in _ALLOWED[hook])
+    return _ALLOWED_TYPES[hook]
 
 
 def effect_type(effect: Effect | object) -> str:
     """The type that an effect says it has, whatever it is; empty for none."""
     given = _field(effect, "type")
+    if isinstance(given, str) and given in _KNOWN:
+        return given
     return shortened(given, 64).encode("utf-8", "replace").decode() if isinstance(given, str) else ""
 
 
@@ -62,8 +66,8 @@ def checked_effect(effect: Effect | object, hook: Hook) -> Effect | OperationErr
     `policy_error`.
     """
     found = effect_type(effect)
-    if found not in _TYPE.values():
-        known = ", ".join(sorted(_TYPE.values()))
+    if found not in _KNOWN:
+        known = ", ".join(sorted(_KNOWN))
         return _invalid(f"there is no effect of type {brief_repr(found)}; use one of {known}")
     if found not in allowed_effects(hook):
         return OperationError(

@@ -12,7 +12,6 @@ from tract_jupyter.runs.commit_report import CommitReport
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from tract_jupyter.runs.artifacts import ArtifactStore
     from tract_jupyter.runs.model import ArtifactView
     from tract_jupyter.runs.terms import Hook
 
@@ -43,9 +42,9 @@ class MemoryCommitLog:
 
 
 class MemoryTarget:
-    """Keeps the texts of one run's turn; its parts are `user:1`, `reply:1`, and so on."""
+    """Keeps the texts of one run's turn; its parts are `user:1`, `reply:2`, and so on."""
 
-    def __init__(self, *, session: str | None = None, artifacts: ArtifactStore | None = None) -> None:
+    def __init__(self, *, session: str | None = None, artifacts: MemoryArtifacts | None = None) -> None:
         self.session = session
         self._artifacts = artifacts or MemoryArtifacts()
         self._log = MemoryCommitLog()
@@ -101,6 +100,6 @@ class MemoryTarget:
         self._artifacts.put(self.session, artifacts)
 
     def _kept(self, kind: str, text: str) -> str:
-        part = f"{kind}:{sum(one.startswith(f'{kind}:') for one in self._parts) + 1}"
+        part = f"{kind}:{len(self._parts) + 1}"
         self._parts[part] = text
         return part

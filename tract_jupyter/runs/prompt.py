@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import RunError
+from tract_jupyter.models.pairing import paired
 from tract_jupyter.runs.model import RunMessage
 from tract_jupyter.runs.prompt_draft import PromptDraft
 from tract_jupyter.runs.terms import Role
@@ -19,6 +20,7 @@ from tract_jupyter.runs.terms import Role
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from tract_jupyter.models.context import CompiledContext
     from tract_jupyter.runs.effect_types import PromptEffect, UserReplaceText
 
 _OWN = frozenset({"role", "content"})
@@ -50,6 +52,19 @@ class Prompt:
             raise RunError(f"no message of the prompt has the key {user_key!r} of the user's message")
         users = [one.key for one in found if one.role == Role.USER]
         return cls(found, user_key if user_key is not None else users[-1] if users else None)
+
+    @classmethod
+    def of_context(cls, context: CompiledContext, user_commit: str | None = None) -> Prompt:
+        """The base draft of a tract's context: each message's key is its commit.
+
+        Raises:
+            RunError: the context has no message of `user_commit`.
+        """
+        messages = (
+            _keyed(one.to_dict(), place).model_copy(update={"key": one.commit_hash})
+            for place, one in enumerate(paired(context.messages))
+        )
+        return cls.of(messages, user_commit)
 
     def apply(self, effect: PromptEffect | UserReplaceText, label: str) -> Prompt:
         """The prompt after one effect of the operation `label`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from tract_jupyter.runs.effect_types import AppendAfterLastUser, InsertAtDepth, SystemUpdate
@@ -10,7 +11,7 @@ from tract_jupyter.runs.model import Piece, RunMessage
 from tract_jupyter.runs.terms import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from tract_jupyter.runs.effect_types import PromptEffect, UserReplaceText
 
@@ -97,11 +98,11 @@ class PromptDraft:
     def _join_pieces(self) -> None:
         if self._pieces is None or self._system is None:
             return
-        told = tuple(piece for piece in self._pieces if piece.text)
+        pieces = tuple(_merged(self._pieces))
         changed = {
-            "content": "".join(piece.text for piece in told),
+            "content": "".join(piece.text for piece in pieces),
             "label": self._changed_by,
-            "pieces": told if len({piece.label for piece in told}) > 1 else (),
+            "pieces": pieces if any(piece.label != self._changed_by for piece in pieces) else (),
         }
         self._messages[self._system] = self._messages[self._system].model_copy(update=changed)
         self._pieces = None
@@ -109,6 +110,12 @@ class PromptDraft:
     def _rewrite_user(self, place: int, text: str, label: str) -> None:
         changed = {"content": text, "label": label, "pieces": ()}
         self._messages[place] = self._messages[place].model_copy(update=changed)
+
+
+def _merged(pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """Pieces with text, those of one operation in a row as one."""
+    for label, found in groupby((one for one in pieces if one.text), key=lambda one: one.label):
+        yield Piece(text="".join(one.text for one in found), label=label)
 
 
 def _place(found: Iterable[bool]) -> int | None:

@@ -61,8 +61,10 @@ class TractTarget:
             BranchMovedError: the current branch is another one than at the run's start.
         """
         with ExitStack() as stack:
-            stack.enter_context(self._artifacts.transaction())
-            stack.enter_context(self._log.transaction())
+            # those of a database join the batch, which must come first: it takes the writer's lock before the store's
+            for one in (self._artifacts, self._log):
+                if isinstance(one, MemoryArtifacts | MemoryCommitLog):
+                    stack.enter_context(one.transaction())
             stack.enter_context(self._tract.batch())
             if self._tract.current_branch != self._branch:
                 raise BranchMovedError(

@@ -82,10 +82,7 @@ class TurnTarget(Protocol):
 
 
 class CommitLog(Protocol):
-    """Where the reports of commits are kept, by run and hook, as JSON."""
-
-    def transaction(self) -> AbstractContextManager[object]:
-        """Keep all that is added meanwhile, or nothing; it may be part of a larger one."""
+    """Where the reports of commits are kept, by run and hook, as JSON; part of the thread's open transaction."""
 
     def find(self, run_id: str, hook: str) -> dict[str, object] | None:
         """The report of a run's commit at a hook."""

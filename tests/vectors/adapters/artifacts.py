@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from tract_jupyter.runs.artifacts import Artifacts, MemoryArtifacts
@@ -64,39 +64,44 @@ def persisted_artifact_upserts(given: Given) -> Given:
     store, session = MemoryArtifacts(), given["sessionKey"]
     turn, error = _written(given["writes"], session, store)
     view = turn.artifacts.view
-    if given.get("reload"):
-        asked = given.get("reloadSessionKey", given.get("readSessionKey", session))
+    if given.get("reload") or any(name.endswith("SessionKey") for name in given):
+        others = [value for name, value in given.items() if name.endswith("SessionKey")]
+        asked = others[0] if others else session
         view = Artifacts(persisted=store.load(asked)).view
     return {"records": told_artifacts(view), "error": told_error(error)}
 
 
 def session_key(given: Given) -> Given:
-    contexts = [one for one in _contexts(given) if isinstance(one, dict)]
-    keys = [_key(one) for one in contexts]
+    keys = [_key(one) for one in _contexts(given)]
     is_same = len(set(keys)) == 1
-    names = ("same", "sameKey", "equal", "isSame", "sameSession", "kept")
-    others = ("different", "changed", "differs")
+    names = ("same", "sameKey", "equal", "isSame", "sameSession", "kept", "stable")
+    others = ("different", "changed", "differs", "distinct")
     return {
         "key": keys[0],
+        "sessionKey": keys[0],
         "keys": keys,
         **dict.fromkeys(names, is_same),
         **dict.fromkeys(others, not is_same),
     }
 
 
-def _contexts(given: Given) -> Iterable[Any]:
+def _contexts(given: Given) -> list[Given]:
+    """All contexts in what is given; one that is only a change is a change of the first."""
     inner = [one for one in given.values() if isinstance(one, dict)]
-    listed = [one for value in given.values() if isinstance(value, list) for one in value]
+    listed = [
+        one for value in given.values() if isinstance(value, list) for one in value if isinstance(one, dict)
+    ]
     names = {name for spellings in _CONTEXT.values() for name in spellings}
-    return [given] if names & given.keys() else inner or listed or [given]
+    found = [*([given] if names & given.keys() else []), *inner, *listed] or [given]
+    return [{**found[0], **one} for one in found]
 
 
 def _key(context: Given) -> str:
-    found = {
-        name: next((str(context[one]) for one in spellings if context.get(one) is not None), "")
-        for name, spellings in _CONTEXT.items()
-    }
-    return key_of(**found)
+    def part(spellings: tuple[str, ...]) -> str:
+        found = next((context[one] for one in spellings if context.get(one) is not None), "")
+        return str(found.get("profileId", found.get("id")) if isinstance(found, dict) else found)
+
+    return key_of(**{name: part(spellings) for name, spellings in _CONTEXT.items()})
 
 
 def _written(
