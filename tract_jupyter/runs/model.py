@@ -290,7 +290,10 @@ class Skip(Data):
 
 
 class OperationResult(Data):
-    """How an operation ended (R35). Only `done` has effects; `waiting` names the pending that is to be decided."""
+    """How an operation ended (R35). Only `done` has effects; `waiting` names the pending that is to be decided.
+
+    The summaries are for the log: bounded, without secrets (R56, R57).
+    """
 
     operation_id: OperationId
     status: OperationStatus
@@ -301,6 +304,8 @@ class OperationResult(Data):
     waits_for: str | None = None
     debug: dict[str, Any] = Field(default_factory=dict)
     usage: dict[str, Any] = Field(default_factory=dict)
+    inputs_summary: dict[str, Any] = Field(default_factory=dict)
+    outputs_summary: dict[str, Any] = Field(default_factory=dict)
 
     @property
     def is_done(self) -> bool:
