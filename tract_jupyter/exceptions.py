@@ -57,7 +57,8 @@ TractError
 │   └── NoSandboxError        the sandbox is not installed
 ├── LLMError                  asking a language model
 │   ├── LLMConfigError        there is no client to ask, or it is none
-│   └── LLMResponseError      what it gave back has not the shape of a reply
+│   ├── LLMResponseError      what it gave back has not the shape of a reply
+│   └── LLMRequestError       the provider gave no reply; has a code
 ├── RunError                  a main call with its operations
 │   ├── PlanError             operations that cannot be planned; has a code
 │   ├── ProfileError          a profile is wrong; lists every problem
@@ -402,6 +403,32 @@ class LLMConfigError(LLMError):
 
 class LLMResponseError(LLMError):
     """What the client gave back has not the shape of a reply; nothing was committed."""
+
+
+class LLMRequestError(LLMError):
+    """The provider gave no reply.
+
+    Attributes:
+        code: `rate_limited`, `timeout`, `provider_error` or `cancelled`.
+        status: the HTTP status, if there was an answer.
+        retry_after: seconds that the provider asks to wait, if it does.
+        is_transient: whether asking again may help.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str = "provider_error",
+        status: int | None = None,
+        retry_after: float | None = None,
+        is_transient: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.status = status
+        self.retry_after = retry_after
+        self.is_transient = is_transient
 
 
 class RunError(TractError):
