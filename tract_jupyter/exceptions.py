@@ -63,6 +63,7 @@ TractError
 │   ├── PlanError             operations that cannot be planned; has a code
 │   ├── ProfileError          a profile is wrong; lists every problem
 │   ├── RunFailedError        the run failed or was aborted; has the run
+│   ├── TemplateError         a text with placeholders that cannot be read or rendered; has the line
 │   └── UnknownRunError       no run or profile has this name
 └── TrustError                the user's signing secret cannot be read or made
 
@@ -457,6 +458,22 @@ class RunFailedError(RunError):
     def __init__(self, message: str, run: Any) -> None:
         super().__init__(message)
         self.run = run
+
+
+class TemplateError(RunError):
+    """A text with placeholders cannot be read or rendered. `line` counts from 1; None if no line is to blame."""
+
+    def __init__(self, message: str, line: int | None = None) -> None:
+        super().__init__(message if line is None else f"line {line}: {message}")
+        self.message = message
+        self.line = line
+
+    def __reduce__(self) -> tuple[type[TemplateError], tuple[str, int | None]]:
+        return type(self), (self.message, self.line)
+
+    def at(self, line: int) -> TemplateError:
+        """The same, with the line unless it has one."""
+        return self if self.line is not None else TemplateError(self.message, line)
 
 
 class UnknownRunError(RunError):

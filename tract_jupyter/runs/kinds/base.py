@@ -1,0 +1,141 @@
+"""What a kind of operation is, what it may use, and what it may give back.
+
+A kind is a black box with explicit effects (R1): it checks `params` when a profile is saved, and prepares a function
+from the context to an `Output`. Whatever that function raises becomes an error in `perform`, so a kind raises
+`OperationFailed` where a code of its own says more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tract_jupyter.runs.terms import ErrorCode, SkippedReason
+
+if TYPE_CHECKING:
+    from tract_jupyter.protocols import LLMClient
+    from tract_jupyter.runs.model import Operation, OperationContext
+
+Problem = tuple[str, str]
+"""What is wrong with an operation: the rule's name, such as `timeout_range`, and a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What an operation made.
+
+    Attributes:
+        value: of its artifact, from which the effects are made (X04). Any JSON.
+        effects: given instead of a value by an operation that says itself what it wants, as effects or their JSON.
+        debug: for whoever looks closer; bounded, without secrets.
+        usage: what it took: `prompt_tokens`, `completion_tokens`, `costUsd`, ...
+        inputs, outputs: summaries for the log (R56): hashes and sizes rather than texts.
+    """
+
+    value: Any = None
+    effects: Any = None
+    debug: Mapping[str, Any] = field(default_factory=dict)
+    usage: Mapping[str, Any] = field(default_factory=dict)
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    outputs: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """The operation decided not to do anything (R38). That is no error, and has no effects (R36, R37)."""
+
+    reason: str = SkippedReason.CONDITION_FALSE
+    condition: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """A person has to decide first: `pending_id` names what about."""
+
+    pending_id: str
+
+
+class OperationFailed(Exception):  # noqa: N818 # it leads to a result, and never leaves an operation
+    """The operation failed, with a stable code (R55).
+
+    Args:
+        code: one of `ErrorCode`, or a code of the kind's own.
+        message: what happened, why, and what to do; no secrets.
+        details: more of it, as JSON.
+        inputs, outputs: what the log shall tell nevertheless.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        details: Mapping[str, Any] | None = None,
+        *,
+        inputs: Mapping[str, Any] | None = None,
+        outputs: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(code, message)
+        self.code = str(code)
+        self.message = message
+        self.details = dict(details or {})
+        self.inputs = dict(inputs or {})
+        self.outputs = dict(outputs or {})
+
+    @classmethod
+    def invalid(cls, message: str) -> OperationFailed:
+        """The operation's parameters, or what it made, are wrong."""
+        return cls(ErrorCode.VALIDATION, message)
+
+
+class OperationStopped(Exception):  # noqa: N818 # the same
+    """The operation saw that the run was aborted, and stopped (R32)."""
+
+
+Made = Output | Skipped | Waits
+Runner = Callable[["OperationContext"], Made]
+"""Does an operation's work once. It may be called from several threads, and again for another attempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What kinds may use of the world; each is None where the host has none, and a kind that needs it fails.
+
+    Attributes:
+        llm: the client that is asked if an operation names no other.
+        clients: others, by the name that an operation gives as `providerRef`.
+        call_tool: name and arguments of a tool -> its result; permissions are the executor's business.
+        functions: of kind `compute`, by name; each gets the context and the parameters.
+        search: query, how many, and filters -> documents, best first.
+        fire: fires a dynamic operation: name, fields, and the run's context.
+    """
+
+    llm: LLMClient | None = None
+    clients: Mapping[str, LLMClient] = field(default_factory=dict)
+    call_tool: Callable[[str, dict[str, Any]], Any] | None = None
+    functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    search: Callable[..., Any] | None = None
+    fire: Callable[..., Any] | None = None
+
+
+class Kind(Protocol):
+    """A kind of operation.
+
+    Attributes:
+        name: as `OperationDefinition.kind` has it.
+        anywhere: whether what `prepare` returns can be pickled and run in another process.
+    """
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+
+    @property
+    def anywhere(self) -> bool: ...  # noqa: D102
+
+    def check(self, operation: Operation) -> list[Problem]:
+        """Tell all that is wrong with an operation's configuration, before it is saved. Nothing is run."""
+        ...
+
+    def prepare(self, operation: Operation, services: Services) -> Runner:
+        """Make what is run. It may raise `OperationFailed`, as running it may."""
+        ...
