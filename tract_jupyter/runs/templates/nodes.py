@@ -1,0 +1,250 @@
+"""What a template consists of once it is read, and how that is rendered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from tract_jupyter.exceptions import TemplateError
+from tract_jupyter.runs.templates.values import elements, is_true, number, same, text_of
+
+if TYPE_CHECKING:
+    from tract_jupyter.runs.templates.expressions import Expression
+    from tract_jupyter.runs.templates.scope import Scope
+
+Signal = Literal["break", "continue"] | None
+"""What a loop is told by what is in it."""
+
+
+class Written:
+    """What was rendered so far."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._parts: list[str] = []
+        self._left = scope.budget.limits.output
+        self._scope = scope
+
+    def add(self, text: str) -> None:
+        """Write more.
+
+        Raises:
+            TemplateError: that would be too much.
+        """
+        self._scope.budget.charge(len(text))
+        self._left -= len(text)
+        if self._left < 0:
+            most = self._scope.budget.limits.output
+            raise TemplateError(f"the template writes more than {most} characters; let it write less")
+        self._parts.append(text)
+
+    @property
+    def text(self) -> str:
+        """All of it."""
+        return "".join(self._parts)
+
+
+class Node(Protocol):
+    """A part of a template. `line` counts from 1."""
+
+    @property
+    def line(self) -> int: ...  # noqa: D102
+
+    def render(self, scope: Scope, out: Written) -> Signal:
+        """Write it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Several nodes, in order."""
+
+    nodes: tuple[Node, ...] = ()
+
+    def render(self, scope: Scope, out: Written) -> Signal:
+        """Write all, up to a `break` or `continue`. Errors get the line of their node."""
+        for node in self.nodes:
+            scope.budget.step()
+            try:
+                signal = node.render(scope, out)
+            except TemplateError as error:
+                raise error.at(node.line) from None
+            if signal:
+                return signal
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Plain text."""
+
+    line: int
+    text: str
+
+    def render(self, scope: Scope, out: Written) -> Signal:  # noqa: ARG002, D102
+        out.add(self.text)
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Print:
+    """`{{ value }}`."""
+
+    line: int
+    expression: Expression
+
+    def render(self, scope: Scope, out: Written) -> Signal:  # noqa: D102
+        value = self.expression.value(scope)
+        scope.budget.weigh(value)
+        out.add(text_of(value))
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """`if`, `elsif`, `else`; `unless` is one whose first condition is turned round. The first that holds counts."""
+
+    line: int
+    branches: tuple[tuple[Expression, Block], ...]
+    otherwise: Block = Block()
+    inverted: bool = False
+
+    def render(self, scope: Scope, out: Written) -> Signal:  # noqa: D102
+        for place, (condition, block) in enumerate(self.branches):
+            if is_true(condition.value(scope)) != (self.inverted and place == 0):
+                return block.render(scope, out)
+        return self.otherwise.render(scope, out)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """`case`, `when`, `else`."""
+
+    line: int
+    subject: Expression
+    branches: tuple[tuple[tuple[Expression, ...], Block], ...]
+    otherwise: Block = Block()
+
+    def render(self, scope: Scope, out: Written) -> Signal:  # noqa: D102
+        subject = self.subject.value(scope)
+        for values, block in self.branches:
+            for value in values:
+                scope.budget.weigh(subject)
+                if same(subject, value.value(scope)):
+                    return block.render(scope, out)
+        return self.otherwise.render(scope, out)
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """`for name in list limit: 2 offset: 1 reversed`."""
+
+    line: int
+    name: str
+    over: Expression
+    block: Block
+    otherwise: Block = Block()
+    limit: Expression | None = None
+    offset: Expression | None = None
+    backwards: bool = False
+
+    def render(self, scope: Scope, out: Written) -> Signal:  # noqa: D102
+        found = self._elements(scope)
+        if not found:
+            return self.otherwise.render(scope, out)
+        frame: dict[str, Any] = {}
+        scope.enter(frame)
+        try:
+            for index, one in enumerate(found):
+                scope.budget.step()
+                frame[self.name], frame["forloop"] = one, _position(index, len(found))
+                if self.block.render(scope, out) == "break":
+                    break
+        finally:
+            scope.leave()
+        return None
+
+    def _elements(self, scope: Scope) -> list[Any]:
+        found = elements(self.over.value(scope))
+        scope.budget.step(len(found))
+        first = max(0, int(number(self.offset.value(scope)))) if self.offset else 0
+        found = found[first:]
+        if self.limit:
+            found = found[: max(0, int(number(self.limit.value(scope))))]
+        return found[::-1] if self.backwards else found
+
+
+def _position(index: int, length: int) -> dict[str, Any]:
+    return {
+        "index": index + 1, "index0": index, "rindex": length - index, "rindex0": length - index - 1,
+        "first": index == 0, "last": index == length - 1, "length": length,
+    }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Jump:
+    """`break` and `continue`."""
+
+    line: int
+    signal: Signal
+
+    def render(self, scope: Scope, out: Written) -> Signal:  # noqa: ARG002, D102
+        return self.signal
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    """`assign name = value`."""
+
+    line: int
+    name: str
+    expression: Expression
+
+    def render(self, scope: Scope, out: Written) -> Signal:  # noqa: ARG002, D102
+        scope.assign(self.name, self.expression.value(scope))
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """`capture name`: what is written goes into a variable."""
+
+    line: int
+    name: str
+    block: Block
+
+    def render(self, scope: Scope, out: Written) -> Signal:  # noqa: ARG002, D102
+        inner = Written(scope)
+        signal = self.block.render(scope, inner)
+        scope.assign(self.name, inner.text)
+        return signal
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """`increment name` writes and then adds one; `decrement name` takes one away and then writes."""
+
+    line: int
+    name: str
+    step: int
+
+    def render(self, scope: Scope, out: Written) -> Signal:  # noqa: D102
+        before = scope.counters.get(self.name, 0)
+        scope.counters[self.name] = before + self.step
+        out.add(str(before if self.step > 0 else before + self.step))
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """`cycle "a", "b"`: one after the other, each time that it is rendered."""
+
+    line: int
+    values: tuple[Expression, ...]
+    group: str
+
+    def render(self, scope: Scope, out: Written) -> Signal:  # noqa: D102
+        key = f"cycle {self.group}"
+        turn = scope.counters.get(key, 0)
+        scope.counters[key] = turn + 1
+        out.add(text_of(self.values[turn % len(self.values)].value(scope)))
+        return None

@@ -1,0 +1,105 @@
+"""A template's text, cut into plain text, outputs and tags. It only looks for marks, so its time is linear."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from tract_jupyter.exceptions import TemplateError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_OPEN: Final = re.compile(r"\{[{%]")
+_NAME: Final = re.compile(r"\s*(#|\w+)")
+_VERBATIM: Final = ("raw", "comment")
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of a template.
+
+    Attributes:
+        kind: `text`, `output` or `tag`.
+        text: what is in it, without marks, and without a tag's name.
+        line: where it begins, from 1.
+        name: the tag's.
+    """
+
+    kind: str
+    text: str
+    line: int
+    name: str = ""
+
+
+@dataclass(slots=True)
+class _Cutter:
+    source: str
+    place: int = 0
+    counted: int = 0
+    line: int = 1
+    strip_next: bool = False
+
+    def pieces(self) -> Iterator[Piece]:
+        while match := _OPEN.search(self.source, self.place):
+            yield from self.text(match.start(), strip=self.source.startswith("-", match.end()))
+            piece = self.marked(match.start())
+            if piece.name in _VERBATIM:
+                yield from self.verbatim(piece)
+            else:
+                yield piece
+        yield from self.text(len(self.source), strip=False)
+
+    def text(self, end: int, *, strip: bool) -> Iterator[Piece]:
+        """Plain text up to `end`; `-` inside of a mark takes the white space beside it away."""
+        found = self.source[self.place : end]
+        found = found.lstrip() if self.strip_next else found
+        found = found.rstrip() if strip else found
+        if found:
+            yield Piece("text", found, self.line_at(self.place))
+
+    def marked(self, start: int) -> Piece:
+        """An output or a tag, from its opening mark to its closing one."""
+        line = self.line_at(start)
+        is_tag = self.source[start + 1] == "%"
+        end = self.source.find("%}" if is_tag else "}}", start + 2)
+        if end < 0:
+            raise TemplateError(f"{self.source[start : start + 2]!r} is never closed", line)
+        inner = self.source[start + 2 : end]
+        self.place, self.strip_next = end + 2, inner.endswith("-")
+        inner = inner.removeprefix("-").removesuffix("-")
+        if not is_tag:
+            return Piece("output", inner, line)
+        match = _NAME.match(inner)
+        if match is None:
+            raise TemplateError("the tag has no name", line)
+        return Piece("tag", inner[match.end() :], line, match[1])
+
+    def verbatim(self, opening: Piece) -> Iterator[Piece]:
+        """What is between `raw` and `endraw`, as it is; nothing of a comment."""
+        strip = self.strip_next
+        pattern = re.compile(r"\{%-?\s*end" + opening.name + r"\s*-?%\}")
+        match = pattern.search(self.source, self.place)
+        if match is None:
+            raise TemplateError(f"'{opening.name}' is never closed by 'end{opening.name}'", opening.line)
+        if opening.name == "raw":
+            self.strip_next = strip
+            yield from self.text(match.start(), strip=match[0].startswith("{%-"))
+        self.place, self.strip_next = match.end(), match[0].endswith("-%}")
+
+    def line_at(self, place: int) -> int:
+        """The line of a place; places only grow."""
+        if place > self.counted:
+            self.line += self.source.count("\n", self.counted, place)
+            self.counted = place
+        return self.line
+
+
+def cut(source: str) -> Iterator[Piece]:
+    """The pieces of a template, in order.
+
+    Raises:
+        TemplateError: a mark is never closed.
+    """
+    return _Cutter(source).pieces()

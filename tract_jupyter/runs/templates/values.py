@@ -1,0 +1,127 @@
+"""Values as templates see them: what is true, what is equal, what a value has, how it is written."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from tract_jupyter.exceptions import TemplateError
+
+
+class Missing:
+    """There is no such variable. It is false, empty, and equal to nil."""
+
+    def __eq__(self, other: object) -> bool:
+        return other is None or isinstance(other, Missing)
+
+    def __hash__(self) -> int:
+        return hash(None)
+
+
+class Empty:
+    """`empty` and `blank`: equal to what has no elements; blank, to white space too."""
+
+    def __init__(self, *, blank: bool) -> None:
+        self._blank = blank
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, str):
+            return not (other.strip() if self._blank else other)
+        if isinstance(other, list | tuple | dict):
+            return not other
+        return self._blank and (other is None or other is False or isinstance(other, Missing))
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+MISSING: Final = Missing()
+_SCALARS = (str, int, float, bool, type(None))
+
+
+def is_true(value: Any) -> bool:
+    """Liquid's truth: all but nil and false."""
+    return value is not None and value is not False and not isinstance(value, Missing)
+
+
+def text_of(value: Any) -> str:
+    """How a value is written: booleans as in JSON, nil as nothing, a list of texts joined, anything else as JSON."""
+    if isinstance(value, str):
+        return value
+    if value is None or isinstance(value, Missing | Empty):
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, list | tuple) and all(isinstance(one, _SCALARS) for one in value):
+        return "".join(map(text_of, value))
+    return as_json(value)
+
+
+def as_json(value: Any) -> str:
+    """A value as JSON, without spaces."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=text_of)
+
+
+def item_of(value: Any, key: Any) -> Any:
+    """`value.key` or `value[key]`; only elements, never attributes of Python. MISSING if there is none."""
+    if isinstance(value, dict):
+        if key in value:
+            return value[key]
+        return len(value) if key == "size" else MISSING
+    if isinstance(value, list | tuple):
+        return _element(value, key)
+    return len(value) if isinstance(value, str) and key == "size" else MISSING
+
+
+def _element(value: Any, key: Any) -> Any:
+    if key == "size":
+        return len(value)
+    index = {"first": 0, "last": -1}.get(key, key) if isinstance(key, str) else key
+    if isinstance(index, int) and not isinstance(index, bool) and -len(value) <= index < len(value):
+        return value[index]
+    return MISSING
+
+
+def elements(value: Any) -> list[Any]:
+    """What a loop goes through: a list's elements, an object's pairs; a text is one element."""
+    if isinstance(value, list | tuple):
+        return list(value)
+    if isinstance(value, dict):
+        return [[key, one] for key, one in value.items()]
+    return [value] if isinstance(value, str) and value else []
+
+
+def same(left: Any, right: Any) -> bool:
+    """Whether two values are equal; no boolean is a number."""
+    if isinstance(left, bool) != isinstance(right, bool) and not isinstance(left, Empty):
+        return isinstance(right, Empty) and bool(right == left)
+    return bool(right == left if isinstance(right, Empty | Missing) else left == right)
+
+
+def contains(left: Any, right: Any) -> bool:
+    """Whether a text has a part, a list an element, an object a key."""
+    if isinstance(left, str):
+        return is_true(right) and text_of(right) in left
+    if isinstance(left, list | tuple):
+        return any(same(one, right) for one in left)
+    return isinstance(left, dict) and isinstance(right, str) and right in left
+
+
+def number(value: Any) -> int | float:
+    """A number, or a text that is one.
+
+    Raises:
+        TemplateError: it is none.
+    """
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value
+    if isinstance(value, str) and len(value) <= 40:  # noqa: PLR2004 # no number that anybody means is longer
+        for kind in (int, float):
+            try:
+                return kind(value)
+            except ValueError:
+                continue
+    if value is None or isinstance(value, Missing):
+        return 0
+    raise TemplateError(f"a number is needed here, and this is {text_of(value)[:40]!r}")
