@@ -17,6 +17,7 @@ import pytest
 from tests.llm.providers import REPLY, Answer, chunk, provider, sse
 from tract_jupyter import OpenAIClient, Tract
 from tract_jupyter.exceptions import LLMConfigError, LLMError, LLMRequestError
+from tract_jupyter.llm.call import ended_by
 from tract_jupyter.llm.failures import retry_after
 
 HELLO = [{"role": "user", "content": "Hi"}]
@@ -340,6 +341,22 @@ def test_an_abort_ends_a_call():
     abort = threading.Event()
     with provider(Answer(b"", hangs=True)) as there:
         cancelled_by(there, lambda _: abort.set(), abort=abort)
+
+
+def test_an_abort_around_it_ends_a_call():
+    abort = threading.Event()
+    with provider(Answer(b"", hangs=True)) as there, ThreadPoolExecutor() as threads, Tract.open() as tract:
+        tract.configure_llm(client(there))
+
+        def asked():
+            with ended_by(abort):
+                tract.llm.chat(HELLO)
+
+        asking = threads.submit(asked)
+        assert there.asked.wait(20)
+        abort.set()
+        with pytest.raises(LLMRequestError, match="was ended"):
+            asking.result(20)
 
 
 def test_an_abort_that_is_set_already_sends_nothing():

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import socket
 import threading
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from tract_jupyter.exceptions import LLMRequestError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import TracebackType
 
 _LOOK: Final = 0.05  # seconds between two looks at somebody else's abort
@@ -27,11 +29,24 @@ class Abort(Protocol):
         ...
 
 
+_ambient: ContextVar[Abort | None] = ContextVar("tract_llm_abort", default=None)
+
+
+@contextmanager
+def ended_by(abort: Abort) -> Iterator[None]:
+    """Have the calls that this thread makes meanwhile end when `abort` is set, through whatever wraps the client."""
+    token = _ambient.set(abort)
+    try:
+        yield
+    finally:
+        _ambient.reset(token)
+
+
 class Call:
     """One call, with the connections that it has opened."""
 
     def __init__(self, abort: Abort | None = None) -> None:
-        self._abort = abort
+        self._abort = _ambient.get() if abort is None else abort
         self._cancelled = threading.Event()
         self._over = threading.Event()
         self._lock = threading.Lock()

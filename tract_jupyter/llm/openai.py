@@ -103,7 +103,8 @@ class OpenAIClient:
         Args:
             messages: what to reply to, in OpenAI's shape.
             on_delta: called with each piece of the text as it comes.
-            abort: ends the call when it is set: a `threading.Event`, or what has its `is_set` and `wait`.
+            abort: ends the call when it is set: a `threading.Event`, or what has its `is_set` and `wait`; that of
+                `llm.call.ended_by` if left out.
             **options: `model`, `temperature`, `tools`, ..., as the provider names them.
 
         Raises:

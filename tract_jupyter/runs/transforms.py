@@ -1,4 +1,4 @@
-"""The steps of kind `transform`: each makes a JSON value of another one, the same each time, and of any length in bounds."""
+"""The steps of kind `transform`: each makes a JSON value of another one, the same each time, and within bounds."""
 
 from __future__ import annotations
 

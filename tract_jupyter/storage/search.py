@@ -1,8 +1,8 @@
 """Full-text search in memory: SQLite's FTS5, which ranks by BM25 (https://www.sqlite.org/fts5.html).
 
-It is not a part of a store. What it ranks by is how often words are in *all* texts that it holds; in a store those would
-be those of other tracts and branches too, so that they changed the order, and one search would give another result on
-PostgreSQL. A history is indexed when it is first searched (10,000 messages take a moment), and then as it grows.
+It is no part of a store. It ranks by how often words are in *all* texts that it holds; in a store that would be those
+of other tracts and branches too, so that they changed the order, and a search gave another result on PostgreSQL. A
+history is indexed when it is first searched (10,000 messages take a moment), and then as it grows.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Kind `tool`: calls a tool, by the one way there is to call one.
 
-`params`: `{"tool": name, "arguments": {...}}`; texts in the arguments may be templates. The value is the tool's result. The
-call is made in the operation's name, so what may not be done without a person is asked about, as for every other caller.
+`params`: `{"tool": name, "arguments": {...}}`; texts in the arguments may be templates. The value is the tool's result.
+The call is made in the operation's name, so what needs a person is asked about, as for every other caller.
 """
 
 from __future__ import annotations

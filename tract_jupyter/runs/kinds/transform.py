@@ -1,7 +1,7 @@
 """Kind `transform`: makes a value of another one, in steps that are always the same.
 
-`params`: `{"input": ..., "steps": [{"type": "trim"}, ...]}`; texts in the input may be templates, such as `{{ art.notes }}`
-or `{{ lastUserMessage }}`. The steps are in `runs.transforms`.
+`params`: `{"input": ..., "steps": [{"type": "trim"}, ...]}`; texts in the input may be templates, such as
+`{{ art.notes }}` or `{{ lastUserMessage }}`. The steps are in `runs.transforms`.
 """
 
 from __future__ import annotations
