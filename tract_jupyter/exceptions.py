@@ -437,11 +437,12 @@ class RunError(TractError):
 
 
 class PlanError(RunError):
-    """The operations cannot be planned. `code` is one of `runs.terms.PlanErrorCode`."""
+    """Operations that cannot be planned: `code` is one of `runs.terms.PlanErrorCode`, `operations` whom it is about."""
 
-    def __init__(self, code: str, message: str) -> None:
+    def __init__(self, code: str, message: str, operations: Sequence[str] = ()) -> None:
         super().__init__(message)
         self.code = code
+        self.operations = tuple(operations)
 
 
 class ProfileError(RunError):

@@ -92,6 +92,7 @@ class UiInline(_Effect):
     content: Text
     anchor: Literal["after_last_user", "depth_from_end"] = "after_last_user"
     depth_from_end: int = 0
+    format: Format = Format.MARKDOWN
 
 
 PromptEffect = AppendAfterLastUser | SystemUpdate | InsertAtDepth

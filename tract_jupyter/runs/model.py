@@ -173,13 +173,29 @@ class Operation(Data):
 # --- what it is given
 
 
+class Piece(Data):
+    """A part of a message's text, and the operation that it comes from; None if it was there before."""
+
+    text: str
+    label: str | None = None
+
+
 class RunMessage(Data):
-    """A message of the prompt. `key` is its identity within the run; `label` the operation that added it."""
+    """A message of the prompt.
+
+    Attributes:
+        key: its identity within the run.
+        label: the operation that added it, or changed it last.
+        pieces: where its text comes from, if from more than one; joined they are `content`.
+        extra: what else a provider is sent of it: `name`, `tool_calls`, `tool_call_id`.
+    """
 
     role: str
     content: str
     key: str | None = None
     label: str | None = None
+    pieces: tuple[Piece, ...] = ()
+    extra: dict[str, Any] = Field(default_factory=dict)
 
 
 class ArtifactView(Data):
@@ -273,7 +289,10 @@ class Skip(Data):
 
 
 class OperationResult(Data):
-    """How an operation ended (R35). Only `done` has effects; `waiting` names the pending that is to be decided."""
+    """How an operation ended (R35). Only `done` has effects; `waiting` names the pending that is to be decided.
+
+    The summaries are for the log: bounded, without secrets (R56, R57).
+    """
 
     operation_id: OperationId
     status: OperationStatus
@@ -284,6 +303,8 @@ class OperationResult(Data):
     waits_for: str | None = None
     debug: dict[str, Any] = Field(default_factory=dict)
     usage: dict[str, Any] = Field(default_factory=dict)
+    inputs_summary: dict[str, Any] = Field(default_factory=dict)
+    outputs_summary: dict[str, Any] = Field(default_factory=dict)
 
     @property
     def is_done(self) -> bool:

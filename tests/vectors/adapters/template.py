@@ -15,6 +15,7 @@ def context_of(given: dict[str, Any], operation_id: str = "op", **more: Any) -> 
     given = dict(given)
     messages = tuple(RunMessage(**one) for one in given.pop("messages", ()))
     artifacts = {**given.pop("artifacts", {}), **given.pop("art", {})}
+    made = given.pop("artByOpId", {})
     return OperationContext(
         run_id="run",
         operation_id=operation_id,
@@ -23,6 +24,10 @@ def context_of(given: dict[str, Any], operation_id: str = "op", **more: Any) -> 
         messages=messages,
         artifacts={tag: view_of(tag, one) for tag, one in artifacts.items()},
         now=given.pop("now", "2026-01-02T03:04:05+00:00"),
+        by_operation={
+            key: one["value"] if isinstance(one, dict) and "value" in one else one
+            for key, one in made.items()
+        },
         variables=given,
         **more,
     )

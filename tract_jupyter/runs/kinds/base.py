@@ -2,7 +2,7 @@
 
 A kind is a black box with explicit effects (R1): it checks `params` when a profile is saved, and prepares a function
 from the context to an `Output`. Whatever that function raises becomes an error in `perform`, so a kind raises
-`OperationFailed` where a code of its own says more.
+`OperationFailed` where a code of its own says more, and `abort.Aborted` where it stops since it was told to.
 """
 
 from __future__ import annotations
@@ -86,10 +86,6 @@ class OperationFailed(Exception):  # noqa: N818 # it leads to a result, and neve
     def invalid(cls, message: str) -> OperationFailed:
         """The operation's parameters, or what it made, are wrong."""
         return cls(ErrorCode.VALIDATION, message)
-
-
-class OperationStopped(Exception):  # noqa: N818 # the same
-    """The operation saw that the run was aborted, and stopped (R32)."""
 
 
 Made = Output | Skipped | Waits

@@ -10,7 +10,7 @@
 | `recentMessages(n)`, `recentMessagesText(n)` | the last n of user and assistant; as lines `role: content` |
 | `recentMessagesByContextTokens(n)`, `...Text(n)` | as many as n tokens hold, of four characters each |
 | `random(n)` | 1 to n, by the run's own dice |
-| `user`, `char`, `chat`, `rag`, `now`, ... | the context's variables, and the run's clock |
+| `now`; `user`, `char`, `chat`, `rag`, ... | the run's clock; the host's variables, which win |
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 _SPOKEN: Final = ("user", "assistant")
 _CHARACTERS_PER_TOKEN: Final = 4
-_EMPTY: Final = {"user": "", "char": "", "chat": {}, "rag": ""}
 
 Message = dict[str, str]
 
@@ -53,8 +52,6 @@ def variables_of(context: OperationContext) -> dict[str, Any]:
     artifacts = {name: view.model_dump(mode="json") for name, view in context.artifacts.items()}
     last_reply = _last(messages, "assistant") if context.reply is None else context.reply
     return {
-        **_EMPTY,
-        **context.variables,
         "now": context.now,
         "art": artifacts,
         "artByOpId": {name: {"value": value} for name, value in context.by_operation.items()},
@@ -63,6 +60,7 @@ def variables_of(context: OperationContext) -> dict[str, Any]:
         "promptSystem": "\n\n".join(one["content"] for one in messages if one["role"] == "system"),
         "lastUserMessage": _last_user(context, messages),
         "lastAssistantMessage": last_reply,
+        **context.variables,
     }
 
 

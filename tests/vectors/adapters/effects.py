@@ -1,0 +1,31 @@
+"""Vectors of effects: what a hook allows, and what a value becomes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tract_jupyter.runs.effects import check_effect, check_effects, effects_of
+from tract_jupyter.runs.model import ArtifactSpec, OperationError
+from tract_jupyter.runs.terms import Hook
+
+Given = dict[str, Any]
+
+
+def effect_policy(given: Given) -> Given:
+    return _told(check_effect(given["effect"], Hook(given["hook"])))
+
+
+def operation_effects_policy(given: Given) -> Given:
+    return _told(check_effects(given["effects"], Hook(given["hook"])))
+
+
+def exposure_effects(given: Given) -> Given:
+    settings = {"tag": "t", **given.get("artifact", {})}
+    settings.setdefault("exposures", given.get("exposures", []))
+    effects = effects_of(ArtifactSpec.from_dict(settings), given.get("value", "v"))
+    told = [one.to_dict() for one in effects]
+    return {"effects": [one.type for one in effects], "values": told, "details": told}
+
+
+def _told(error: OperationError | None) -> Given:
+    return {"ok": True} if error is None else {"ok": False, "code": error.code}

@@ -1,0 +1,290 @@
+"""Real kinds, with a scripted model, in virtual milliseconds: `execute_phase` and `flow`."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import Any
+
+from tests.runs.virtual import VirtualWorkers
+from tests.vectors.adapters.template import view_of
+from tract_jupyter.exceptions import PlanError
+from tract_jupyter.runs.abort import Abort, enter_abort
+from tract_jupyter.runs.artifacts import Artifacts
+from tract_jupyter.runs.commit import CommitItem, commit
+from tract_jupyter.runs.conditions import value_of
+from tract_jupyter.runs.effect_types import ArtifactUpsert
+from tract_jupyter.runs.kinds.base import Services
+from tract_jupyter.runs.kinds.registry import KindRegistry
+from tract_jupyter.runs.memory_target import MemoryTarget
+from tract_jupyter.runs.model import Operation, OperationContext, OperationResult, Skip
+from tract_jupyter.runs.phase import plan_phase, run_phase
+from tract_jupyter.runs.prompt import Prompt
+from tract_jupyter.runs.reports import Stage
+from tract_jupyter.runs.templates.context import variables_of
+from tract_jupyter.runs.terms import ExecutionMode, Hook, OperationStatus, Persistence, SkippedReason, Trigger
+from tract_jupyter.runs.turn import Turn
+from tract_jupyter.runs.workers import result_of
+
+Given = dict[str, Any]
+
+KINDS = ("template", "guard", "llm")
+_CONFIG = ("order", "enabled", "required", "hooks", "triggers", "dependsOn", "runConditions", "activation")
+_LLM = {
+    "prompt": "prompt",
+    "system": "system",
+    "strict": "strictVariables",
+    "strictVariables": "strictVariables",
+    "outputMode": "outputMode",
+    "jsonParseMode": "jsonParseMode",
+    "jsonCustomPattern": "jsonCustomPattern",
+    "jsonSchema": "jsonSchema",
+    "strictSchemaValidation": "strictSchemaValidation",
+    "timeoutMs": "timeoutMs",
+    "retry": "retry",
+    "samplers": "samplers",
+    "providerRef": "providerRef",
+    "model": "model",
+}
+
+
+class ScriptedClient:
+    """Gives the scripted attempts in the order of its calls, and notes how long each takes."""
+
+    def __init__(self, attempts: list[Given]) -> None:
+        self._attempts = iter(attempts)
+        self.requests: list[list[Given]] = []
+        self.options: list[Given] = []
+        self.ms = 0.0
+
+    def chat(self, messages: list[Given], **options: Any) -> Given:
+        self.requests.append(messages)
+        self.options.append(options)
+        attempt = next(self._attempts)
+        self.ms += attempt.get("delayMs", 0)
+        events = attempt.get("events", [])
+        for event in events:
+            if event["type"] == "error":
+                raise RuntimeError(event.get("message", "error"))
+        text = "".join(event["text"] for event in events if event["type"] == "delta")
+        return {"choices": [{"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}]}
+
+
+class PhaseWorkers(VirtualWorkers):
+    """Runs a job when it is started; what it gave counts once the time has passed that its model takes."""
+
+    def __init__(self, client: ScriptedClient) -> None:
+        super().__init__()
+        self._client = client
+
+    def submit(self, key: Any, job: Any, abort: Abort) -> None:
+        leave = enter_abort(abort)
+        before = self._client.ms
+        result = result_of(job.context, lambda: job.function(job.context))
+        leave()
+        lasts, reported = self._client.ms - before, []
+
+        def end(stopped: bool) -> list[Any]:
+            if reported:
+                return []
+            reported.append(True)
+            aborted = OperationResult(operation_id=job.context.operation_id, status=OperationStatus.ABORTED)
+            return [(key, aborted if stopped and lasts else result)]
+
+        self.at(self.ms + lasts, partial(end, stopped=False))
+        abort.on_set(lambda: self.at(self.ms, partial(end, stopped=True)))
+
+
+class _Recording:
+    """A kind that notes the context of each operation."""
+
+    def __init__(self, kind: Any, contexts: dict[str, OperationContext]) -> None:
+        self._kind, self._contexts = kind, contexts
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._kind, name)
+
+    def prepare(self, operation: Operation, services: Services) -> Any:
+        run = self._kind.prepare(operation, services)
+
+        def recorded(context: OperationContext) -> Any:
+            self._contexts[operation.id] = context
+            return run(context)
+
+        return recorded
+
+
+def operation_of(given: Given) -> Operation:
+    """An operation of a vector."""
+    kind = given["kind"]
+    config = {name: given[name] for name in _CONFIG if given.get(name) is not None}
+    config["params"] = params_of(kind, given.get(kind) or {})
+    if given.get("artifact") is not None:
+        config["artifact"] = given["artifact"]
+    definition = {"operationId": given["id"], "name": given.get("name", given["id"]), "kind": kind}
+    return Operation.from_dict({"definition": definition, "config": config})
+
+
+def params_of(kind: str, given: Given) -> Given:
+    """The parameters of a kind, as the vectors spell them."""
+    if kind == "template":
+        return {"template": given.get("text", ""), "strictVariables": given.get("strict", False)}
+    asked = {_LLM[name]: value for name, value in given.items() if name in _LLM}
+    if kind != "guard":
+        return asked
+    contract = [
+        one if isinstance(one, dict) else {"key": one, "title": one} for one in given.get("outputs", [])
+    ]
+    own = {"engine": given.get("engine", "liquid"), "outputContract": contract}
+    own |= {name: given[name] for name in ("template", "runOnError") if name in given}
+    return {**asked, **own}
+
+
+def execute_phase(given: Given) -> Given:
+    """One hook: results by operation, and what was asked of the model."""
+    client = ScriptedClient(given.get("llm", []))
+    contexts: dict[str, OperationContext] = {}
+    try:
+        phase, finished = _phase(given, Hook(given["hook"]), _turn(given), client, contexts)
+    except PlanError as error:
+        return {"planError": {"code": error.code, "message": str(error)}, "results": {}}
+    results = {key: _told(one) for key, one in phase.executed.results.items()}
+    return {
+        "results": results,
+        "finished": finished,
+        "startOrder": list(phase.executed.start_order),
+        "resultOrder": list(phase.executed.result_order),
+        "llmCalls": len(client.requests),
+        "llmRequests": client.requests,
+        "templateDebug": {key: _debug(one, phase.executed.results[key]) for key, one in contexts.items()},
+        "runs": [one.to_dict() for one in phase.executed.runs],
+    }
+
+
+def flow(given: Given) -> Given:
+    """Before, commit, the main call, after, commit."""
+    client = ScriptedClient(given.get("llm", []))
+    target = MemoryTarget(session="session")
+    turn = _turn({**given, "hook": Hook.BEFORE})
+    found: Given = {"results": {}}
+    found["beforeRequiredError"], turn = _step(given, Hook.BEFORE, turn, target, client, found["results"])
+    found["promptSent"] = turn.prompt.provider_messages()
+    if given.get("mainLlmText") is not None:
+        turn = Turn(**{**vars(turn), "reply": given["mainLlmText"], "reply_part": "reply:0"})
+        found["afterRequiredError"], turn = _step(given, Hook.AFTER, turn, target, client, found["results"])
+    return {
+        **found,
+        "assistantText": turn.reply,
+        "userText": turn.user_text,
+        "artifacts": {tag: view.value for tag, view in turn.artifacts.view.items()},
+        "llmRequests": client.requests,
+        "llmCalls": len(client.requests),
+    }
+
+
+def _step(
+    given: Given, hook: Hook, turn: Turn, target: MemoryTarget, client: ScriptedClient, results: Given
+) -> tuple[bool, Turn]:
+    ops = given.get("before" if hook is Hook.BEFORE else "after") or []
+    phase, _ = _phase({**given, "ops": ops}, hook, turn, client, {})
+    items = [CommitItem.of(one, phase.executed.results[one.id]) for one in phase.plan.operations]
+    turn, report = commit(hook, items, turn, target)
+    results.update({key: _told(one) for key, one in phase.executed.results.items()})
+    failed = [one for one in phase.executed.results.values() if one.required and not one.is_done]
+    return bool(failed) or report.required_error, turn
+
+
+def _phase(
+    given: Given, hook: Hook, turn: Turn, client: ScriptedClient, contexts: dict[str, OperationContext]
+) -> Any:
+    plain = KindRegistry(KINDS)
+    kinds = KindRegistry(KINDS, {name: _Recording(plain[name], contexts) for name in KINDS})
+    workers, abort, finished = PhaseWorkers(client), Abort(), {}
+    if given.get("abortBeforeStart"):
+        abort.set()
+    if given.get("abortAtMs") is not None:
+        workers.at(given["abortAtMs"], abort.set)
+
+    def notify(event: Any) -> None:
+        if event.stage in (Stage.FINISHED, Stage.SKIPPED):
+            finished[event.operation_id] = _told(event.result)
+
+    base = OperationContext(
+        run_id="run",
+        operation_id="none",
+        trigger=Trigger(given.get("trigger", Trigger.GENERATE)),
+        hook=hook,
+        now="2026-01-02T03:04:05+00:00",
+        variables=given.get("context") or {},
+    )
+    plan = plan_phase(
+        [operation_of(one) for one in given["ops"]],
+        base,
+        kinds,
+        mode=ExecutionMode(given.get("mode", ExecutionMode.CONCURRENT)),
+        activation_skips={
+            key: Skip(reason=SkippedReason.ACTIVATION_NOT_REACHED, activation=one)
+            for key, one in (given.get("activationSkips") or {}).items()
+        },
+    )
+    phase = run_phase(
+        plan,
+        base,
+        turn,
+        kinds=kinds,
+        services=Services(llm=client),
+        workers=workers,
+        abort=abort,
+        notify=notify,
+    )
+    return phase, finished
+
+
+def _turn(given: Given) -> Turn:
+    """The turn of a vector: afterwards, the last message is the reply."""
+    messages, reply = list(given["messages"]), None
+    if given["hook"] == Hook.AFTER and messages and messages[-1]["role"] == "assistant":
+        reply = messages.pop()["content"]
+    views = {tag: view_of(tag, one) for tag, one in (given.get("artifacts") or {}).items()}
+    persisted = {
+        tag: one.model_copy(update={"persistence": Persistence.PERSISTED}) for tag, one in views.items()
+    }
+    turn = Turn.of(Prompt.of(messages), user_part="user:0", artifacts=Artifacts(persisted))
+    return Turn(**{**vars(turn), "reply": reply})
+
+
+def _told(result: OperationResult) -> Given:
+    skip = result.skip.to_dict() if result.skip else {}
+    condition = skip.pop("condition", None)
+    written = next((one for one in result.effects if isinstance(one, ArtifactUpsert)), None)
+    texts = [
+        getattr(one, name)
+        for one in result.effects
+        for name in ("content", "payload", "text")
+        if hasattr(one, name)
+    ]
+    value = value_of(result)
+    return {
+        **skip,
+        "status": result.status.value,
+        "required": result.required,
+        "reason": skip.get("reason"),
+        "guard": condition,
+        "value": value,
+        "valueJson": value,
+        "valueText": value if isinstance(value, str) else json.dumps(value),
+        "tag": written.tag if written else None,
+        "effects": [one.type for one in result.effects],
+        "exposedText": texts[0] if texts else None,
+        "errorCode": result.error.code if result.error else None,
+        "errorMessage": result.error.message if result.error else None,
+        **(result.error.details if result.error else {}),
+    }
+
+
+def _debug(context: OperationContext, result: OperationResult) -> Given:
+    return {
+        "rendered": result.debug.get("rendered"),
+        "promptSystem": variables_of(context)["promptSystem"],
+        "messages": [{"role": one.role, "content": one.content} for one in context.messages],
+    }

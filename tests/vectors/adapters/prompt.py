@@ -1,0 +1,37 @@
+"""Vectors of the prompt."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tract_jupyter.runs.effect_types import EFFECTS
+from tract_jupyter.runs.prompt import Prompt, provider_role
+
+Given = dict[str, Any]
+
+
+def plain_messages(prompt: Prompt) -> list[dict[str, str]]:
+    return [{"role": one.role, "content": one.content} for one in prompt.messages]
+
+
+def apply_prompt_effects(given: Given) -> Given:
+    prompt = Prompt.of(given["messages"])
+    for place, effect in enumerate(given.get("effects", ())):
+        prompt = prompt.apply(EFFECTS.validate_python(effect), f"operation {place}")
+    return {"messages": plain_messages(prompt)}
+
+
+def finalize_prompt(given: Given) -> Given:
+    prompt = Prompt.of(given["messages"])
+    names = ("hash", "digest", "sha256", "promptHash")
+    return {"messages": prompt.provider_messages(), **dict.fromkeys(names, prompt.digest)}
+
+
+def normalize_role(given: Given) -> Given:
+    role = str(provider_role(given["role"]))
+    return dict.fromkeys(("role", "normalized", "result", "value"), role)
+
+
+def prompt_system_view(given: Given) -> Given:
+    text = Prompt.of(given["messages"]).system_text
+    return dict.fromkeys(("promptSystem", "system", "text", "value", "view", "result"), text)

@@ -1,0 +1,112 @@
+"""Artifacts: what operations remember, within a run or between runs (R50, R52, E24).
+
+A template reads `art.<tag>.value` and `art.<tag>.history`; a `run_only` artifact hides a persisted one of the same tag.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from tract_jupyter.models.canonical import digest, plain
+from tract_jupyter.runs.model import ArtifactView
+from tract_jupyter.runs.terms import Persistence
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
+
+    from tract_jupyter.runs.effect_types import ArtifactUpsert
+
+
+def session_key(tract: str, branch: str | None, profile: str, session: str, *, owner: str = "") -> str:
+    """Where the persisted artifacts of a profile are kept, as 64 hex digits (E11).
+
+    It holds no version of the profile or of its blocks: editing one loses no artifacts.
+    """
+    return digest([owner, tract, branch, profile, session])
+
+
+def upserted(before: ArtifactView | None, effect: ArtifactUpsert) -> ArtifactView:
+    """The artifact after a write. Both write modes take the old value's place and add to the history (X03).
+
+    The history holds the current value too, the newest last, and is emptied by a write that keeps none.
+    """
+    value = plain(effect.value)
+    earlier = before.history if before is not None else ()
+    kept = (*earlier, value)[-effect.history.max_items :] if effect.history.enabled else ()
+    return ArtifactView(
+        tag=effect.tag,
+        value=value,
+        history=kept,
+        persistence=effect.persistence,
+        format=effect.format,
+        semantics=effect.semantics,
+        usage=effect.usage,
+        write_mode=effect.write_mode,
+    )
+
+
+class ArtifactStore(Protocol):
+    """Where persisted artifacts are kept between runs."""
+
+    def transaction(self) -> AbstractContextManager[object]:
+        """Keep all that is put meanwhile, or nothing; it may be part of a larger one."""
+
+    def load(self, session: str) -> Mapping[str, ArtifactView]:
+        """All artifacts of a session key, by tag."""
+
+    def put(self, session: str, artifacts: Sequence[ArtifactView]) -> None:
+        """Keep artifacts in the place of those of the same tags."""
+
+
+@dataclass(frozen=True, slots=True)
+class Artifacts:
+    """All artifacts that a run sees, by tag. Immutable."""
+
+    persisted: Mapping[str, ArtifactView] = field(default_factory=dict)
+    run_only: Mapping[str, ArtifactView] = field(default_factory=dict)
+
+    @property
+    def view(self) -> dict[str, ArtifactView]:
+        """Copies by tag, sorted; a `run_only` one hides a persisted one. Whoever changes one changes nothing here."""
+        found = sorted({**self.persisted, **self.run_only}.items())
+        return {tag: one.model_copy(deep=True) for tag, one in found}
+
+    def upsert(self, effects: Iterable[ArtifactUpsert]) -> Artifacts:
+        """These artifacts after writes in this order, which are stored nowhere."""
+        found = {
+            Persistence.PERSISTED: dict(self.persisted),
+            Persistence.RUN_ONLY: dict(self.run_only),
+        }
+        for effect in effects:
+            kept = found[effect.persistence]
+            kept[effect.tag] = upserted(kept.get(effect.tag), effect)
+        return Artifacts(found[Persistence.PERSISTED], found[Persistence.RUN_ONLY])
+
+
+class MemoryArtifacts:
+    """Persisted artifacts of this process alone."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[str, dict[str, ArtifactView]] = {}
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Keep all that is put meanwhile, or nothing."""
+        before = self._sessions
+        try:
+            yield
+        except BaseException:
+            self._sessions = before
+            raise
+
+    def load(self, session: str) -> Mapping[str, ArtifactView]:
+        """All artifacts of a session key, by tag."""
+        return dict(self._sessions.get(session, {}))
+
+    def put(self, session: str, artifacts: Sequence[ArtifactView]) -> None:
+        """Keep artifacts in the place of those of the same tags."""
+        kept = {**self._sessions.get(session, {}), **{one.tag: one for one in artifacts}}
+        self._sessions = {**self._sessions, session: kept}

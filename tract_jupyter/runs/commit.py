@@ -1,0 +1,219 @@
+"""Committing what operations want: the whole queue is checked, then applied in one transaction (E1, R58 to R60).
+
+The result depends on the operations alone, never on the order in which they ended or are given.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tract_jupyter.exceptions import PlanError, RunError
+from tract_jupyter.runs.applying import Applying, storage_error
+from tract_jupyter.runs.commit_report import CommitEntry, CommitReport
+from tract_jupyter.runs.effect_types import PROMPT_EFFECTS, ArtifactUpsert, UiInline, UserReplaceText
+from tract_jupyter.runs.effects import check_together, checked_effect, effect_type
+from tract_jupyter.runs.model import OperationError
+from tract_jupyter.runs.order import ready_order
+from tract_jupyter.runs.terms import (
+    MAX_EFFECTS,
+    EffectStatus,
+    Hook,
+    OperationStatus,
+    Persistence,
+    PlanErrorCode,
+)
+from tract_jupyter.runs.turn import Turn, rewritten
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from tract_jupyter.runs.commit_report import Rewrite
+    from tract_jupyter.runs.effect_types import Effect
+    from tract_jupyter.runs.model import ArtifactView, Operation, OperationResult
+    from tract_jupyter.runs.turn import TurnTarget
+
+
+@dataclass(frozen=True, slots=True)
+class CommitItem:
+    """An operation that has ended, with its effects: of the union, or whatever it gave instead (E2)."""
+
+    operation_id: str
+    order: float
+    depends_on: Sequence[str] = ()
+    required: bool = False
+    status: OperationStatus = OperationStatus.DONE
+    effects: Sequence[Effect | Any] = ()
+
+    @classmethod
+    def of(cls, operation: Operation, result: OperationResult) -> CommitItem:
+        """The item of an operation and its result."""
+        config = operation.config
+        return cls(
+            operation.id, config.order, config.depends_on, config.required, result.status, result.effects
+        )
+
+
+class Committed(NamedTuple):
+    """The turn after a commit, and what was done."""
+
+    turn: Turn
+    report: CommitReport
+
+
+def commit_order(queue: Iterable[CommitItem]) -> tuple[str, ...]:
+    """The ids of what is done, in the order in which it is committed (R59, R60).
+
+    Raises:
+        PlanError: an id is there twice, an order is no number, or operations wait for each other in a circle.
+    """
+    done = [one for one in queue if one.status == OperationStatus.DONE]
+    for one in done:
+        if not math.isfinite(one.order):
+            raise PlanError(
+                PlanErrorCode.INVALID_ORDER, f"the order of {one.operation_id!r} is {one.order}; use a number"
+            )
+    if len({one.operation_id for one in done}) < len(done):
+        raise PlanError(PlanErrorCode.DUPLICATE_ID, "two operations have the same id; rename one")
+    order, stuck = ready_order([(one.operation_id, one.order, one.depends_on) for one in done])
+    if stuck:
+        raise PlanError(
+            PlanErrorCode.CYCLE, f"operations wait for each other in a circle: {', '.join(stuck)}"
+        )
+    return tuple(order)
+
+
+def commit(hook: Hook, queue: Iterable[CommitItem], turn: Turn, target: TurnTarget) -> Committed:
+    """Apply the effects of what is done, in commit order.
+
+    An effect that is refused leaves the others as they are (X06). If the transaction fails, nothing is kept, and each
+    effect in it is a `storage_error`. What this run has committed at this hook already is not applied again.
+
+    Args:
+        hook: whose operations these are.
+        queue: operations that have ended, in any order; only those that are `done` have effects (R59).
+        turn: as it stands; not changed.
+        target: what it is written to.
+
+    Raises:
+        PlanError: the operations have no order; nothing was applied.
+        RunError: this run has committed something else at this hook.
+    """
+    given = list(queue)
+    order = commit_order(given)
+    steps = list(_steps(given, order, hook))
+    persisted: Mapping[str, ArtifactView] | None = None
+    try:
+        with target.transaction():
+            report = target.committed(hook)
+            if report is None:
+                report = _apply(hook, order, steps, turn, target)
+                target.record(report)
+            if any(one.is_persisted for one in steps):
+                persisted = target.artifacts()
+    except Exception as error:  # noqa: BLE001 # a database or a disk may raise anything; a bad one is no reason to die
+        return Committed(
+            turn, _report(hook, order, steps, [one.error or storage_error(error) for one in steps])
+        )
+    return Committed(_turn_after(turn, hook, steps, report, persisted), report)
+
+
+class _Step(NamedTuple):
+    """One effect: checked, or why it is refused."""
+
+    operation_id: str
+    place: int
+    type: str
+    required: bool
+    effect: Effect | None
+    error: OperationError | None
+
+    @property
+    def key(self) -> tuple[str, int, str]:
+        return self.operation_id, self.place, self.type
+
+    @property
+    def is_persisted(self) -> bool:
+        return isinstance(self.effect, ArtifactUpsert) and self.effect.persistence is Persistence.PERSISTED
+
+
+def _steps(queue: Iterable[CommitItem], order: Iterable[str], hook: Hook) -> Iterator[_Step]:
+    """All effects in the order in which they are applied: by operation, and as each gave them (E3)."""
+    items = {one.operation_id: one for one in queue if one.status == OperationStatus.DONE}
+    for item in map(items.__getitem__, order):
+        refused = check_together(item.effects)
+        for index, effect in enumerate(item.effects[: MAX_EFFECTS + 1]):
+            found = refused or checked_effect(effect, hook)
+            effect_or_none, error = (None, found) if isinstance(found, OperationError) else (found, None)
+            yield _Step(item.operation_id, index, effect_type(effect), item.required, effect_or_none, error)
+
+
+def _apply(
+    hook: Hook, order: tuple[str, ...], steps: Sequence[_Step], turn: Turn, target: TurnTarget
+) -> CommitReport:
+    """Write what concerns the target, within its transaction."""
+    applying = Applying(turn, target)
+    errors = [
+        one.error if one.effect is None else applying.apply(one.effect, one.operation_id) for one in steps
+    ]
+    applying.finish()
+    return _report(hook, order, steps, errors, tuple(applying.rewrites))
+
+
+def _report(
+    hook: Hook,
+    order: tuple[str, ...],
+    steps: Sequence[_Step],
+    errors: Sequence[OperationError | None],
+    rewrites: tuple[Rewrite, ...] = (),
+) -> CommitReport:
+    entries = tuple(
+        CommitEntry(
+            operation_id=one.operation_id,
+            effect_index=one.place,
+            effect_type=one.type,
+            status=EffectStatus.APPLIED if error is None else EffectStatus.ERROR,
+            error=error,
+        )
+        for one, error in zip(steps, errors, strict=True)
+    )
+    is_failed = any(one.required and error is not None for one, error in zip(steps, errors, strict=True))
+    return CommitReport(hook=hook, entries=entries, rewrites=rewrites, order=order, required_error=is_failed)
+
+
+def _turn_after(
+    turn: Turn,
+    hook: Hook,
+    steps: Sequence[_Step],
+    report: CommitReport,
+    persisted: Mapping[str, ArtifactView] | None,
+) -> Turn:
+    """The turn after what a report says was applied: of this commit, or of one before a crash."""
+    applied = list(_applied(steps, report))
+    writes = [one for _, one in applied if isinstance(one, ArtifactUpsert)]
+    artifacts = turn.artifacts.upsert(one for one in writes if one.persistence is Persistence.RUN_ONLY)
+    if persisted is not None:
+        artifacts = replace(artifacts, persisted=dict(persisted))
+    prompt = turn.prompt
+    if hook is Hook.BEFORE:  # afterwards it is what was sent
+        prompt = prompt.apply_all(
+            (label, one) for label, one in applied if isinstance(one, (*PROMPT_EFFECTS, UserReplaceText))
+        )
+    notes = tuple((label, one) for label, one in applied if isinstance(one, UiInline))
+    after = replace(turn, prompt=prompt, artifacts=artifacts, notes=turn.notes + notes)
+    return reduce(rewritten, report.rewrites, after)
+
+
+def _applied(steps: Sequence[_Step], report: CommitReport) -> Iterator[tuple[str, Effect]]:
+    if [one.key for one in steps] != [
+        (one.operation_id, one.effect_index, one.effect_type) for one in report.entries
+    ]:
+        raise RunError(
+            f"this run has committed other effects in {report.hook} already; nothing was applied. "
+            "Resume it with the results that it had"
+        )
+    for step, entry in zip(steps, report.entries, strict=True):
+        if entry.status is EffectStatus.APPLIED and step.effect is not None:
+            yield step.operation_id, step.effect

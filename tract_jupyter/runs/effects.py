@@ -1,0 +1,230 @@
+"""Checking effects before any is applied, and making them of an operation's value.
+
+Sources: which hook allows what (R41, R48, E4), what is checked (E5), one tag for each operation (R51), exposures (X04).
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import ValidationError
+
+from tract_jupyter.exceptions import ContentError
+from tract_jupyter.models.canonical import canonical_json
+from tract_jupyter.models.text import brief_repr, shortened
+from tract_jupyter.runs.data import Tagged
+from tract_jupyter.runs.effect_types import (
+    EFFECTS,
+    AppendAfterLastUser,
+    ArtifactUpsert,
+    AssistantReplaceText,
+    InsertAtDepth,
+    SystemUpdate,
+    UiInline,
+    UserReplaceText,
+)
+from tract_jupyter.runs.model import InlineNote, OperationError, PromptMessage, PromptPart
+from tract_jupyter.runs.terms import MAX_EFFECTS, MAX_ERROR_TEXT, MAX_TEXT, ErrorCode, Hook, Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from tract_jupyter.runs.effect_types import Effect
+    from tract_jupyter.runs.model import ArtifactSpec, Exposure
+
+_BOTH: Final = (UserReplaceText, ArtifactUpsert, UiInline)
+_ALLOWED: Final = {
+    Hook.BEFORE: (AppendAfterLastUser, SystemUpdate, InsertAtDepth, *_BOTH),
+    Hook.AFTER: (AssistantReplaceText, *_BOTH),
+}
+_TYPE: Final = {
+    kind: kind.model_fields["type"].default for kind in (*_ALLOWED[Hook.BEFORE], AssistantReplaceText)
+}
+_PROBLEMS: Final = 3
+
+
+def allowed_effects(hook: Hook) -> tuple[str, ...]:
+    """The types of effects that a hook allows (R33, E4)."""
+    return tuple(_TYPE[kind] for kind in _ALLOWED[hook])
+
+
+def effect_type(effect: Effect | object) -> str:
+    """The type that an effect says it has, whatever it is; empty for none."""
+    given = _field(effect, "type")
+    return shortened(given, 64).encode("utf-8", "replace").decode() if isinstance(given, str) else ""
+
+
+def checked_effect(effect: Effect | object, hook: Hook) -> Effect | OperationError:
+    """The effect as data of its own that nobody else can change, or why it cannot be applied.
+
+    An unknown type and anything malformed or too large are a `validation_error` (G24), what the hook forbids is a
+    `policy_error`.
+    """
+    found = effect_type(effect)
+    if found not in _TYPE.values():
+        known = ", ".join(sorted(_TYPE.values()))
+        return _invalid(f"there is no effect of type {brief_repr(found)}; use one of {known}")
+    if found not in allowed_effects(hook):
+        return OperationError(
+            code=ErrorCode.POLICY,
+            message=f"{found} is not allowed in {hook}; it allows {', '.join(allowed_effects(hook))}",
+        )
+    try:
+        return _read(effect)
+    except ValidationError as error:
+        return _invalid(_told(error))
+    except ContentError as error:
+        return _invalid(f"{found}: {error}")
+
+
+def check_effect(effect: Effect | object, hook: Hook) -> OperationError | None:
+    """Why one effect cannot be applied at a hook; None if it can."""
+    found = checked_effect(effect, hook)
+    return found if isinstance(found, OperationError) else None
+
+
+def check_together(effects: Sequence[Effect | object]) -> OperationError | None:
+    """Why all effects of one operation are refused together: there are too many, or two tags (R51, G23)."""
+    if len(effects) > MAX_EFFECTS:
+        return _invalid(f"an operation has at most {MAX_EFFECTS} effects, and this one has {len(effects)}")
+    tags = {tag for one in effects if (tag := _tag(one)) is not None}
+    if len(tags) > 1:
+        named = ", ".join(brief_repr(tag) for tag in sorted(tags))
+        return OperationError(
+            code=ErrorCode.ARTIFACT_CONFLICT,
+            message=shortened(f"an operation writes at most one artifact, and this one writes {named}; "
+            "make an operation for each", MAX_ERROR_TEXT),
+        )  # fmt: skip
+    return None
+
+
+def check_effects(effects: Sequence[Effect | object], hook: Hook) -> OperationError | None:
+    """The first reason why the effects of one operation cannot all be applied; None if they can."""
+    refused = check_together(effects)
+    return refused or next((error for one in effects if (error := check_effect(one, hook))), None)
+
+
+def checked_value(value: Any) -> Any:
+    """A copy of an artifact's value, as it would be read back.
+
+    Raises:
+        ContentError: it has no JSON form, or has more than `MAX_TEXT` characters in it.
+    """
+    if _least_length(value) > MAX_TEXT:
+        raise _too_long()
+    text = canonical_json(value)
+    if len(text) > MAX_TEXT:
+        raise _too_long()
+    return json.loads(text)
+
+
+def effects_of(artifact: ArtifactSpec, value: Any) -> tuple[Effect, ...]:
+    """What a value becomes: the artifact first, then one effect for each exposure, in order (X04).
+
+    Raises:
+        ContentError: the value cannot be an artifact's.
+    """
+    kept = checked_value(value)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    write = ArtifactUpsert(
+        tag=artifact.tag,
+        value=kept,
+        persistence=artifact.persistence,
+        format=artifact.format,
+        semantics=artifact.semantics,
+        usage=artifact.usage or usage_of(artifact.exposures),
+        write_mode=artifact.write_mode,
+        history=artifact.history,
+    )
+    return (write, *(_exposed(one, text, artifact) for one in artifact.exposures))
+
+
+def usage_of(exposures: Iterable[Exposure]) -> Usage:
+    """Whom an artifact is for, as its exposures tell."""
+    kinds = {type(one) for one in exposures}
+    in_prompt, in_ui = bool(kinds & {PromptPart, PromptMessage}), InlineNote in kinds
+    if in_prompt:
+        return Usage.PROMPT_AND_UI if in_ui else Usage.PROMPT_ONLY
+    return Usage.UI_ONLY if in_ui else Usage.INTERNAL
+
+
+def _exposed(exposure: Exposure, text: str, artifact: ArtifactSpec) -> Effect:
+    if isinstance(exposure, PromptPart):
+        return SystemUpdate(mode=exposure.mode, payload=text, source=exposure.source)
+    if isinstance(exposure, PromptMessage):
+        role, source = exposure.role, exposure.source
+        if exposure.anchor == "after_last_user":
+            return AppendAfterLastUser(role=role, content=text, source=source)
+        depth = exposure.depth_from_end
+        return InsertAtDepth(role=role, content=text, source=source, depth_from_end=depth)
+    if isinstance(exposure, InlineNote):
+        return UiInline(
+            role=exposure.role,
+            content=text,
+            anchor=exposure.anchor,
+            depth_from_end=exposure.depth_from_end,
+            format=artifact.format,
+        )
+    if exposure.target == "current_user_main":
+        return UserReplaceText(text=text)
+    return AssistantReplaceText(text=text)
+
+
+def _field(effect: Effect | object, name: str) -> object:
+    if isinstance(effect, Tagged):
+        return getattr(effect, name, None)
+    return effect.get(name) if isinstance(effect, dict) else None
+
+
+def _read(effect: Effect | object) -> Effect:
+    # an effect that was made without checks is checked here
+    found = EFFECTS.validate_python(dict(effect) if isinstance(effect, Tagged) else effect)
+    if isinstance(found, ArtifactUpsert):
+        return found.model_copy(update={"value": checked_value(found.value)})
+    return found
+
+
+def _tag(effect: Effect | object) -> str | None:
+    if effect_type(effect) != _TYPE[ArtifactUpsert]:
+        return None
+    tag = _field(effect, "tag")
+    return tag if isinstance(tag, str) else None
+
+
+def _least_length(value: Any) -> int:
+    """How long the JSON text is at least; stops counting once it is too long, so that a huge value costs little."""
+    length, todo = 0, [value]
+    while todo and length <= MAX_TEXT:
+        one = todo.pop()
+        if isinstance(one, str):
+            length += len(one)
+        elif isinstance(one, dict):
+            length += 5 * len(one)
+            if length <= MAX_TEXT:
+                todo.extend(one)
+                todo.extend(one.values())
+        elif isinstance(one, list | tuple):
+            length += 2 * len(one)
+            if length <= MAX_TEXT:
+                todo.extend(one)
+        else:
+            length += 1
+    return length
+
+
+def _too_long() -> ContentError:
+    return ContentError(
+        f"an artifact's value has at most {MAX_TEXT:,} characters as JSON; store a part of it, or a reference"
+    )
+
+
+def _told(error: ValidationError) -> str:
+    problems = error.errors(include_url=False, include_context=False, include_input=False)
+    told = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in problems[:_PROBLEMS])
+    return f"{told}; and {len(problems) - _PROBLEMS} more" if len(problems) > _PROBLEMS else told
+
+
+def _invalid(message: str) -> OperationError:
+    safe = message.encode("utf-8", "replace").decode()
+    return OperationError(code=ErrorCode.VALIDATION, message=shortened(safe, MAX_ERROR_TEXT))

@@ -1,0 +1,179 @@
+"""Kind `guard`: a question with yes or no for answers, on which other operations depend (E22, E23, R40)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+from pydantic import Field
+
+from tract_jupyter.exceptions import TemplateError
+from tract_jupyter.runs.data import Data
+from tract_jupyter.runs.kinds.base import OperationFailed, Output
+from tract_jupyter.runs.kinds.json_output import read_json
+from tract_jupyter.runs.kinds.llm_call import ask
+from tract_jupyter.runs.kinds.llm_params import RULES, CallParams, engine_config
+from tract_jupyter.runs.kinds.params import check_params, check_template, read_params
+from tract_jupyter.runs.safe_text import message_of
+from tract_jupyter.runs.templates.context import render
+from tract_jupyter.runs.terms import MAX_TEXT, ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tract_jupyter.runs.kinds.base import Problem, Runner, Services
+    from tract_jupyter.runs.model import Operation, OperationConfig, OperationContext
+
+
+class GuardOutput(Data):
+    """One of its answers."""
+
+    key: Annotated[str, Field(pattern=r"^[a-z][A-Za-z0-9_]*$", max_length=64)]
+    title: str | None = None
+    description: str | None = None
+
+
+class _Contract(Data):
+    output_contract: Annotated[tuple[GuardOutput, ...], Field(min_length=1, max_length=100)]
+    run_on_error: Literal["error", "all_false"] = "error"
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The declared keys, in order."""
+        return tuple(one.key for one in self.output_contract)
+
+
+class LiquidGuardParams(_Contract):
+    """`params` of a guard whose template renders to JSON."""
+
+    engine: Literal["liquid"] = "liquid"
+    template: Annotated[str, Field(max_length=MAX_TEXT)]
+    strict_variables: bool = False
+
+
+class LlmGuardParams(_Contract, CallParams):
+    """`params` of a guard that asks a model. `jsonMode` has the provider hold it to JSON of the declared keys."""
+
+    engine: Literal["aux_llm"]
+    json_mode: bool = True
+
+
+GuardParams = LiquidGuardParams | LlmGuardParams
+_RULES: Final = {
+    **RULES,
+    "outputContract": "guard_outputs_required",
+    "outputContract.*": "guard_output_key",
+    "template": "template_required",
+    "engine": "guard_engine",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Judge:
+    params: GuardParams
+    services: Services | None
+
+    def __call__(self, context: OperationContext) -> Output:
+        try:
+            return self._judged(context)
+        except (OperationFailed, TemplateError) as error:
+            if self.params.run_on_error == "error":
+                raise
+            told = error.message if isinstance(error, OperationFailed) else str(error)
+            return Output(
+                value=dict.fromkeys(self.params.keys, False), debug={"allFalseBecause": message_of(told)}
+            )
+
+    def _judged(self, context: OperationContext) -> Output:
+        params = self.params
+        if isinstance(params, LiquidGuardParams):
+            text = render(params.template, context, strict=params.strict_variables)
+            return Output(value=_answers(text, params.keys))
+        if self.services is None:
+            raise OperationFailed.invalid("there is no client to ask a model with")
+        options = {"response_format": _response_format(params.keys)} if params.json_mode else {}
+        answer = ask(params, self.services, context, options)
+        value = _answers(answer.text, params.keys)
+        return Output(value=value, usage=answer.usage, inputs=answer.inputs, outputs=answer.outputs)
+
+
+def _answers(text: str, keys: tuple[str, ...]) -> dict[str, bool]:
+    """What a guard says: raw JSON, every declared key, no other one, booleans alone (E22)."""
+    value = read_json(text)
+    if not isinstance(value, dict):
+        raise OperationFailed.invalid("a guard says a JSON object of booleans, and this is something else")
+    missing = [key for key in keys if key not in value]
+    extra = [key for key in value if key not in keys]
+    other = [key for key in keys if key in value and not isinstance(value[key], bool)]
+    told = [
+        f"{what}: {', '.join(found)}"
+        for what, found in (("missing", missing), ("not declared", extra), ("no boolean", other))
+        if found
+    ]
+    if told:
+        raise OperationFailed.invalid(f"the guard's answers do not fit its outputs; {'; '.join(told)}")
+    return {key: value[key] for key in keys}
+
+
+def _response_format(keys: tuple[str, ...]) -> dict[str, Any]:
+    """The contract as a JSON Schema, in the shape of OpenAI's `response_format`."""
+    schema = {
+        "type": "object",
+        "properties": {key: {"type": "boolean"} for key in keys},
+        "required": list(keys),
+        "additionalProperties": False,
+    }
+    return {"type": "json_schema", "json_schema": {"name": "guard", "strict": True, "schema": schema}}
+
+
+class GuardKind:
+    """Its value is a flat map of booleans. `runOnError: all_false` makes any failure of its own a no, at once."""
+
+    name: Final = "guard"
+    anywhere: Final = False
+
+    def check(self, operation: Operation) -> list[Problem]:
+        """What is wrong with `params`."""
+        params = operation.config.params
+        return check_params(_kind_of(params), params, _RULES, _check)
+
+    def configured(self, config: OperationConfig) -> OperationConfig:
+        """With `retry` and `timeoutMs` of the parameters, for the engine; unchanged if they are wrong."""
+        try:
+            params = read_params(_kind_of(config.params), config.params)
+        except OperationFailed:
+            return config
+        return engine_config(config, params) if isinstance(params, CallParams) else config
+
+    def prepare(self, operation: Operation, services: Services) -> Runner:
+        """Render or ask, and read the answers."""
+        params = read_params(_kind_of(operation.config.params), operation.config.params)
+        problems = _keys_twice(params)
+        if problems:
+            raise OperationFailed(ErrorCode.VALIDATION, problems[0][1])
+        return _Judge(params, services)
+
+    def outputs(self, operation: Operation) -> tuple[str, ...]:
+        """The keys that conditions may name; empty if the parameters are wrong."""
+        try:
+            return read_params(_kind_of(operation.config.params), operation.config.params).keys
+        except OperationFailed:
+            return ()
+
+
+def _kind_of(params: Mapping[str, Any]) -> type[LiquidGuardParams | LlmGuardParams]:
+    return LlmGuardParams if params.get("engine") == "aux_llm" else LiquidGuardParams
+
+
+def _check(params: GuardParams) -> list[Problem]:
+    if isinstance(params, LiquidGuardParams):
+        return _keys_twice(params) + check_template(params.template, "template")
+    templates = check_template(params.prompt, "prompt") + check_template(params.system or "", "system")
+    return _keys_twice(params) + templates
+
+
+def _keys_twice(params: GuardParams) -> list[Problem]:
+    twice = sorted({key for key in params.keys if params.keys.count(key) > 1})
+    return (
+        [("guard_output_duplicate", f"outputContract has {', '.join(twice)} more than once")] if twice else []
+    )

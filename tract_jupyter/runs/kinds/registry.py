@@ -1,0 +1,91 @@
+"""Which kinds there are: those built in, imported when first used, and those that other packages bring."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any, Final
+
+from tract_jupyter.exceptions import RunError, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from tract_jupyter.runs.kinds.base import Kind
+    from tract_jupyter.runs.model import Operation
+
+GROUP: Final = "tract_jupyter.run_kinds"
+"""Entry points of this group name a class without parameters, or a function, that gives a kind."""
+
+_BUILT_IN: Final = {
+    "template": "template:TemplateKind",
+    "guard": "guard:GuardKind",
+    "llm": "llm:LlmKind",
+    "tool": "tool:ToolKind",
+    "compute": "compute:ComputeKind",
+    "transform": "transform:TransformKind",
+    "rag": "rag:RagKind",
+    "dynamic": "dynamic:DynamicKind",
+}
+
+
+class KindRegistry:
+    """Kinds by name.
+
+    Args:
+        names: only these of the built-in ones, and none of other packages; None for all there are.
+        more: others, which win over those of the same name.
+    """
+
+    def __init__(self, names: Iterable[str] | None = None, more: Mapping[str, Kind] | None = None) -> None:
+        self._made: dict[str, Kind] = dict(more or {})
+        self._homes = dict(_BUILT_IN if names is None else {name: _BUILT_IN[name] for name in names})
+        # whoever installs a package cannot thereby change what a built-in kind does
+        self._brought: dict[str, Any] = {} if names is not None else _brought(self._homes)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._made or name in self._homes or name in self._brought
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted({*self._made, *self._homes, *self._brought}))
+
+    def __len__(self) -> int:
+        return len({*self._made, *self._homes, *self._brought})
+
+    def __getitem__(self, name: str) -> Kind:
+        """A kind.
+
+        Raises:
+            RunError: there is none of this name, or it cannot be imported.
+        """
+        if name not in self._made:
+            self._made[name] = self._make(name)
+        return self._made[name]
+
+    def configured(self, operation: Operation) -> Operation:
+        """The operation as the engine is to run it: a kind may have attempts and a time limit among its `params`."""
+        if operation.definition.kind not in self:
+            return operation
+        change = getattr(self[operation.definition.kind], "configured", None)
+        if change is None:
+            return operation
+        return operation.model_copy(update={"config": change(operation.config)})
+
+    def _make(self, name: str) -> Kind:
+        if name in self._homes:
+            module, _, attribute = self._homes[name].partition(":")
+            kind: Kind = getattr(import_module(f"tract_jupyter.runs.kinds.{module}"), attribute)()
+            return kind
+        if name not in self._brought:
+            raise RunError(f"there is no kind {name!r} of operation.{nearest(name, self)}")
+        try:
+            brought: Kind = self._brought[name].load()()
+        except Exception as error:
+            raise RunError(
+                f"the kind {name!r} of another package cannot be used: {error}; mend or remove that package"
+            ) from error
+        return brought
+
+
+def _brought(known: Mapping[str, str]) -> dict[str, Any]:
+    return {one.name: one for one in entry_points(group=GROUP) if one.name not in known}

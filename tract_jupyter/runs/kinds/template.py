@@ -1,0 +1,57 @@
+"""Kind `template`: a text with placeholders, rendered. No model is asked (E21)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Final
+
+from pydantic import Field
+
+from tract_jupyter.runs.data import Data
+from tract_jupyter.runs.kinds.base import Output, Runner, Services
+from tract_jupyter.runs.kinds.params import check_params, check_template, read_params
+from tract_jupyter.runs.templates.context import render
+from tract_jupyter.runs.terms import MAX_TEXT
+
+if TYPE_CHECKING:
+    from tract_jupyter.runs.kinds.base import Problem
+    from tract_jupyter.runs.model import Operation, OperationContext
+
+
+class TemplateParams(Data):
+    """What it is given as `params`."""
+
+    template: Annotated[str, Field(max_length=MAX_TEXT)]
+    strict_variables: bool = False
+
+
+_RULES: Final = {"template": "template_required"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Render:
+    params: TemplateParams
+
+    def __call__(self, context: OperationContext) -> Output:
+        text = render(self.params.template, context, strict=self.params.strict_variables)
+        return Output(value=text, debug={"rendered": text[:1_000]}, outputs={"characters": len(text)})
+
+
+class TemplateKind:
+    """Its value is the text. A syntax error, or a missing variable if strict, is a `template_render_error`."""
+
+    name: Final = "template"
+    anywhere: Final = True
+
+    def check(self, operation: Operation) -> list[Problem]:
+        """What is wrong with `params`."""
+        return check_params(
+            TemplateParams,
+            operation.config.params,
+            _RULES,
+            lambda found: check_template(found.template, "template"),
+        )
+
+    def prepare(self, operation: Operation, services: Services) -> Runner:  # noqa: ARG002 # the protocol's
+        """Rendering needs nothing but the context."""
+        return _Render(read_params(TemplateParams, operation.config.params))

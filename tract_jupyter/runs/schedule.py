@@ -1,0 +1,285 @@
+"""Which operation may start, and what follows from how one ends: a state machine without clock or threads.
+
+```
+PENDING ─► READY ─► RUNNING ─► SETTLED       PENDING ─► SETTLED: a dependency failed (R61), or the run was aborted (G27)
+             ▲         ▼
+             └────── PARKED                  before another attempt, or until a person has decided: holds no slot
+```
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict, deque
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+from tract_jupyter.exceptions import PlanError
+from tract_jupyter.runs.model import OperationError, OperationResult, Skip
+from tract_jupyter.runs.order import ReadyQueue
+from tract_jupyter.runs.terms import Blocked, ErrorCode, OperationStatus, PlanErrorCode, SkippedReason
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tract_jupyter.runs.model import Operation
+    from tract_jupyter.runs.plan import Plan
+
+
+class State(Enum):
+    """Where an operation stands."""
+
+    PENDING = auto()
+    READY = auto()
+    RUNNING = auto()
+    PARKED = auto()
+    SETTLED = auto()
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What holds besides the plan's concurrency.
+
+    Attributes:
+        per_provider: how many operations with this `config.provider` may run at once.
+        timeout_ms: of all operations of the hook together; None for no end.
+        grace_ms: how long an operation may go on after it was told to stop, before the run goes on without it;
+            None to wait for it.
+    """
+
+    per_provider: Mapping[str, int] = field(default_factory=dict)
+    timeout_ms: float | None = None
+    grace_ms: float | None = 30_000
+
+    def __post_init__(self) -> None:
+        bad = sorted(name for name, most in self.per_provider.items() if most < 1)
+        if bad:
+            message = f"The limit of provider {bad[0]!r} is below one, so its operations could never start."
+            raise PlanError(PlanErrorCode.INVALID_CONCURRENCY, message)
+
+
+class Schedule:
+    """The operations of a plan on their way to their results.
+
+    Args:
+        plan: what is to run.
+        per_provider: the most of each provider that run at once.
+        prior: results that are there already, of a run that goes on: they are not run again.
+        capacity: how many can run at once where they run; None for any number.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        per_provider: Mapping[str, int] | None = None,
+        prior: Mapping[str, OperationResult] | None = None,
+        capacity: int | None = None,
+    ) -> None:
+        self._plan = plan
+        self._limits = dict(per_provider or {})
+        self._prior = {key: result for key, result in (prior or {}).items() if key in plan.by_id}
+        limits = [limit for limit in (plan.concurrency, capacity) if limit is not None]
+        self._most = min(limits, default=float("inf"))
+        self._state = dict.fromkeys(plan.by_id, State.PENDING)
+        self._unmet: dict[str, int] = {}
+        self._dependents: defaultdict[str, list[str]] = defaultdict(list)
+        # one queue for each limited provider, and one for all the others
+        self._ready: defaultdict[str | None, ReadyQueue] = defaultdict(ReadyQueue)
+        self._running: Counter[str | None] = Counter()
+        self._to_follow: deque[str] = deque()
+        self._fresh: list[OperationResult] = []
+        self._started: dict[str, None] = {}
+        self.results: dict[str, OperationResult] = {}
+
+    # --- how it begins
+
+    def open(self, *, aborted: bool = False) -> None:
+        """Settle what is clear from the beginning, and make ready what waits for nothing.
+
+        A run that is aborted already starts nothing; then that is the reason, also where a dependency is missing.
+        """
+        for key, result in self._prior.items():
+            self._state[key] = State.PARKED if result.status is OperationStatus.WAITING else State.SETTLED
+            self.results[key] = result
+        for key, skip in self._plan.skips.items():
+            if key not in self._prior:
+                self._place(key, self._skipped(key, skip))
+        if aborted:
+            self.abort()
+            return
+        # all of them before what follows: `missing` wins over `not_done`
+        for key in self._pending():
+            missing = self._missing(key)
+            if missing is not None:
+                self._place(key, self._blocked(key, missing))
+        self._connect()
+        self._follow()
+
+    def _missing(self, key: str) -> Skip | None:
+        """Dependencies that are no part of what runs: unknown, of another hook, or settled by the plan (G5)."""
+        gone = [one for one in self._depends_on(key) if one not in self._state or self._is_skipped(one)]
+        if not gone:
+            return None
+        skips = [self._plan.skips.get(one) for one in gone]
+        not_due = all(skip and skip.reason == SkippedReason.ACTIVATION_NOT_REACHED for skip in skips)
+        return Skip(
+            reason=SkippedReason.DEPENDENCY_FAILED,
+            dep=Blocked.NOT_DONE if not_due else Blocked.MISSING,
+            blocked_by=tuple(sorted(gone)),
+            blocked_by_reason=SkippedReason.ACTIVATION_NOT_REACHED if not_due else None,
+        )
+
+    def _is_skipped(self, key: str) -> bool:
+        return key in self._plan.skips and key not in self._prior
+
+    def _connect(self) -> None:
+        """Count what each pending operation waits for, and follow the results that are there."""
+        for key in self._pending():
+            depends_on = self._depends_on(key)
+            self._unmet[key] = len(depends_on)
+            for one in depends_on:
+                self._dependents[one].append(key)
+            if not depends_on:
+                self._make_ready(key)
+        self._to_follow.extend(key for key in self._prior if self._state[key] is State.SETTLED)
+
+    def _pending(self) -> list[str]:
+        return [key for key, state in self._state.items() if state is State.PENDING]
+
+    def _depends_on(self, key: str) -> tuple[str, ...]:
+        return self._plan.by_id[key].config.depends_on
+
+    # --- what may start
+
+    def start(self) -> Operation | None:
+        """Take the next operation that may run now: the smallest (order, id) of those with a free slot (G10)."""
+        if self._running.total() >= self._most:
+            return None
+        free = [
+            queue
+            for lane, queue in self._ready.items()
+            if queue and (lane is None or self._running[lane] < self._limits[lane])
+        ]
+        if not free:
+            return None
+        key = min(free, key=lambda queue: queue.first).pop()
+        self._state[key] = State.RUNNING
+        self._running[self._lane(key)] += 1
+        return self._plan.by_id[key]
+
+    def began(self, key: str) -> None:
+        """Note that a worker has it; what is only skipped never comes so far."""
+        self._started.setdefault(key)
+
+    @property
+    def start_order(self) -> tuple[str, ...]:
+        """The ids that ran, in the order in which they did."""
+        return tuple(self._started)
+
+    def _lane(self, key: str) -> str | None:
+        provider = self._plan.by_id[key].config.provider
+        return provider if provider in self._limits else None
+
+    def _make_ready(self, key: str) -> None:
+        self._state[key] = State.READY
+        self._ready[self._lane(key)].push(self._plan.by_id[key].config.order, key)
+
+    # --- how it goes on
+
+    def park(self, key: str, result: OperationResult | None = None) -> None:
+        """Free the slot of one that runs: another attempt follows, or with a `waiting` result, a person's decision."""
+        self._leave(key)
+        self._state[key] = State.PARKED
+        if result is not None:
+            self.results[key] = result
+            self._fresh.append(result)
+
+    def resume(self, key: str) -> None:
+        """Have a parked one stand in the queue again; nothing, if it is settled meanwhile."""
+        if self._state[key] is State.PARKED:
+            self._make_ready(key)
+
+    def settle(self, key: str, result: OperationResult) -> None:
+        """End one that runs or is parked; what follows for its dependents is settled with it (R61, G12)."""
+        self._leave(key)
+        self._place(key, result)
+        self._follow()
+
+    def skip(self, key: str, skip: Skip) -> None:
+        """End one that was started, but had no reason to run (R36)."""
+        self.settle(key, self._skipped(key, skip))
+
+    def abort(self) -> None:
+        """Start nothing more: what never ran is skipped (G27); what only paused is aborted."""
+        for key, state in self._state.items():
+            if state in (State.PENDING, State.READY, State.PARKED):
+                ran = key in self._started or state is State.PARKED
+                skip = Skip.because(SkippedReason.RUN_ABORTED)
+                self._place(key, self._aborted(key) if ran else self._skipped(key, skip))
+        self._ready.clear()
+        self._to_follow.clear()
+
+    def take_settled(self) -> list[OperationResult]:
+        """Return the results since the last call, in the order in which they came."""
+        fresh, self._fresh = self._fresh, []
+        return fresh
+
+    def _leave(self, key: str) -> None:
+        if self._state[key] is State.RUNNING:
+            self._running[self._lane(key)] -= 1
+
+    def _place(self, key: str, result: OperationResult) -> None:
+        self._state[key] = State.SETTLED
+        self.results[key] = result
+        self._fresh.append(result)
+        self._to_follow.append(key)
+
+    def _follow(self) -> None:
+        """Settle or make ready whatever depends on what was settled, and what depends on that."""
+        while self._to_follow:
+            key = self._to_follow.popleft()
+            is_done = self.results[key].is_done
+            for dependent in self._dependents.get(key, ()):
+                if self._state[dependent] is not State.PENDING:
+                    continue
+                if not is_done:
+                    self._place(dependent, self._blocked(dependent, self._not_done(dependent)))
+                    continue
+                self._unmet[dependent] -= 1
+                if not self._unmet[dependent]:
+                    self._make_ready(dependent)
+
+    # --- results of those that did not run
+
+    def _not_done(self, key: str) -> Skip:
+        """Which dependencies are not done at this moment: at least one failed, others may still run."""
+        results = [(one, self.results.get(one)) for one in self._depends_on(key)]
+        blockers = [(one, result) for one, result in results if result is None or not result.is_done]
+        reasons = {result.skip.reason if result and result.skip else None for _, result in blockers}
+        return Skip(
+            reason=SkippedReason.DEPENDENCY_FAILED,
+            dep=Blocked.NOT_DONE,
+            blocked_by=tuple(sorted(one for one, _ in blockers)),
+            blocked_by_reason=reasons.pop() if len(reasons) == 1 else None,
+        )
+
+    def _blocked(self, key: str, skip: Skip) -> OperationResult:
+        """R61: skipped if it may be missing, an error if it is required."""
+        if not self._plan.by_id[key].config.required:
+            return self._skipped(key, skip)
+        names = ", ".join(skip.blocked_by)
+        found = "no part of what runs" if skip.dep is Blocked.MISSING else "not done"
+        error = OperationError(
+            code=ErrorCode.DEPENDENCY_FAILED,
+            message=f"It could not start, since it depends on what is {found}: {names}"[:2_000],
+            details=skip.to_dict(),
+        )
+        return OperationResult(operation_id=key, status=OperationStatus.ERROR, required=True, error=error)
+
+    def _skipped(self, key: str, skip: Skip) -> OperationResult:
+        required = self._plan.by_id[key].config.required
+        return OperationResult(operation_id=key, status=OperationStatus.SKIPPED, required=required, skip=skip)
+
+    def _aborted(self, key: str) -> OperationResult:
+        required = self._plan.by_id[key].config.required
+        return OperationResult(operation_id=key, status=OperationStatus.ABORTED, required=required)

@@ -1,0 +1,156 @@
+"""A tract as the target of a run's turn: rewrites are EDIT commits of this turn (R5, R47 to R49)."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any, Literal
+
+from tract_jupyter.exceptions import BranchMovedError, CommitNotFoundError, RunError
+from tract_jupyter.models.commit import CommitOperation
+from tract_jupyter.models.rendering import role_of
+from tract_jupyter.runs.artifacts import MemoryArtifacts
+from tract_jupyter.runs.commit_report import CommitReport
+from tract_jupyter.runs.memory_target import MemoryCommitLog
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from tract_jupyter.models.commit import CommitInfo
+    from tract_jupyter.runs.artifacts import ArtifactStore
+    from tract_jupyter.runs.model import ArtifactView
+    from tract_jupyter.runs.terms import Hook
+    from tract_jupyter.runs.turn import CommitLog
+    from tract_jupyter.tract import Tract
+
+CANONICALIZATION = "canonicalization"
+"""The tag of a text that an operation wrote anew."""
+
+
+class TractTarget:
+    """Writes the turn of one run to the current branch of a tract.
+
+    Args:
+        tract: where the turn is.
+        run_id: of the run; no two have the same.
+        session: the key of the persisted artifacts, see `session_key`; None if the run has no session.
+        artifacts: where those are kept; otherwise with this target.
+        log: where reports are kept; otherwise with this target, so that only this process knows of them.
+    """
+
+    def __init__(
+        self,
+        tract: Tract,
+        run_id: str,
+        *,
+        session: str | None = None,
+        artifacts: ArtifactStore | None = None,
+        log: CommitLog | None = None,
+    ) -> None:
+        self._tract = tract
+        self._run_id = run_id
+        self._branch = tract.current_branch
+        self._artifacts = artifacts or MemoryArtifacts()
+        self._log = log or MemoryCommitLog()
+        self.session = session
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """One transaction of the store for commits, artifacts and the report.
+
+        Raises:
+            BranchMovedError: the current branch is another one than at the run's start.
+        """
+        with ExitStack() as stack:
+            stack.enter_context(self._artifacts.transaction())
+            stack.enter_context(self._log.transaction())
+            stack.enter_context(self._tract.batch())
+            if self._tract.current_branch != self._branch:
+                raise BranchMovedError(
+                    f"the run began on branch {self._branch!r}, and the current one is "
+                    f"{self._tract.current_branch!r}; nothing was committed. switch({self._branch!r}), then resume it"
+                )
+            yield
+
+    def committed(self, hook: Hook) -> CommitReport | None:
+        """What this run committed at this hook already."""
+        found = self._log.find(self._run_id, hook)
+        return None if found is None else CommitReport.from_dict(found)
+
+    def record(self, report: CommitReport) -> None:
+        """Keep the report, so that nothing is committed twice."""
+        self._log.add(self._run_id, report.hook, report.to_dict())
+
+    def rewrite_user(self, part: str | None, text: str, operation_id: str) -> str:
+        """Edit the user's message of this turn, and return the hash of the edit.
+
+        Raises:
+            RunError: there is none, or it is not this turn's.
+            TractError: as `Tract.commit` does.
+        """
+        return self._rewrite(part, text, operation_id, "user")
+
+    def rewrite_reply(self, part: str | None, text: str, operation_id: str) -> str:
+        """Edit the reply of this turn, and return the hash of the edit.
+
+        Raises:
+            RunError: it is not committed yet, or is not this turn's.
+            TractError: as `Tract.commit` does.
+        """
+        return self._rewrite(part, text, operation_id, "assistant")
+
+    def artifacts(self) -> Mapping[str, ArtifactView]:
+        """The persisted artifacts as they stand; empty without a session."""
+        return {} if self.session is None else self._artifacts.load(self.session)
+
+    def put_artifacts(self, artifacts: Sequence[ArtifactView]) -> None:
+        """Persist artifacts in the place of those of the same tags.
+
+        Raises:
+            RunError: the run has no session.
+        """
+        if self.session is None:
+            raise RunError("persisted artifacts need a session key")
+        self._artifacts.put(self.session, artifacts)
+
+    def _rewrite(
+        self, part: str | None, text: str, operation_id: str, role: Literal["user", "assistant"]
+    ) -> str:
+        if part is None:
+            raise RunError(f"a target is required: this turn has no commit of the {role} to rewrite")
+        replaced = self._found(part)
+        content = self._tract.get_content(part)
+        original = self._checked(replaced, content, role)
+        metadata = {"source": "agent", "replaces": replaced.commit_hash, "run_id": self._run_id}
+        edit = self._tract.commit(
+            {**content, "text": text},
+            operation="edit",
+            edit_target=original,
+            metadata={**replaced.metadata, **metadata, "operation_id": operation_id},
+            generation_config=replaced.generation_config or None,
+            tags=(CANONICALIZATION,),
+        )
+        return edit.commit_hash
+
+    def _found(self, part: str) -> CommitInfo:
+        try:
+            return self._tract.get_commit(part)
+        except CommitNotFoundError:
+            raise RunError(f"the commit to rewrite, {part[:12]}, is not found in this tract") from None
+
+    def _checked(self, replaced: CommitInfo, content: Mapping[str, Any], role: str) -> str:
+        """The commit that an edit of `replaced` must name: edits of edits name the original.
+
+        Raises:
+            RunError: it is of another turn, or of somebody else, or holds no text.
+        """
+        is_edit = replaced.operation is CommitOperation.EDIT
+        original = (replaced.edit_target if is_edit else None) or replaced.commit_hash
+        if "text" not in content or role_of(content) != role:
+            raise RunError(f"target mismatch: {replaced.short_hash} is no text of the {role}")
+        messages = self._tract.compile().messages
+        here = [place for place, one in enumerate(messages) if one.commit_hash == original]
+        if not here or any(one.role == "user" for one in messages[here[0] + 1 :]):
+            raise RunError(
+                f"target mismatch: {replaced.short_hash} is not of the current turn; a run rewrites no other"
+            )
+        return original
