@@ -73,10 +73,9 @@ Messages say what happened, why, and what to do.
 from __future__ import annotations
 
 import difflib
-import os
-import traceback
 from typing import TYPE_CHECKING, Any
 
+from tract_jupyter.models.frames import own_lines
 from tract_jupyter.models.text import brief_repr
 
 if TYPE_CHECKING:
@@ -89,8 +88,8 @@ class TractError(Exception):
     def _render_traceback_(self) -> list[str]:
         """What IPython shows: the lines of the user's own code, then the message. Our frames explain nothing."""
         cause = self.__cause__
-        before = [*_own_lines(cause), f"{type(cause).__name__}: {cause}", ""] if cause is not None else []
-        return [*before, *_own_lines(self), f"{type(self).__name__}: {self}"]
+        before = [*own_lines(cause), f"{type(cause).__name__}: {cause}", ""] if cause is not None else []
+        return [*before, *own_lines(self), f"{type(self).__name__}: {self}"]
 
 
 class ContentError(TractError, ValueError):
@@ -489,20 +488,6 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """` Did you mean 'x'?` for the known name that is closest to `name`, else an empty string."""
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f" Did you mean {close[0]!r}?" if close else ""
-
-
-def _own_lines(error: BaseException) -> list[str]:
-    """The frames of cells and actions: neither ours, nor those of libraries."""
-    foreign = (os.path.dirname(__file__), os.path.dirname(os.__file__))  # noqa: PTH120 # frames name files as text
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(foreign)]
-    own = [f for f in frames if "site-packages" not in f.filename]
-    return [f"{_place(f)}, line {f.lineno}: {f.line or ''}" for f in own]
-
-
-def _place(frame: traceback.FrameSummary) -> str:
-    if frame.filename.startswith("<action:"):
-        return frame.filename
-    return "cell" if frame.name == "<module>" else frame.name
 
 
 def _shorten(arguments: Mapping[str, Any], limit: int = 120) -> str:

@@ -11,14 +11,19 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 from tract_jupyter.exceptions import LLMRequestError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from types import TracebackType
 
+CANCELLED: Final = "cancelled"
+"""The code of a call that was ended."""
 _LOOK: Final = 0.05  # seconds between two looks at somebody else's abort
 
 
 class Abort(Protocol):
-    """Tells that a call is not wanted any more; a `threading.Event` is one."""
+    """Tells that a call is not wanted any more; a `threading.Event` is one.
+
+    One that has `on_set(callback)`, which returns what takes the callback back, is not looked at again and again.
+    """
 
     def is_set(self) -> bool:
         """Whether it is over."""
@@ -51,9 +56,13 @@ class Call:
         self._over = threading.Event()
         self._lock = threading.Lock()
         self._sockets: list[socket.socket] = []
+        self._forget: Callable[[], object] = lambda: None
 
     def __enter__(self) -> Self:
-        if self._abort is not None:
+        subscribe = getattr(self._abort, "on_set", None)
+        if subscribe is not None:
+            self._forget = subscribe(self.cancel)
+        elif self._abort is not None:
             threading.Thread(
                 target=self._watch, args=(self._abort,), name="tract-llm-abort", daemon=True
             ).start()
@@ -63,6 +72,7 @@ class Call:
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
         self._over.set()
+        self._forget()
 
     @property
     def is_cancelled(self) -> bool:
@@ -80,7 +90,7 @@ class Call:
         """Raise `LLMRequestError` if it was ended."""
         if self.is_cancelled:
             raise LLMRequestError(
-                "the call was ended before the reply came; nothing of it is kept", code="cancelled"
+                "the call was ended before the reply came; nothing of it is kept", code=CANCELLED
             )
 
     def pause(self, seconds: float) -> None:

@@ -55,7 +55,21 @@ class RunDecisions:
             pending = self._from_store(pending_id)
         if pending is not None and pending.status.is_open:
             self._tract.gate.catch_up(pending)
+            if pending.runs_elsewhere and not self._is_proven(pending):
+                pending.status = PendingStatus.PENDING  # somebody wrote it into the store
         return pending
+
+    def forget(self, pending_id: str) -> bool:
+        """Do not remember a pending any more; whether it was remembered."""
+        with self._lock:
+            return self._kept.pop(pending_id, None) is not None
+
+    def _is_proven(self, pending: Any) -> bool:
+        """Whether what the store says is this user's decision, or only stops something."""
+        if pending.status in {PendingStatus.REJECTED, PendingStatus.EXPIRED}:
+            return True
+        news = self._tract.reviewer.ledger.news(pending)
+        return news is not None and self._tract.reviewer.ledger.proves(news, pending.fingerprint)
 
     def _left_to_a_person(self, pending: Any) -> None:
         if not self._tract.reviewer.granted(pending):

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from tract_jupyter.runs.kinds.base import Services
+from tract_jupyter.runs.kinds.registry import KindRegistry
 from tract_jupyter.runs.model import ArtifactView, Operation, OperationContext
+from tract_jupyter.runs.perform import perform
 
 
-def operation(kind, params, id_="op"):
+def operation(kind, params, id_="op", **more):
+    config = {"order": 1, "params": params, **more}
     return Operation.from_dict(
-        {
-            "definition": {"operationId": id_, "name": id_, "kind": kind},
-            "config": {"order": 1, "params": params},
-        }
+        {"definition": {"operationId": id_, "name": id_, "kind": kind}, "config": config}
     )
 
 
@@ -25,6 +25,12 @@ def context(id_="op", art=None, **more):
 def made_by(kind, params, services=None, **given):
     """What an operation of this kind makes."""
     return kind.prepare(operation(kind.name, params), services or Services())(context(**given))
+
+
+def performed(kind, params, services, **given):
+    """How such an operation ends; whatever it makes becomes the artifact `made`."""
+    one = operation(kind, params, artifact={"tag": "made"})
+    return perform(one, KindRegistry()[kind].prepare(one, services), context(**given))
 
 
 def rules(kind, params):

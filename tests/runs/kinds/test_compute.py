@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from tests.runs.kinds.operations import context, made_by, operation, rules
+from tests.runs.kinds.operations import context, made_by, operation, performed, rules
 from tract_jupyter.exceptions import RunError
 from tract_jupyter.runs.effect_types import SystemUpdate, UiInline
 from tract_jupyter.runs.functions import FUNCTIONS, Functions, run_function
@@ -73,12 +73,15 @@ def test_garbage_is_a_validation_error(garbage):
     assert caught.value.code == "validation_error"
 
 
-def test_what_a_function_raises_is_left_to_whoever_runs_it():
+def test_what_a_function_raises_is_an_error():
+    """R53: no exception leaves an operation."""
+
     def failing(*_):
         raise KeyError("x")
 
-    with pytest.raises(KeyError):
-        computed(failing)
+    result = performed("compute", {"function": "f"}, Services(functions={"f": failing}))
+    assert (result.status, result.error.code) == ("error", "operation_error")
+    assert "KeyError" in result.error.message
 
 
 def test_a_function_that_is_not_registered():
@@ -100,7 +103,7 @@ def test_a_path_of_python_is_no_name(name):
     [{}, {"function": ""}, {"function": 1}, {"function": "f", "arguments": []}, {"function": "f", "x": 1}],
 )
 def test_wrong_parameters(params):
-    assert set(rules(KIND, params)) == {"params_schema"}
+    assert set(rules(KIND, params)) == {"params"}
 
 
 def test_templates_are_checked():
@@ -108,9 +111,10 @@ def test_templates_are_checked():
 
 
 def test_a_template_that_cannot_be_rendered_has_its_code():
-    with pytest.raises(OperationFailed) as caught:
-        computed(lambda *_: 1, {"a": "{{ nosuch(1) }}"})
-    assert caught.value.code == "template_render_error"
+    result = performed(
+        "compute", {"function": "f", "arguments": {"a": "{{ nosuch(1) }}"}}, Services(functions={"f": print})
+    )
+    assert (result.status, result.error.code) == ("error", "template_render_error")
 
 
 def test_an_importable_function_can_run_elsewhere():

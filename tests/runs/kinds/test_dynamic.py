@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.runs.kinds.operations import context, inbox, made_by, operation, rules
+from tests.runs.kinds.operations import context, inbox, made_by, operation, performed, rules
 from tract_jupyter import Tract
 from tract_jupyter.runs.deciding import RunDecisions
 from tract_jupyter.runs.kinds.base import OperationFailed, Output, Services, Skipped, Waits
@@ -98,7 +98,10 @@ def test_another_process_decides_and_a_third_one_goes_on(own_store, spec):
         assert isinstance(made, Output)
 
 
-def test_what_sql_wrote_into_the_store_decides_nothing(own_store, spec):
+@pytest.mark.parametrize(
+    "more", ["", ", resumable = false", ", waited_until = '2999-01-01T00:00:00.000000+00:00'"]
+)
+def test_what_sql_wrote_into_the_store_decides_nothing(own_store, spec, more):
     with Tract.open(url=own_store) as tract:
         tract.register_operation(spec(unhandled="ask"))
         waits = fired(tract)
@@ -106,7 +109,7 @@ def test_what_sql_wrote_into_the_store_decides_nothing(own_store, spec):
 
     engine = create_engine(own_store)
     with engine.begin() as connection:
-        connection.execute(text("UPDATE pendings SET status = 'approved'"))
+        connection.execute(text(f"UPDATE pendings SET status = 'approved', settled_at = created_at{more}"))
     engine.dispose()
     with Tract.open(url=own_store) as going_on:
         assert isinstance(runner_of(going_on).resume(context(**GIVEN), waits.pending_id), Waits)
@@ -120,8 +123,8 @@ def test_a_pending_that_nobody_knows_is_fired_again(tract, spec):
 def test_one_that_was_approved_and_failed_is_an_error(tract, spec):
     tract.register_operation(spec("raise KeyError('x')"))
     tract.on("citation_check", lambda pending: pending.verify(strict=True))
-    with pytest.raises(KeyError):
-        fired(tract)
+    result = performed("dynamic", PARAMS, Services(decisions=RunDecisions(tract)), **GIVEN)
+    assert (result.status, result.error.code) == ("error", "operation_error")
 
 
 def test_an_operation_that_is_not_active(tract, spec):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.runs.kinds.operations import context, inbox, made_by, operation, rules
+from tests.runs.kinds.operations import context, inbox, made_by, operation, performed, rules
 from tract_jupyter.runs.deciding import RunDecisions
 from tract_jupyter.runs.kinds.base import OperationFailed, Services, Waits
 from tract_jupyter.runs.kinds.tool import ToolKind
@@ -82,6 +82,8 @@ def test_what_changes_something_waits_for_a_person_and_is_done_once_allowed(trac
     pending.approve(edits={"y": 5})
     assert runner.resume(context(), waits.pending_id).value == 6
     assert calls == [(1, 5)]
+    assert isinstance(runner.resume(context(), waits.pending_id), Waits), "an approval is for one call"
+    assert calls == [(1, 5)]
 
 
 def test_a_call_that_a_person_rejects_is_a_policy_error(tract, calls):
@@ -141,7 +143,8 @@ def test_wrong_parameters(tract, params):
 
 def test_templates_are_checked_and_rendered_first(tract, calls):
     assert rules(KIND, {"tool": "x", "arguments": {"a": "{% if"}}) == ["template_syntax"]
-    assert failed(tract, "look", {"what": "{{ nosuch() }}"}).code == "template_render_error"
+    result = performed("tool", {"tool": "look", "arguments": {"what": "{{ nosuch() }}"}}, services(tract))
+    assert (result.status, result.error.code) == ("error", "template_render_error")
 
 
 def test_a_host_without_tools():

@@ -108,6 +108,10 @@ class Decisions(Protocol):
         """The pending, with what was decided about it meanwhile, wherever that was; None if nobody knows it."""
         ...
 
+    def forget(self, pending_id: str) -> bool:
+        """Do not remember a pending any more; whether it was remembered."""
+        ...
+
 
 class Resumable(Protocol):
     """A runner whose operation may wait for a person."""

@@ -16,7 +16,8 @@ from tract_jupyter.models.canonical import plain
 from tract_jupyter.runs.data import Data, Tagged
 from tract_jupyter.runs.functions import FUNCTIONS, is_importable
 from tract_jupyter.runs.kinds.base import OperationFailed, Output, Skipped, Waits
-from tract_jupyter.runs.kinds.filling import filled, problems_of, read_params
+from tract_jupyter.runs.kinds.filling import check_filled, filled
+from tract_jupyter.runs.kinds.params import read_params
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,11 +42,11 @@ class ComputeKind:
 
     def check(self, operation: Operation) -> list[Problem]:
         """All that is wrong with the parameters; a function may be registered later."""
-        return problems_of(ComputeParams, operation)
+        return check_filled(ComputeParams, operation)
 
     def prepare(self, operation: Operation, services: Services) -> Computation:
         """The function, looked up by its name."""
-        params = read_params(ComputeParams, operation)
+        params = read_params(ComputeParams, operation.config.params)
         known = {**FUNCTIONS, **services.functions}
         function = known.get(params.function)
         if function is None:

@@ -17,7 +17,8 @@ from tract_jupyter.models.canonical import plain
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.runs.data import Data
 from tract_jupyter.runs.kinds.base import OperationFailed, Output, Skipped, Waits
-from tract_jupyter.runs.kinds.filling import filled, problems_of, read_params
+from tract_jupyter.runs.kinds.filling import check_filled, filled
+from tract_jupyter.runs.kinds.params import read_params
 from tract_jupyter.runs.terms import MAX_ERROR_TEXT, ErrorCode, SkippedReason
 
 if TYPE_CHECKING:
@@ -40,13 +41,13 @@ class DynamicKind:
 
     def check(self, operation: Operation) -> list[Problem]:
         """All that is wrong with the parameters; whether such an operation is active shows when it is fired."""
-        return problems_of(DynamicParams, operation)
+        return check_filled(DynamicParams, operation)
 
     def prepare(self, operation: Operation, services: Services) -> DynamicFiring:
         """The firing, without its fields."""
         if services.decisions is None:
             raise OperationFailed.invalid("there are no dynamic operations here; run it within a tract")
-        return DynamicFiring(read_params(DynamicParams, operation), services.decisions)
+        return DynamicFiring(read_params(DynamicParams, operation.config.params), services.decisions)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ from pydantic import Field
 
 from tract_jupyter.runs.data import Data
 from tract_jupyter.runs.kinds.base import OperationFailed, Output
-from tract_jupyter.runs.kinds.filling import problems_of, read_params, rendered_text
+from tract_jupyter.runs.kinds.filling import check_filled, rendered
+from tract_jupyter.runs.kinds.params import read_params
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,13 +42,13 @@ class RagKind:
 
     def check(self, operation: Operation) -> list[Problem]:
         """All that is wrong with the parameters."""
-        return problems_of(RagParams, operation)
+        return check_filled(RagParams, operation)
 
     def prepare(self, operation: Operation, services: Services) -> Retrieval:
         """The search, without its words."""
         if services.search is None:
             raise OperationFailed.invalid("there is no history to search here; run it within a tract")
-        return Retrieval(read_params(RagParams, operation), services.search)
+        return Retrieval(read_params(RagParams, operation.config.params), services.search)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class Retrieval:
 
     def __call__(self, context: OperationContext) -> Made:
         """Search; a query without words finds nothing, which is no error."""
-        params, query = self.params, rendered_text(self.params.query, context)
+        params, query = self.params, rendered(self.params.query, context)
         found = self.search(
             query, k=params.k, min_score=params.min_score, roles=params.roles, skip_last=params.skip_last,
             branch=context.branch, exclude=[one for one in (context.user_key, context.turn_id) if one],

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from tract_jupyter.exceptions import ContentError, UndecidedError
+from tract_jupyter.exceptions import ContentError, FingerprintError, UndecidedError
 from tract_jupyter.models.canonical import plain
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.runs.data import Data
 from tract_jupyter.runs.kinds.base import OperationFailed, Output, Waits
-from tract_jupyter.runs.kinds.filling import filled, problems_of, read_params
+from tract_jupyter.runs.kinds.filling import check_filled, filled
+from tract_jupyter.runs.kinds.params import read_params
 from tract_jupyter.runs.terms import MAX_ERROR_TEXT, ErrorCode
 from tract_jupyter.toolkit.results import ToolResult, result_of
 
@@ -40,13 +41,13 @@ class ToolKind:
 
     def check(self, operation: Operation) -> list[Problem]:
         """All that is wrong with the parameters; whether there is such a tool shows when it is called."""
-        return problems_of(ToolParams, operation)
+        return check_filled(ToolParams, operation)
 
     def prepare(self, operation: Operation, services: Services) -> ToolCaller:
         """The call, without its arguments."""
         if services.call_tool is None:
             raise OperationFailed.invalid("there are no tools here; run it within a tract")
-        return ToolCaller(read_params(ToolParams, operation), services)
+        return ToolCaller(read_params(ToolParams, operation.config.params), services)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +65,19 @@ class ToolCaller:
         """Make the call that was allowed meanwhile, with the arguments that were allowed."""
         decisions = self.services.decisions
         pending = None if decisions is None else decisions.find(pending_id)
-        if pending is None or pending.name != self.params.tool:
-            return self(
-                context
-            )  # the process that asked has ended; whoever allowed it then is not asked again
+        if decisions is None or pending is None or pending.name != self.params.tool:
+            return self(context)
         if pending.status.is_open:
             return Waits(pending_id)
         if pending.status is not PendingStatus.APPROVED:
             raise _denied(self.params.tool, pending.rejection_reason or f"it was {pending.status.value}")
-        if not hasattr(pending, "call_arguments"):
+        # an approval is for one call; that of a process that has ended is found by the executor, once
+        if pending.runs_elsewhere or not decisions.forget(pending_id):
             return self(context)
-        pending.check_current()
+        try:
+            pending.check_current()
+        except FingerprintError as error:
+            raise _denied(self.params.tool, str(error)) from None
         return self._called(pending.call_arguments, context, is_approved=True)
 
     def _called(self, arguments: dict[str, Any], context: OperationContext, **more: Any) -> Made:

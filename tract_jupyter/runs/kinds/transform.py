@@ -13,7 +13,8 @@ from pydantic import Field
 
 from tract_jupyter.runs.data import Data
 from tract_jupyter.runs.kinds.base import Output
-from tract_jupyter.runs.kinds.filling import filled, problems_of, read_params, rendered_text, unreadable
+from tract_jupyter.runs.kinds.filling import check_filled, check_templates, filled, rendered
+from tract_jupyter.runs.kinds.params import read_params
 from tract_jupyter.runs.transforms import FillIn, Step, transformed
 
 if TYPE_CHECKING:
@@ -36,16 +37,16 @@ class TransformKind:
 
     def check(self, operation: Operation) -> list[Problem]:
         """All that is wrong with the parameters, with patterns and templates."""
-        wrong = problems_of(TransformParams, operation, templates=("input",))
+        wrong = check_filled(TransformParams, operation, only=["input"])
         if wrong:
             return wrong
-        steps = read_params(TransformParams, operation).steps
+        steps = read_params(TransformParams, operation.config.params).steps
         templates = {place: one.template for place, one in enumerate(steps) if isinstance(one, FillIn)}
-        return [("template_syntax", text) for text in unreadable(templates, "params.steps")]
+        return check_templates(templates, "params.steps")
 
     def prepare(self, operation: Operation, services: Services) -> Transformation:  # noqa: ARG002
         """The steps."""
-        return Transformation(read_params(TransformParams, operation))
+        return Transformation(read_params(TransformParams, operation.config.params))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,6 @@ class Transformation:
         """Take the input from the context, and transform it."""
 
         def render(template: str, value: Any) -> str:
-            return rendered_text(template, context, value=value)
+            return rendered(template, context, value=value)
 
         return Output(transformed(filled(self.params.input, context), self.params.steps, render))
