@@ -55,7 +55,8 @@ class HistorySearch:
         Raises:
             CommitNotFoundError: there is no such branch.
         """
-        messages = self._tract.compile(at_commit=branch).messages
+        is_current = branch is None or branch == self._tract.current_branch  # which may have no commits yet
+        messages = self._tract.compile(at_commit=None if is_current else branch).messages
         last = len(messages) - skip_last
         found = []
         for place, score in self._scored(messages, query):

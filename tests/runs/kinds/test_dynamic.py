@@ -115,6 +115,19 @@ def test_what_sql_wrote_into_the_store_decides_nothing(own_store, spec, more):
         assert isinstance(runner_of(going_on).resume(context(**GIVEN), waits.pending_id), Waits)
 
 
+def test_an_operation_that_was_removed_meanwhile(own_store, spec):
+    with Tract.open(url=own_store) as tract:
+        tract.register_operation(spec(unhandled="ask"))
+        waits = fired(tract)
+        tract.unregister_operation("citation_check")
+    with (
+        Tract.open(url=own_store) as going_on,
+        pytest.raises(OperationFailed, match="citation_check") as caught,
+    ):
+        runner_of(going_on).resume(context(**GIVEN), waits.pending_id)
+    assert caught.value.code == "validation_error"
+
+
 def test_a_pending_that_nobody_knows_is_fired_again(tract, spec):
     tract.register_operation(spec())
     assert isinstance(runner_of(tract).resume(context(**GIVEN), "nosuch"), Output)

@@ -141,6 +141,11 @@ def test_wrong_parameters(tract, params):
     assert caught.value.code == "validation_error"
 
 
+def test_an_empty_history_has_nothing(tract):
+    assert retrieved(tract, "x") == []
+    assert retrieved(tract, "x", {"branch": tract.current_branch}) == []
+
+
 def test_a_host_without_history():
     with pytest.raises(OperationFailed, match="no history"):
         made_by(KIND, {"query": "x"})

@@ -22,6 +22,8 @@ from tract_jupyter.runs.kinds.params import read_params
 from tract_jupyter.runs.terms import MAX_ERROR_TEXT, ErrorCode, SkippedReason
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tract_jupyter.runs.kinds.base import Decisions, Made, Problem, Services
     from tract_jupyter.runs.model import Operation, OperationContext
 
@@ -60,16 +62,21 @@ class DynamicFiring:
     def __call__(self, context: OperationContext) -> Made:
         """Fire it with fields from the context."""
         fields = filled(self.params.fields, context)
-        try:
-            return _made(self.decisions.fire(self.params.operation, fields, context))
-        except OperationError as error:  # not active, or the fields do not fit
-            raise OperationFailed.invalid(str(error)[:MAX_ERROR_TEXT]) from None
+        return _made(_active(lambda: self.decisions.fire(self.params.operation, fields, context)))
 
     def resume(self, context: OperationContext, pending_id: str) -> Made:
         """What was decided meanwhile; a pending that is gone is fired again."""
-        pending = self.decisions.find(pending_id)
+        pending = _active(lambda: self.decisions.find(pending_id))
         is_it = pending is not None and pending.operation == self.params.operation
         return _made(pending) if is_it else self(context)
+
+
+def _active(look: Callable[[], Any]) -> Any:
+    """A pending of an operation that is active, with fields that fit."""
+    try:
+        return look()
+    except OperationError as error:
+        raise OperationFailed.invalid(str(error)[:MAX_ERROR_TEXT]) from None
 
 
 def _made(pending: Any) -> Made:
