@@ -21,9 +21,9 @@ _KEYS: Final = re.compile(
     r"|\beyJ[A-Za-z0-9_-]{10,}(?:\.[A-Za-z0-9_-]+){0,2}"
 )
 _NAMED: Final = re.compile(
-    r"(?i)(bearer\s|basic\s"
+    r"(?i)(bearer\s"
     r"|(?:api[-_ ]?key|access[-_ ]?key|secret|token|passw(?:or)?d|authorization|credential)s?"
-    r"[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?:bearer\s)?)([^\s\"',;&]{4,})"
+    r"[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?:bearer\s|basic\s)?)((?!\d+\b)[^\s\"',;&]{6,})"
 )
 _LONGEST_LOOKED_AT: Final = 20_000
 

@@ -148,18 +148,17 @@ class Services:
 
 
 class Kind(Protocol):
-    """A kind of operation.
-
-    Attributes:
-        name: as `OperationDefinition.kind` has it.
-        anywhere: whether what `prepare` returns can be pickled and run in another process.
-    """
+    """A kind of operation. It may also have `configured(config)`: the configuration that the engine uses."""
 
     @property
-    def name(self) -> str: ...  # noqa: D102
+    def name(self) -> str:
+        """As `OperationDefinition.kind` has it."""
+        ...
 
     @property
-    def anywhere(self) -> bool: ...  # noqa: D102
+    def anywhere(self) -> bool:
+        """Whether what `prepare` returns can be pickled and run in another process."""
+        ...
 
     def check(self, operation: Operation) -> list[Problem]:
         """Tell all that is wrong with an operation's configuration, before it is saved. Nothing is run."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from tract_jupyter.exceptions import TemplateError
 from tract_jupyter.runs.data import Data
@@ -34,8 +34,15 @@ class GuardOutput(Data):
 
 
 class _Contract(Data):
-    output_contract: Annotated[tuple[GuardOutput, ...], Field(min_length=1, max_length=100)]
+    output_contract: Annotated[tuple[GuardOutput, ...], Field(max_length=100)]
     run_on_error: Literal["error", "all_false"] = "error"
+
+    @field_validator("output_contract", mode="after")
+    @classmethod
+    def _has_outputs(cls, value: tuple[GuardOutput, ...]) -> tuple[GuardOutput, ...]:
+        if not value:
+            raise ValueError("a guard has at least one output")
+        return value
 
     @property
     def keys(self) -> tuple[str, ...]:

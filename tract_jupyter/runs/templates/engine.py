@@ -52,8 +52,8 @@ class Template:
         out = Written(scope)
         try:
             self._block.render(scope, out)
-        except (ArithmeticError, LookupError, MemoryError, RecursionError, TypeError, ValueError) as error:
-            raise TemplateError(f"the data cannot be written: {type(error).__name__}: {error}") from None
+        except (MemoryError, RecursionError):
+            raise TemplateError("the data is nested too deep, or too large") from None
         return out.text
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
+
+from typing_extensions import override
 
 from tract_jupyter.runs.templates.filters import apply_filter
 from tract_jupyter.runs.templates.values import contains, is_true, number, same
@@ -12,33 +15,35 @@ if TYPE_CHECKING:
     from tract_jupyter.runs.templates.scope import Scope
 
 
-class Expression(Protocol):
+class Expression(ABC):
     """Something that has a value."""
 
+    @abstractmethod
     def value(self, scope: Scope) -> Any:
         """Its value now."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
-class Literal:
+class Literal(Expression):
     """A text, a number, true, false, nil, empty, blank."""
 
     constant: Any
 
-    def value(self, scope: Scope) -> Any:  # noqa: ARG002, D102
+    @override
+    def value(self, scope: Scope) -> Any:
         return self.constant
 
 
 @dataclass(frozen=True, slots=True)
-class Path:
+class Path(Expression):
     """`name.part[0]["other"]`, perhaps with a call: `name(2)[0].part`."""
 
     name: str
     arguments: tuple[Expression, ...] | None = None
     parts: tuple[Expression, ...] = ()
 
-    def value(self, scope: Scope) -> Any:  # noqa: D102
+    @override
+    def value(self, scope: Scope) -> Any:
         scope.budget.step(1 + len(self.parts))
         if self.arguments is None:
             found = scope.find(self.name)
@@ -53,13 +58,14 @@ class Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class Range(Expression):
     """`(1..3)`: 1, 2, 3."""
 
     first: Expression
     last: Expression
 
-    def value(self, scope: Scope) -> Any:  # noqa: D102
+    @override
+    def value(self, scope: Scope) -> Any:
         first, last = int(number(self.first.value(scope))), int(number(self.last.value(scope)))
         scope.budget.step(max(0, last - first + 1))
         return list(range(first, last + 1))
@@ -74,14 +80,15 @@ _ORDER: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Expression):
     """`left == right`, `left contains right`, ..."""
 
     operator: str
     left: Expression
     right: Expression
 
-    def value(self, scope: Scope) -> Any:  # noqa: D102
+    @override
+    def value(self, scope: Scope) -> Any:
         left, right = self.left.value(scope), self.right.value(scope)
         scope.budget.weigh(left)
         scope.budget.weigh(right)
@@ -97,14 +104,15 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class Logic:
+class Logic(Expression):
     """`left and right`, `left or right`; several are read from the right, as Liquid does."""
 
     operator: str
     left: Expression
     right: Expression
 
-    def value(self, scope: Scope) -> Any:  # noqa: D102
+    @override
+    def value(self, scope: Scope) -> Any:
         scope.budget.step()
         left = is_true(self.left.value(scope))
         if left == (self.operator == "or"):
@@ -113,12 +121,13 @@ class Logic:
 
 
 @dataclass(frozen=True, slots=True)
-class Not:
+class Not(Expression):
     """`not this`."""
 
     one: Expression
 
-    def value(self, scope: Scope) -> Any:  # noqa: D102
+    @override
+    def value(self, scope: Scope) -> Any:
         return not is_true(self.one.value(scope))
 
 
@@ -132,13 +141,14 @@ class Filter:
 
 
 @dataclass(frozen=True, slots=True)
-class Filtered:
+class Filtered(Expression):
     """A value that goes through filters."""
 
     start: Expression
     filters: tuple[Filter, ...] = field(default=())
 
-    def value(self, scope: Scope) -> Any:  # noqa: D102
+    @override
+    def value(self, scope: Scope) -> Any:
         found = self.start.value(scope)
         for one in self.filters:
             arguments = [argument.value(scope) for argument in one.arguments]

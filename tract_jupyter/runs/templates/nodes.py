@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
+
+from typing_extensions import override
 
 from tract_jupyter.exceptions import TemplateError
 from tract_jupyter.runs.templates.values import elements, is_true, number, same, text_of
@@ -43,15 +46,15 @@ class Written:
         return "".join(self._parts)
 
 
-class Node(Protocol):
+@dataclass(frozen=True, slots=True)
+class Node(ABC):
     """A part of a template. `line` counts from 1."""
 
-    @property
-    def line(self) -> int: ...  # noqa: D102
+    line: int
 
+    @abstractmethod
     def render(self, scope: Scope, out: Written) -> Signal:
         """Write it."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,31 +71,33 @@ class Block:
                 signal = node.render(scope, out)
             except TemplateError as error:
                 raise error.at(node.line) from None
+            except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+                raise TemplateError(f"a value cannot be used like this: {error}", node.line) from None
             if signal:
                 return signal
         return None
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class Text(Node):
     """Plain text."""
 
-    line: int
     text: str
 
-    def render(self, scope: Scope, out: Written) -> Signal:  # noqa: ARG002, D102
+    @override
+    def render(self, scope: Scope, out: Written) -> Signal:
         out.add(self.text)
         return None
 
 
 @dataclass(frozen=True, slots=True)
-class Print:
+class Print(Node):
     """`{{ value }}`."""
 
-    line: int
     expression: Expression
 
-    def render(self, scope: Scope, out: Written) -> Signal:  # noqa: D102
+    @override
+    def render(self, scope: Scope, out: Written) -> Signal:
         value = self.expression.value(scope)
         scope.budget.weigh(value)
         out.add(text_of(value))
@@ -100,15 +105,15 @@ class Print:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Node):
     """`if`, `elsif`, `else`; `unless` is one whose first condition is turned round. The first that holds counts."""
 
-    line: int
     branches: tuple[tuple[Expression, Block], ...]
     otherwise: Block = Block()
     inverted: bool = False
 
-    def render(self, scope: Scope, out: Written) -> Signal:  # noqa: D102
+    @override
+    def render(self, scope: Scope, out: Written) -> Signal:
         for place, (condition, block) in enumerate(self.branches):
             if is_true(condition.value(scope)) != (self.inverted and place == 0):
                 return block.render(scope, out)
@@ -116,15 +121,15 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class Case(Node):
     """`case`, `when`, `else`."""
 
-    line: int
     subject: Expression
     branches: tuple[tuple[tuple[Expression, ...], Block], ...]
     otherwise: Block = Block()
 
-    def render(self, scope: Scope, out: Written) -> Signal:  # noqa: D102
+    @override
+    def render(self, scope: Scope, out: Written) -> Signal:
         subject = self.subject.value(scope)
         for values, block in self.branches:
             for value in values:
@@ -135,10 +140,9 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
+class Loop(Node):
     """`for name in list limit: 2 offset: 1 reversed`."""
 
-    line: int
     name: str
     over: Expression
     block: Block
@@ -147,7 +151,8 @@ class Loop:
     offset: Expression | None = None
     backwards: bool = False
 
-    def render(self, scope: Scope, out: Written) -> Signal:  # noqa: D102
+    @override
+    def render(self, scope: Scope, out: Written) -> Signal:
         found = self._elements(scope)
         if not found:
             return self.otherwise.render(scope, out)
@@ -181,38 +186,38 @@ def _position(index: int, length: int) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Jump:
+class Jump(Node):
     """`break` and `continue`."""
 
-    line: int
     signal: Signal
 
-    def render(self, scope: Scope, out: Written) -> Signal:  # noqa: ARG002, D102
+    @override
+    def render(self, scope: Scope, out: Written) -> Signal:
         return self.signal
 
 
 @dataclass(frozen=True, slots=True)
-class Assign:
+class Assign(Node):
     """`assign name = value`."""
 
-    line: int
     name: str
     expression: Expression
 
-    def render(self, scope: Scope, out: Written) -> Signal:  # noqa: ARG002, D102
+    @override
+    def render(self, scope: Scope, out: Written) -> Signal:
         scope.assign(self.name, self.expression.value(scope))
         return None
 
 
 @dataclass(frozen=True, slots=True)
-class Capture:
+class Capture(Node):
     """`capture name`: what is written goes into a variable."""
 
-    line: int
     name: str
     block: Block
 
-    def render(self, scope: Scope, out: Written) -> Signal:  # noqa: ARG002, D102
+    @override
+    def render(self, scope: Scope, out: Written) -> Signal:
         inner = Written(scope)
         signal = self.block.render(scope, inner)
         scope.assign(self.name, inner.text)
@@ -220,14 +225,14 @@ class Capture:
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
+class Count(Node):
     """`increment name` writes and then adds one; `decrement name` takes one away and then writes."""
 
-    line: int
     name: str
     step: int
 
-    def render(self, scope: Scope, out: Written) -> Signal:  # noqa: D102
+    @override
+    def render(self, scope: Scope, out: Written) -> Signal:
         before = scope.counters.get(self.name, 0)
         scope.counters[self.name] = before + self.step
         out.add(str(before if self.step > 0 else before + self.step))
@@ -235,14 +240,14 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True)
-class Cycle:
+class Cycle(Node):
     """`cycle "a", "b"`: one after the other, each time that it is rendered."""
 
-    line: int
     values: tuple[Expression, ...]
     group: str
 
-    def render(self, scope: Scope, out: Written) -> Signal:  # noqa: D102
+    @override
+    def render(self, scope: Scope, out: Written) -> Signal:
         key = f"cycle {self.group}"
         turn = scope.counters.get(key, 0)
         scope.counters[key] = turn + 1

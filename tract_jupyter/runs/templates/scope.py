@@ -68,7 +68,10 @@ class Scope:
             raise TemplateError(f"there is no function {name!r}; there are: {known}")
         for argument in arguments:
             self.budget.weigh(argument)
-        found = function(*arguments)
+        try:
+            found = function(*arguments)
+        except (TypeError, ValueError, ArithmeticError) as error:
+            raise TemplateError(f"the function {name!r} cannot be called like this: {error}") from None
         self.budget.weigh(found)
         return found
 

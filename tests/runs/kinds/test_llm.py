@@ -1,0 +1,267 @@
+"""Kind `llm`."""
+
+import hashlib
+
+import pytest
+
+from tests.runs.kinds.support import Model, context_of, done, operation_of, told, value
+from tract_jupyter.exceptions import LLMConfigError
+from tract_jupyter.runs.abort import Abort, enter_abort
+from tract_jupyter.runs.kinds.base import Services
+from tract_jupyter.runs.kinds.llm import LlmKind
+from tract_jupyter.runs.terms import OperationStatus
+
+KIND = LlmKind()
+
+
+def asked(model, params=None, **context):
+    return done(
+        KIND, operation_of("llm", {"prompt": "hi", **(params or {})}), services=Services(llm=model), **context
+    )
+
+
+def test_its_value_is_the_text():
+    """E20: one call, the system prompt first; a blank one is left out."""
+    model = Model("one", "two")
+    assert (
+        value(
+            asked(
+                model,
+                {"system": "be {{ user }}", "prompt": "{{ lastUserMessage }}?"},
+                variables={"user": "kind"},
+            )
+        )
+        == "one"
+    )
+    assert value(asked(model, {"system": " \n"})) == "two"
+    system, user = {"role": "system", "content": "be kind"}, {"role": "user", "content": "hello?"}
+    assert [messages for messages, _ in model.calls] == [[system, user], [{"role": "user", "content": "hi"}]]
+
+
+def test_options_are_passed_on():
+    """E20: samplers, model, limits and stops, as the client's protocol names them; nothing that was not asked for."""
+    model = Model("x", "y")
+    asked(model, {"model": "m", "maxOutputTokens": 9, "stop": ["END"], "samplers": {
+        "temperature": 0.5, "topP": 0.9, "topK": 3, "frequencyPenalty": 1, "presencePenalty": -1, "seed": 7}})  # fmt: skip
+    asked(model)
+    assert [options for _, options in model.calls] == [
+        {"model": "m", "max_tokens": 9, "stop": ["END"], "temperature": 0.5, "top_p": 0.9, "top_k": 3,
+         "frequency_penalty": 1, "presence_penalty": -1, "seed": 7}, {}]  # fmt: skip
+
+
+@pytest.mark.parametrize(("error", "code", "details"), [
+    (RuntimeError("Rate limit exceeded"), "rate_limited", {}),
+    (RuntimeError("rate_limit_error"), "rate_limited", {}),
+    (RuntimeError("HTTP 429 slow down"), "rate_limited", {}),
+    (TimeoutError(), "timeout", {}),
+    (OSError("the read timed out"), "timeout", {}),
+    (RuntimeError("boom"), "provider_error", {}),
+    (LLMConfigError("no key"), "validation_error", {}),
+    ({"choices": []}, "provider_error", {}),
+    ("", None, {}),
+])  # fmt: skip
+def test_a_providers_errors_are_told_apart(error, code, details):
+    """E20, E25, R55: rate limits and timeouts are recognised, anything else is the provider's error."""
+    result = asked(Model(error))
+    assert (result.error.code if result.error else None) == code
+    assert (result.error.details if result.error else {}) == details
+
+
+def test_how_long_a_provider_asks_to_wait_is_passed_on():
+    """E25: whoever tries again waits as long as he is told to."""
+    error = RuntimeError("429")
+    error.retry_after = 2.5
+    assert asked(Model(error)).error.details == {"retryAfterMs": 2500}
+
+
+@pytest.mark.parametrize(("mode", "pattern", "text", "found"), [
+    ("raw", None, ' {"a": [1, null]}\n', {"a": [1, None]}),
+    (None, None, "[1]", [1]),
+    ("markdown_code_block", None, 'Here:\n```json\n{"a": 1}\n```\nand ```{"b": 2}```', {"a": 1}),
+    ("markdown_code_block", None, '```{"a": 1}```', {"a": 1}),
+    ("markdown_code_block", None, "```json\ntrue```", True),
+    ("custom_regex", r"<r>([\s\S]*?)</r>", 'x <r>{"a": 1}</r> y', {"a": 1}),
+    ("custom_regex", r"(?:A=(\d+))|(?:B=(\d+))", "B=7", 7),
+    ("custom_regex", r"\{.*\}", 'say {"a": 1}!', {"a": 1}),
+    ("custom_regex", r"(?<json>\[.*\])", "x [2]", [2]),
+])  # fmt: skip
+def test_json_is_found_and_read(mode, pattern, text, found):
+    """E20, X08: raw, in a code block, or by a pattern: its first group that takes part, or all of it."""
+    params = {"outputMode": "json", "jsonParseMode": mode, "jsonCustomPattern": pattern}
+    assert value(asked(Model(text), {name: one for name, one in params.items() if one is not None})) == found
+
+
+@pytest.mark.parametrize(("mode", "pattern", "text"), [
+    ("raw", None, "nope"), ("raw", None, "```json\n{}\n```"), ("raw", None, "NaN"), ("raw", None, "{} {}"), ("raw", None, ""),
+    ("raw", None, "[" * 100_000), ("raw", None, '{"a": -Infinity}'),
+    ("markdown_code_block", None, "{}"), ("markdown_code_block", None, "```json\n{}"), ("markdown_code_block", None, "```\nx\n```"),
+    ("custom_regex", "<r>(.*)</r>", "nothing"), ("custom_regex", "(", "x"), ("custom_regex", r"(x+x+)+y", "x" * 100_000),
+])  # fmt: skip
+def test_bad_json_is_an_error_with_a_log(mode, pattern, text):
+    """E20, X08, R54: what cannot be read is `output_parse_error`; a pattern that never ends is given up."""
+    params = {
+        "outputMode": "json",
+        "jsonParseMode": mode,
+        **({"jsonCustomPattern": pattern} if pattern else {}),
+    }
+    result = asked(Model(text), params)
+    assert told(result) == "output_parse_error"
+    assert len(result.outputs_summary["parseError"]) <= 512
+    assert len(result.outputs_summary["text"]) <= 1024
+    assert result.inputs_summary["userHash"]
+
+
+SCHEMA = {
+    "name": "string: who",
+    "budget": "number",
+    "team": {"size": 3},
+    "tasks": [{"id": "number: n"}],
+    "note?": "string",
+}
+GOOD = '{"name": "A", "budget": 1.5, "team": {"size": 2}, "tasks": [{"id": 1}]}'
+
+
+@pytest.mark.parametrize(("text", "told_of"), [
+    (GOOD, None),
+    (GOOD.replace("}]}", '}], "note": "n"}'), None),
+    (GOOD.replace('"A"', "3"), "name should be string, and is number"),
+    (GOOD.replace("1.5", "true"), "budget should be number, and is boolean"),
+    (GOOD.replace('"id": 1', '"id": "1"'), "tasks[0].id should be number"),
+    (GOOD.replace('"size": 2', '"size": null'), "team.size should be number, and is null"),
+    (GOOD.replace('"budget": 1.5, ', ""), "budget is missing"),
+    (GOOD.replace('"size": 2', '"size": 2, "zzz": 1'), "team.zzz is not expected"),
+    ("[]", "the value should be object"),
+])  # fmt: skip
+def test_a_schema_is_held_only_if_strict(text, told_of):
+    """E20, X08: the schema language; a reply that does not fit is a `validation_error` that says where."""
+    params = {"outputMode": "json", "jsonSchema": SCHEMA}
+    assert asked(Model(text), params).is_done
+    result = asked(Model(text), {**params, "strictSchemaValidation": True})
+    if told_of is None:
+        assert result.is_done
+    else:
+        assert told(result) == "validation_error"
+        assert told_of in result.error.message
+
+
+@pytest.mark.parametrize(("params", "rules"), [
+    ({}, []),
+    ({"prompt": "  "}, ["prompt_required"]),
+    ({"outputMode": "text", "jsonSchema": {}, "strictSchemaValidation": True}, ["strict_schema_needs_json"]),
+    ({"outputMode": "json", "strictSchemaValidation": True}, ["strict_schema_needs_schema"]),
+    ({"outputMode": "json", "jsonParseMode": "custom_regex"}, ["regex_pattern_required"]),
+    ({"jsonParseMode": "raw"}, ["parse_mode_needs_json"]),
+    ({"timeoutMs": 300_001}, ["timeout_range"]),
+    ({"timeoutMs": 0}, ["timeout_range"]),
+    ({"retry": {"maxAttempts": 11}}, ["retry_range"]),
+    ({"retry": {"backoffMs": 120_001}}, ["backoff_range"]),
+    ({"retry": {"retryOn": ["weather"]}}, ["retry_range"]),
+    ({"stop": ["x"] * 11}, ["stop_limit"]),
+    ({"stop": ["x" * 121]}, ["stop_limit"]),
+    ({"samplers": {"topP": 2}}, ["samplers_range"]),
+    ({"prompt": "{{", "system": "{%"}, ["template_syntax", "template_syntax"]),
+    ({"apiKey": "sk-1"}, ["params"]),
+])  # fmt: skip
+def test_it_is_checked_before_it_is_saved_and_when_it_runs(params, rules):
+    """E20, E25, X08, R27: the same rules hold when it is saved and, before any call, when it runs."""
+    operation, model = operation_of("llm", {"prompt": "p", **params}), Model("x")
+    assert [rule for rule, _ in KIND.check(operation)] == rules
+    result = done(KIND, operation, services=Services(llm=model))
+    assert result.is_done == (not rules)
+    assert bool(model.calls) == (not rules)
+
+
+def test_a_prompt_that_cannot_be_rendered_costs_nothing():
+    """E20: a strict miss is found before anybody is asked."""
+    model = Model()
+    assert told(asked(model, {"prompt": "{{ nope.x }}", "strictVariables": True})) == "template_render_error"
+    assert model.calls == []
+
+
+def test_budgets_are_kept():
+    """E20: too long a prompt is never sent; a reply that cost too much is no result."""
+    model = Model({"choices": [{"message": {"content": "x"}}], "usage": {"cost": 0.5, "total_tokens": 3}})
+    assert told(asked(model, {"prompt": "x" * 101, "maxInputTokens": 25})) == "budget_exceeded"
+    assert model.calls == []
+    result = asked(model, {"budget": {"maxCostUsd": 0.4}})
+    assert told(result) == "budget_exceeded"
+    assert result.outputs_summary["usage"]["cost"] == 0.5
+
+
+def test_which_client_is_asked():
+    """R27: parameters name a provider, and never hold what opens it."""
+    usual, other = Model("usual"), Model("other")
+    services = Services(llm=usual, clients={"o": other})
+
+    def by(ref):
+        return done(KIND, operation_of("llm", {"prompt": "p", "providerRef": ref}), services=services)
+
+    assert value(by("o")) == "other"
+    assert told(by("x")) == "validation_error"
+    assert told(done(KIND, operation_of("llm", {"prompt": "p"}))) == "validation_error"
+
+
+def test_the_log_explains_without_telling():
+    """R56, R57, E25: hashes of prompts, usage, why it ended, no secrets; key-like texts are masked."""
+    secret = "sk-abcdefghijklmnop1234"
+    model = Model({"choices": [{"message": {"content": f"the key is {secret}"}, "finish_reason": "length"}], "id": "req-1",
+                   "model": "m-1", "usage": {"total_tokens": 12}})  # fmt: skip
+    result = asked(model, {"prompt": f"use {secret}", "credentialRef": "vault:mine", "timeoutMs": 10})
+    log = str([result.inputs_summary, result.outputs_summary])
+    assert secret not in log
+    assert "vault:mine" not in log
+    assert result.inputs_summary["userHash"] == hashlib.sha256(f"use {secret}".encode()).hexdigest()
+    outputs = result.outputs_summary
+    assert (outputs["finishReason"], outputs["requestId"], outputs["usage"]) == (
+        "length",
+        "req-1",
+        {"total_tokens": 12},
+    )
+    assert result.usage == {"total_tokens": 12}
+
+
+def test_a_providers_message_is_masked_too():
+    """R54, R57: an error that quotes a key does not pass it on."""
+    message = asked(
+        Model(RuntimeError("bad header Authorization: Bearer abc.def-123456 api_key=hunter2hunter2"))
+    ).error.message
+    assert "abc.def" not in message
+    assert "hunter2" not in message
+
+
+def test_an_aborted_run_asks_nobody():
+    """R32, E14: the signal is looked at before the call."""
+    model, abort = Model("x"), Abort()
+    abort.set()
+    leave = enter_abort(abort)
+    try:
+        assert asked(model).status is OperationStatus.ABORTED
+    finally:
+        leave()
+    assert model.calls == []
+
+
+def test_attempts_and_time_are_the_engines():
+    """E25: the parameters' `retry` and `timeoutMs` go to the engine, unless the configuration has its own."""
+    params = {
+        "prompt": "p",
+        "timeoutMs": 50,
+        "retry": {"maxAttempts": 3, "backoffMs": 5, "retryOn": ["rate_limit"]},
+    }
+    config = KIND.configured(operation_of("llm", {**params, "providerRef": "o"}).config)
+    assert (config.timeout_ms, config.retry.max_attempts, config.retry.backoff_ms) == (50, 3, 5)
+    assert (config.retry.retry_on, config.provider) == (("rate_limited",), "o")
+    own = operation_of("llm", params, timeoutMs=9, retry={"maxAttempts": 2}, provider="p").config
+    kept = KIND.configured(own)
+    assert (kept.timeout_ms, kept.retry.max_attempts, kept.provider) == (9, 2, "p")
+    broken = operation_of("llm", {"timeoutMs": -1}).config
+    assert KIND.configured(broken) == broken
+
+
+def test_the_context_is_all_it_knows():
+    """R29, R62: what it asks depends on its context alone."""
+    model = Model("a", "b")
+    run = KIND.prepare(operation_of("llm", {"prompt": "{{ lastUserMessage }}"}), Services(llm=model))
+    run(context_of())
+    run(context_of())
+    assert model.calls[0] == model.calls[1]

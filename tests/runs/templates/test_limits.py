@@ -1,0 +1,118 @@
+"""Templates end, and stay small, whatever they and their data are; data is never executed."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tract_jupyter.exceptions import TemplateError
+from tract_jupyter.runs.templates import Limits, parse
+
+BIG = "x" * 1_000_000
+SMALL = Limits(steps=2_000, work=200_000, output=10_000)
+
+
+@pytest.mark.parametrize("source", [
+    "{% for i in (1..999999999) %}{% endfor %}",
+    "{% for i in (1..9999) %}{% for j in (1..9999) %}{% endfor %}{% endfor %}",
+    "{% for i in (1..9999) %}" * 5 + "{% endfor %}" * 5,
+    "{% for i in (1..10000) %}{% if 1 == 1 %}a{% endif %}{% endfor %}" * 30,
+    "{{ (1..999999999) | join }}",
+    "{{ (1..999999999) | size }}",
+    "{% if (1..999999999) contains 'a' %}{% endif %}",
+    "{{ big | replace: 'x', big }}",
+    "{{ big | split: '' | join: big }}",
+    "{% assign a = big %}{% for i in (1..40) %}{% assign a = a | append: a %}{% endfor %}{{ a }}",
+    "{% assign a = 'x' | split: ',' %}{% for i in (1..40) %}{% assign a = a | concat: a %}{% endfor %}{{ a }}",
+    "{% assign a = big | split: ',' %}{% for i in (1..20) %}{% assign a = a | concat: a %}{% endfor %}{{ a }}",
+    "{% assign n = 9 %}{% for i in (1..40) %}{% assign n = n | times: n %}{% endfor %}{{ n }}",
+    "{{ big }}{{ big }}",
+    "{% for i in (1..1000) %}{% if big == big %}{% endif %}{% endfor %}",
+    "{% for i in (1..1000) %}{% capture a %}{{ big }}{% endcapture %}{% endfor %}",
+])  # fmt: skip
+def test_no_template_runs_for_ever_or_grows_without_end(source):
+    """X10, E21: steps, characters and output have limits."""
+    with pytest.raises(TemplateError):
+        parse(source).render({"big": BIG})
+
+
+@pytest.mark.parametrize("source", [
+    "{{" + " " * 190_000, "{{ " * 60_000, "{% " * 60_000, "{{ " + "(" * 190_000 + " }}", "{{ " + "'" * 190_001 + " }}",
+    "{{ " + "a|" * 90_000 + " }}", "{% raw %}" * 20_000, "{% if " + "a and " * 30_000 + "%}",
+    "{{ " + "not " * 40_000 + " }}", "{% comment %}{{" * 10_000, "{" * 200_000 + "{{", "{{ " + "a." * 90_000 + " }}",
+])  # fmt: skip
+def test_hostile_texts_are_refused_quickly(source):
+    with pytest.raises(TemplateError):
+        parse(source)
+
+
+def test_a_text_without_placeholders_may_be_as_long_as_any():
+    assert parse(BIG).render() == BIG
+    with pytest.raises(TemplateError, match="may have 1000000"):
+        parse(BIG + "x")
+
+
+def test_data_that_is_nested_too_deep_is_an_error():
+    deep: list = []
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(TemplateError):
+        parse("{{ deep | json }}").render({"deep": deep}, limits=Limits(work=10_000_000))
+
+
+def test_numbers_that_cannot_be_written_are_an_error():
+    with pytest.raises(TemplateError):
+        parse("{{ n }}").render({"n": 10**5_000})
+
+
+@pytest.mark.parametrize(
+    "value", ["{{ secret }}", "{% for i in (1..99999999) %}{% endfor %}", "{% raw %}", "}}", "{{ 'a'"]
+)
+def test_code_in_data_is_text(value):
+    """X10: one pass; what a user or a model wrote is never executed."""
+    template = parse(
+        "{% assign a = x %}{% capture b %}{{ a }}{% endcapture %}{{ b | append: '' }}{{ f('') }}"
+    )
+    assert template.render({"x": value, "secret": "S"}, {"f": lambda _: value}) == value * 2
+
+
+PIECES = st.sampled_from([
+    "{{", "}}", "{%", "%}", "-", " ", "\n", "if", "endif", "for", "in", "endfor", "x", "y", ".", "|", ":", ",", "'a'", '"', "'", "(", ")",
+    "1", "..", "[", "]", "assign", "=", "==", "contains", "append", "size", "times", "split", "join", "raw", "endraw", "case", "when",
+    "else", "capture", "cycle", "date", "json", "(1..9)", "{{ x | append: y }}", "{% for i in x %}", "{% endfor %}", "f(", "f(3)", "blank",
+])  # fmt: skip
+TEXTS = st.one_of(
+    st.lists(PIECES, max_size=40).map("".join),
+    st.lists(PIECES, max_size=25).map(" ".join),
+    st.text(max_size=60),
+)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20) | PIECES,
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5) | PIECES, inner, max_size=4)
+    ),
+    max_leaves=10,
+)
+
+
+@given(source=TEXTS, x=JSON, y=JSON, strict=st.booleans())
+def test_any_template_ends_with_a_text_or_a_template_error(source, x, y, strict):
+    """X10: whatever the template and the data are, nothing else is raised, and limits hold."""
+    try:
+        text = parse(source).render({"x": x, "y": y}, {"f": lambda *_: y}, strict=strict, limits=SMALL)
+    except TemplateError as error:
+        assert error.message
+    else:
+        assert len(text) <= SMALL.output
+
+
+@given(x=st.one_of(TEXTS, st.text()), y=TEXTS)
+def test_any_data_goes_in_as_it_is(x, y):
+    """X10: data is never executed, whatever it says."""
+    source = "{{ x }}|{% for one in list %}{{ one }}{% endfor %}|{{ map.key }}"
+    assert parse(source).render({"x": x, "list": [x, y], "map": {"key": y}}) == f"{x}|{x}{y}|{y}"
+
+
+@given(text=st.text().filter(lambda text: "{{" not in text and "{%" not in text))
+def test_plain_text_passes_unchanged(text):
+    """E21: a text without placeholders stays as it is."""
+    assert parse(text).render() == text

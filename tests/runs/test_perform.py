@@ -1,0 +1,204 @@
+"""Whatever an operation does, a result comes of it."""
+
+import asyncio
+import json
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.runs.kinds.support import context_of, operation_of
+from tract_jupyter.exceptions import BudgetExceededError, TemplateError
+from tract_jupyter.runs.abort import Abort, Aborted, enter_abort
+from tract_jupyter.runs.kinds.base import OperationFailed, Output, Skipped, Waits
+from tract_jupyter.runs.perform import perform
+from tract_jupyter.runs.terms import MAX_DEBUG, MAX_ERROR_TEXT, Hook, OperationStatus
+
+
+def performed(made, operation=None, **context):
+    """The result of an operation that gives this, or raises it."""
+
+    def run(_):
+        if isinstance(made, BaseException):
+            raise made
+        return made() if callable(made) else made
+
+    return perform(operation or operation_of("any", required=True), run, context_of(**context))
+
+
+def upsert(tag, value="x"):
+    return {"type": "artifact.upsert", "tag": tag, "value": value}
+
+
+PROMPT = {"type": "prompt.system_update", "mode": "append", "payload": "p"}
+
+
+class HostileError(Exception):
+    def __str__(self):
+        raise RuntimeError("no text")
+
+    __repr__ = __str__
+
+
+@pytest.mark.parametrize(("error", "code"), [
+    (ValueError("x"), "operation_error"), (SystemExit(3), "operation_error"), (KeyboardInterrupt(), "operation_error"),
+    (GeneratorExit(), "operation_error"), (asyncio.CancelledError(), "operation_error"), (MemoryError(), "operation_error"),
+    (RecursionError("x"), "operation_error"), (HostileError(), "operation_error"), (StopIteration(), "operation_error"),
+    (ExceptionGroup("g", [ValueError("x")]), "operation_error"),
+    (TimeoutError(), "timeout"), (TemplateError("x", 3), "template_render_error"), (BudgetExceededError("x"), "budget_exceeded"),
+    (OperationFailed("provider_error", "m"), "provider_error"), (OperationFailed("my_own", "m"), "my_own"),
+])  # fmt: skip
+def test_no_exception_leaves_an_operation(error, code):
+    """R53, R55: whatever is raised is an error with a stable code; not even SystemExit gets out."""
+    result = performed(error)
+    assert (result.status, result.error.code, result.effects) == (OperationStatus.ERROR, code, ())
+    assert result.required
+    assert json.loads(json.dumps(result.to_dict()))
+
+
+@pytest.mark.parametrize("error", [
+    ValueError("x" * 10**6), OperationFailed("c" * 999, "m" * 10**6, {"much": "x" * 10**6}), ValueError("\ud800 \x1b[31m"),
+    OperationFailed("", ""), OperationFailed("c", "m", {"no JSON": object(), "nan": float("nan")}),
+])  # fmt: skip
+def test_errors_are_bounded_and_safe(error):
+    """R54: message, code and details have limits, and can be written and shown."""
+    told = performed(error).error
+    assert len(told.message) <= MAX_ERROR_TEXT
+    assert 1 <= len(told.code) <= 64
+    assert len(json.dumps(told.details)) <= MAX_DEBUG
+    assert "\x1b" not in told.message
+    told.message.encode()
+
+
+def test_errors_tell_no_secrets():
+    """R54, R57: what looks like a key is masked, in messages, details and debug."""
+    key = "sk-proj-abcdefghijklmnopqrstuvwxyz"
+    failed = performed(OperationFailed("c", f"with {key}", {"header": [f"Bearer {key}"]}))
+    done = performed(
+        Output(value="x", debug={"a": {"b": f"password={key}"}}, inputs={"url": f"https://x?token={key}&a=1"})
+    )
+    assert key not in str(failed)
+    assert key not in str(done)
+    assert "masked" in failed.error.message
+
+
+@pytest.mark.parametrize(("made", "code"), [
+    (None, "validation_error"), ("text", "validation_error"), ({"effects": []}, "validation_error"), (3, "validation_error"), (Output, None),
+    (Output(effects="x"), "validation_error"), (Output(effects={"type": "ui.inline"}), "validation_error"), (Output(effects=[3]), "validation_error"),
+    (Output(effects=[{"type": "prompt.delete_message"}]), "validation_error"), (Output(effects=[{}]), "validation_error"),
+    (Output(effects=[upsert("A b")]), "validation_error"), (Output(effects=[upsert("a", float("nan"))]), "validation_error"),
+    (Output(effects=[upsert("a"), upsert("b")]), "artifact_conflict"), (Output(effects=[PROMPT] * 101), "validation_error"),
+    (Output(effects=[{**PROMPT, "payload": "x" * 1_000_001}]), "validation_error"), (Output(effects=[{**PROMPT, "extra": 1}]), "validation_error"),
+    (Output(value="x" * 50_000_000), "validation_error"), (Output(value=float("inf")), "validation_error"), (Output(value=object()), "validation_error"),
+    (Output(value={1: 2}), "validation_error"), (Output(value=b"x"), "validation_error"), (Output(value=[0] * 10**6), "validation_error"),
+])  # fmt: skip
+def test_garbage_is_an_error_before_anything_is_applied(made, code):
+    """R51, R53, G23, G24: wrong types, 50 MB, no numbers, two tags, unknown effects: refused as a whole."""
+    result = performed(made)
+    assert (result.error.code if result.error else None) == code
+    assert (result.effects == ()) == (code is not None)
+
+
+def test_a_value_that_contains_itself_is_refused():
+    """R53: even what cannot be written at all is an error like any other."""
+    circle = []
+    circle.append(circle)
+    assert performed(Output(value=circle)).error.code == "validation_error"
+
+
+def test_one_operation_one_tag():
+    """R51, R63: several effects of one tag are fine; world state and its diff are two operations."""
+    assert len(performed(Output(effects=[upsert("state"), PROMPT, upsert("state", "y")])).effects) == 3
+    assert (
+        performed(Output(effects=[upsert("state"), upsert("state_diff")])).error.code == "artifact_conflict"
+    )
+
+
+@pytest.mark.parametrize("hook", Hook)
+def test_what_the_hook_forbids_is_the_commits_business(hook):
+    """R33, G22: it is well-formed, so the operation is done; the commit reports the policy."""
+    effects = [PROMPT, {"type": "turn.assistant.replace_text", "text": "t"}]
+    assert [one.type for one in performed(Output(effects=effects), hook=hook).effects] == [
+        one["type"] for one in effects
+    ]
+
+
+def test_a_value_becomes_the_artifact_and_its_exposures():
+    """R50, X04: the artifact first, then its exposures; without an artifact nothing is written."""
+    operation = operation_of("any", exposures=[{"type": "prompt_message", "role": "system"}])
+    written, shown = performed(Output(value={"x": True}), operation).effects
+    assert (written.type, written.value) == ("artifact.upsert", {"x": True})
+    assert (shown.type, shown.content) == ("prompt.append_after_last_user", '{"x":true}')
+    assert performed(Output(value="x"), operation_of("any", artifact=None)).effects == ()
+
+
+def test_skipped_is_no_error():
+    """R36, R37, R40: a deliberate non-execution; it has a reason and no effects."""
+    result = performed(Skipped("condition_false", {"source": "g"}))
+    assert (result.status, result.error, result.effects) == (OperationStatus.SKIPPED, None, ())
+    assert (result.skip.reason, result.skip.condition) == ("condition_false", {"source": "g"})
+
+
+def test_waiting_names_what_is_to_be_decided():
+    result = performed(Waits("pending-1"))
+    assert (result.status, result.waits_for) == (OperationStatus.WAITING, "pending-1")
+
+
+def test_aborted_is_no_error():
+    """R32, G25: an operation that stops as it was told to, or raises anything after the signal, is aborted."""
+    assert performed(Aborted()).status is OperationStatus.ABORTED
+    abort = Abort()
+    abort.set()
+    leave = enter_abort(abort)
+    try:
+        assert performed(ValueError("broken off")).status is OperationStatus.ABORTED
+        assert performed(Output(value="x")).status is OperationStatus.DONE
+    finally:
+        leave()
+
+
+def test_debug_and_summaries_are_bounded():
+    """R35, R56: what explains has limits; what is too long is left out, and said so."""
+    result = performed(
+        Output(
+            value="x",
+            debug={"a": "x" * 10**6},
+            inputs={"a": object()},
+            outputs={"n": 1},
+            usage={"t": float("nan")},
+        )
+    )
+    assert list(result.debug) == ["omitted"]
+    assert result.outputs_summary == {"n": 1}
+    assert len(json.dumps(result.to_dict())) < 3_000
+
+
+def test_a_result_can_be_sent():
+    """R34: results and failures can go to another process."""
+    for made in (Output(value="x"), OperationFailed("c", "m"), TemplateError("x", 2)):
+        result = performed(made)
+        assert pickle.loads(pickle.dumps(result)) == result
+    assert str(pickle.loads(pickle.dumps(TemplateError("x", 2)))) == "line 2: x"
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary() | st.just(object()) | st.sampled_from(
+        ["artifact.upsert", "prompt.system_update", "tag", "value", "type", "mode", "append", "ui.inline", "role", "content"]),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3) | st.sampled_from(["type", "tag", "value"]), inner, max_size=4),
+    max_leaves=12,
+)  # fmt: skip
+
+
+@given(value=ANYTHING, effects=ANYTHING, debug=ANYTHING, code=st.text(), message=st.text())
+def test_anything_that_an_operation_gives_becomes_a_result(value, effects, debug, code, message):
+    """R53, R54: results can always be written as JSON and read back."""
+    for made in (
+        Output(value=value),
+        Output(effects=effects),
+        Output(value="x", debug=debug),
+        value,
+        OperationFailed(code, message, {"d": debug}),
+    ):
+        result = performed(made)
+        assert type(result).from_dict(json.loads(json.dumps(result.to_dict()))).to_dict() == result.to_dict()

@@ -1,0 +1,354 @@
+"""The operations of a hook: what each is given, its conditions, and what comes of all of them."""
+
+import json
+import pickle
+
+import pytest
+
+from tests.runs.kinds.support import Model, context_of, operation_of
+from tests.runs.virtual import VirtualWorkers
+from tract_jupyter.exceptions import PlanError
+from tract_jupyter.runs.abort import enter_abort
+from tract_jupyter.runs.artifacts import Artifacts
+from tract_jupyter.runs.conditions import unmet_condition
+from tract_jupyter.runs.kinds.base import Output, Services
+from tract_jupyter.runs.kinds.registry import KindRegistry
+from tract_jupyter.runs.model import ArtifactView, Operation, OperationResult
+from tract_jupyter.runs.phase import job_of, plan_phase, run_phase
+from tract_jupyter.runs.prompt import Prompt
+from tract_jupyter.runs.terms import Hook, OperationStatus
+from tract_jupyter.runs.turn import Turn
+from tract_jupyter.runs.workers import ThreadWorkers, result_of
+
+MESSAGES = [{"role": "system", "content": "sys"}, {"role": "user", "content": "hello"}]
+
+
+class AtOnce(VirtualWorkers):
+    """Runs real jobs, one after the other."""
+
+    def submit(self, key, job, abort):
+        leave = enter_abort(abort)
+        result = result_of(job.context, lambda: job.function(job.context))
+        leave()
+        self.at(self.ms, lambda: [(key, result)])
+
+
+class Noting:
+    """A kind whose value is its parameter `value`; it notes its contexts, and may give effects of its own."""
+
+    name = "noting"
+    anywhere = False
+
+    def __init__(self):
+        self.contexts = {}
+
+    def check(self, operation):
+        return []
+
+    def prepare(self, operation, services):
+        params = operation.config.params
+        if params.get("broken"):
+            raise ImportError("no library")
+
+        def run(context):
+            self.contexts[context.operation_id] = context
+            return Output(value=params.get("value"), effects=params.get("effects"))
+
+        return run
+
+
+def noting(key, order=1, needs=(), artifact=None, **more):
+    params = {name: more.pop(name) for name in ("value", "effects", "broken") if name in more}
+    return operation_of("noting", params, key, artifact, order=order, dependsOn=needs, **more)
+
+
+def template(key, text, order=1, needs=(), **more):
+    return operation_of(
+        "template", {"template": text}, key, more.pop("artifact", key), order=order, dependsOn=needs, **more
+    )
+
+
+def run(*operations, hook=Hook.BEFORE, turn=None, services=None, workers=None, base=None, **options):
+    """The phase, and the contexts of the operations that note theirs."""
+    kind = Noting()
+    kinds = KindRegistry(["template", "guard", "llm"], {"noting": kind})
+    base = base or context_of(hook=hook)
+    plan = plan_phase(
+        operations,
+        base,
+        kinds,
+        **{name: options.pop(name) for name in ("activation_skips",) if name in options},
+    )
+    turn = turn or Turn.of(Prompt.of(MESSAGES))
+    phase = run_phase(
+        plan, base, turn, kinds=kinds, services=services or Services(), workers=workers or AtOnce(), **options
+    )
+    return phase.executed, kind.contexts
+
+
+def values(executed):
+    return {key: next((one.value for one in result.effects if one.type == "artifact.upsert"), None)
+            for key, result in executed.results.items()}  # fmt: skip
+
+
+def test_the_context_is_complete():
+    """R29, R30, R33, R34: the run's ids, the draft, artifacts, policy, seed and clock; nothing has to come from elsewhere."""
+    base = context_of(
+        run_id="run-7",
+        tract_id="t",
+        branch="b",
+        turn_id="u1",
+        seed=5,
+        now="2026-01-01T00:00:00Z",
+        variables={"user": "Ann"},
+    )
+    turn = Turn.of(Prompt.of(MESSAGES), artifacts=Artifacts({"old": ArtifactView(tag="old", value=1)}))
+    _, contexts = run(noting("a"), base=base, turn=turn)
+    context = contexts["a"]
+    assert (context.run_id, context.operation_id, context.tract_id, context.branch, context.turn_id) == (
+        "run-7",
+        "a",
+        "t",
+        "b",
+        "u1",
+    )
+    assert (context.seed, context.now, context.variables) == (5, "2026-01-01T00:00:00Z", {"user": "Ann"})
+    assert [one.content for one in context.messages] == ["sys", "hello"]
+    assert context.messages[1].key == context.user_key
+    assert context.artifacts["old"].value == 1
+    assert "prompt.system_update" in context.policy.allowed_effects
+    assert "turn.assistant.replace_text" not in context.policy.allowed_effects
+    assert type(context).from_dict(json.loads(json.dumps(context.to_dict()))) == context
+
+
+def test_after_the_main_call_the_reply_is_there():
+    """R30, R33: the fresh reply is the last message, and the policy is the other hook's."""
+    turn = Turn(Prompt.of(MESSAGES), "hello", None, "the reply")
+    _, contexts = run(noting("a", hooks=["after_main_llm"]), hook=Hook.AFTER, turn=turn)
+    assert contexts["a"].reply == contexts["a"].messages[-1].content == "the reply"
+    assert contexts["a"].messages[-1].role == "assistant"
+    assert "turn.assistant.replace_text" in contexts["a"].policy.allowed_effects
+    assert "prompt.system_update" not in contexts["a"].policy.allowed_effects
+
+
+def test_before_the_main_call_there_is_no_reply():
+    """R30: of a reply that is made anew, nothing is seen before."""
+    _, contexts = run(noting("a"), turn=Turn(Prompt.of(MESSAGES), "hello", None, "an older one"))
+    assert contexts["a"].reply is None
+    assert len(contexts["a"].messages) == 2
+
+
+def test_only_direct_dependencies_are_seen():
+    """G20, R26, R31, R62: a sibling's effects, and those of a dependency's dependency, are not."""
+    executed, contexts = run(
+        template("a", "A", 1), template("b", "B", 2, ["a"]), template("side", "S", 1), noting("c", 3, ["b"]), noting("d", 3, ["a", "b"]),
+    )  # fmt: skip
+    assert set(contexts["c"].artifacts) == {"b"}
+    assert contexts["c"].by_operation == {"b": "B"}
+    assert set(contexts["d"].artifacts) == {"a", "b"}
+    assert all(one.is_done for one in executed.results.values())
+
+
+def test_effects_of_dependencies_are_replayed_in_commit_order():
+    """G20: neither the order of `dependsOn` nor that of finishing counts, but the order in which they will be committed."""
+    part = [{"type": "prompt_part", "mode": "append"}]
+    late = template("late", "L", 1, ["middle"], exposures=part)
+    middle = template("middle", "M", 2, ["early"], exposures=part)
+    early = template("early", "E", 9, exposures=part)
+    # `late` has the smaller order, yet is committed after what it depends on, directly or not
+    executed, contexts = run(late, middle, early, noting("x", 20, ["late", "early"]))
+    assert contexts["x"].messages[0].content == "sysEL"
+    assert list(contexts["x"].by_operation) == ["early", "late"]
+    assert executed.results["x"].is_done
+
+
+def test_a_rewritten_user_message_is_seen_by_dependents():
+    """R30, G20: what a dependency rewrote is seen as it will be."""
+    rewrite = noting("r", effects=[{"type": "turn.user.replace_text", "text": "CLEAN"}])
+    executed, _ = run(
+        rewrite,
+        template("t", "{{ lastUserMessage }}", 2, ["r"]),
+        template("alone", "{{ lastUserMessage }}", 2),
+    )
+    assert (values(executed)["t"], values(executed)["alone"]) == ("CLEAN", "hello")
+
+
+def test_a_rewritten_reply_is_seen_by_dependents():
+    """R30, R48: afterwards the reply is the one that a dependency wrote."""
+    hooks = {"hooks": ["after_main_llm"]}
+    rewrite = noting("r", effects=[{"type": "turn.assistant.replace_text", "text": "NEW"}], **hooks)
+    _, contexts = run(
+        rewrite,
+        noting("x", 2, ["r"], **hooks),
+        hook=Hook.AFTER,
+        turn=Turn(Prompt.of(MESSAGES), "hello", None, "raw"),
+    )
+    assert contexts["x"].reply == contexts["x"].messages[-1].content == "NEW"
+
+
+def test_what_the_hook_forbids_is_seen_by_nobody():
+    """R33, R41: an effect that will be refused by the commit is not replayed either."""
+    bad = noting(
+        "bad",
+        effects=[
+            {"type": "turn.assistant.replace_text", "text": "NO"},
+            {"type": "artifact.upsert", "tag": "t", "value": 1},
+        ],
+    )
+    _, contexts = run(bad, noting("x", 2, ["bad"]))
+    assert contexts["x"].reply is None
+    assert contexts["x"].artifacts["t"].value == 1
+
+
+def test_artifacts_of_dependencies_hide_persisted_ones_and_keep_their_history():
+    """R31, R50: run-local data is read through a dependency; by its id too, if the artifact has one (X09)."""
+    turn = Turn.of(
+        Prompt.of(MESSAGES),
+        artifacts=Artifacts(
+            {"w": ArtifactView(tag="w", value="old", history=("old",), persistence="persisted")}
+        ),
+    )
+    write = Operation.from_dict({"definition": {"operationId": "a", "name": "a", "kind": "template"}, "config": {
+        "order": 1, "params": {"template": "new"}, "artifact": {"tag": "w", "artifactId": "world", "persistence": "persisted"}}})  # fmt: skip
+    executed, contexts = run(
+        write,
+        template("b", "{{ art.w.value }}{{ art.world.history.size }}", 2, ["a"]),
+        noting("c"),
+        turn=turn,
+    )
+    assert values(executed)["b"] == "new2"
+    assert contexts["c"].artifacts["w"].value == "old"
+
+
+def test_nobody_can_change_what_others_are_given():
+    """R29: the context is read-only; a value that is changed within an operation is changed for nobody else."""
+    turn = Turn.of(Prompt.of(MESSAGES), artifacts=Artifacts({"w": ArtifactView(tag="w", value=[1])}))
+    _, contexts = run(noting("a"), noting("b"), turn=turn)
+    contexts["a"].artifacts["w"].value.append(2)
+    assert contexts["b"].artifacts["w"].value == [1]
+    with pytest.raises(ValueError, match="frozen"):
+        contexts["a"].run_id = "other"
+
+
+GUARD = {"engine": "liquid", "outputContract": [{"key": "x"}]}
+
+
+def guard(answer):
+    return operation_of("guard", {**GUARD, "template": json.dumps({"x": answer})}, "g", "flags")
+
+
+@pytest.mark.parametrize(("answer", "output", "wanted", "actual"), [
+    (True, "x", True, None), (False, "x", False, None), (True, "x", False, True), (False, "x", True, False),
+    (True, "zz", True, "null"), (True, "zz", False, "null"),
+])  # fmt: skip
+def test_conditions_ask_a_guard(answer, output, wanted, actual):
+    """R40, E23: the guard is done either way; whoever depends on its answer runs, or is skipped and says why."""
+    executed, contexts = run(
+        guard(answer), noting("c", 2, ["g"], runConditions=[{"source": "g", "output": output, "is": wanted}])
+    )
+    result = executed.results["c"]
+    assert executed.results["g"].is_done
+    assert ("c" in contexts) == result.is_done == (actual is None)
+    if actual is not None:
+        expected = {
+            "source": "g",
+            "output": output,
+            "is": wanted,
+            "actual": None if actual == "null" else actual,
+        }
+        assert (result.skip.reason, result.skip.condition) == ("condition_false", expected)
+
+
+def test_the_first_condition_that_fails_is_told_and_dependents_are_blocked():
+    """E23, R38, R61: all conditions have to hold; a skip blocks what depends on it."""
+    conditions = [{"source": "g", "output": "x", "is": True}, {"source": "g", "output": "y", "is": True}]
+    executed, _ = run(guard(True), noting("c", 2, ["g"], runConditions=conditions), noting("d", 3, ["c"]))
+    assert executed.results["c"].skip.condition["output"] == "y"
+    assert executed.results["d"].skip.blocked_by == ("c",)
+
+
+def test_conditions_on_what_did_not_say_anything():
+    """E23: a source that is no dependency, failed, or wrote no flat map has said nothing."""
+    operation = noting("c", runConditions=[{"source": "g", "output": "x", "is": False}])
+    for results in ({}, {"g": OperationResult(operation_id="g", status=OperationStatus.ERROR)},
+                    {"g": OperationResult(operation_id="g", status=OperationStatus.DONE)}):  # fmt: skip
+        assert unmet_condition(operation, results).condition["actual"] is None
+    assert unmet_condition(noting("d"), {}) is None
+
+
+def test_unknown_kinds_are_skipped_when_it_is_planned():
+    """X07, R16: nothing of an unknown kind runs; whoever depends on it has a missing dependency."""
+    executed, contexts = run(operation_of("quantum", {}, "q"), noting("a", 2, ["q"]), noting("b", 3))
+    assert executed.results["q"].skip.reason == "unsupported_kind"
+    assert (executed.results["a"].skip.dep, executed.results["a"].skip.blocked_by) == ("missing", ("q",))
+    assert set(contexts) == {"b"}
+
+
+def test_what_cannot_be_prepared_fails_alone():
+    """R53, R27: a kind that raises while it prepares is an error of that operation."""
+    executed, _ = run(
+        noting("bad", broken=True), operation_of("llm", {"prompt": ""}, "l", "l"), noting("good")
+    )
+    assert executed.results["bad"].error.code == "operation_error"
+    assert executed.results["l"].error.code == "validation_error"
+    assert executed.results["good"].is_done
+
+
+def test_operations_that_cannot_be_planned_are_refused():
+    with pytest.raises(PlanError):
+        run(noting("a", 1, ["b"]), noting("b", 1, ["a"]))
+
+
+def test_attempts_of_a_model_are_carried_out_by_the_engine():
+    """E25, R56: `retry` of the parameters; the record counts attempts and has the summaries of the last one."""
+    model = Model(RuntimeError("boom"), RuntimeError("429"), "third")
+    asking = operation_of("llm", {"prompt": "p", "retry": {"maxAttempts": 3}}, "l", "l")
+    executed, _ = run(asking, services=Services(llm=model))
+    (record,) = executed.runs
+    assert values(executed)["l"] == "third"
+    assert (record.attempts, record.status) == (3, OperationStatus.DONE)
+    assert record.inputs_summary["userHash"]
+    assert record.outputs_summary["text"] == "third"
+
+
+def test_bad_output_is_asked_for_once():
+    """E25: bad output is never retried."""
+    model = Model("nope", "{}")
+    asking = operation_of("llm", {"prompt": "p", "outputMode": "json", "retry": {"maxAttempts": 3}}, "l", "l")
+    executed, _ = run(asking, services=Services(llm=model))
+    assert (executed.results["l"].error.code, len(model.calls)) == ("output_parse_error", 1)
+
+
+def test_every_execution_leaves_a_record_without_texts():
+    """R56, R57, R17: name, kind, times, and how it ended; no operation needs steps."""
+    executed, _ = run(template("a", "{{ lastUserMessage }} and a secret plan"), template("b", "{{ nope", 2))
+    done, failed = executed.runs
+    assert (done.kind, done.name, done.outputs_summary) == ("template", "a", {"characters": 23})
+    assert (failed.status, failed.error_code) == (OperationStatus.ERROR, "template_render_error")
+    assert "secret plan" not in str(done.to_dict())
+
+
+def test_world_state_and_its_diff_are_two_operations():
+    """R63, R51: each writes its own tag; the second one reads the first one's."""
+    executed, _ = run(
+        template("state", "castle"), template("diff", "now: {{ art.state.value }}", 2, ["state"])
+    )
+    assert values(executed) == {"state": "castle", "diff": "now: castle"}
+
+
+def test_threads_give_the_same_as_one_after_the_other():
+    """R58, R62: what comes of it depends on neither speed nor place."""
+    operations = [
+        template(f"o{n}", "{{ art.o0.value }}" + str(n), n, [] if n == 0 else ["o0"]) for n in range(12)
+    ]
+    with ThreadWorkers() as threads:
+        assert run(*operations, workers=threads)[0].results == run(*operations)[0].results
+
+
+def test_what_runs_anywhere_can_be_sent_there():
+    """R34: job and context of such a kind can be pickled, and give the same there."""
+    operation = template("a", "{{ promptSystem }}")
+    job = job_of(operation, context_of(operation_id="a"), KindRegistry(["template"]), Services(llm=Model()))
+    there = pickle.loads(pickle.dumps(job))
+    assert there.anywhere
+    assert there.function(there.context) == job.function(job.context)
