@@ -14,6 +14,7 @@ from tract_jupyter.facade.writing import Writing
 from tract_jupyter.hooks.builtin.generation import PendingGeneration, ask_model
 from tract_jupyter.hooks.retry import auto_retry
 from tract_jupyter.models.canonical import plain
+from tract_jupyter.models.chat_shapes import openai_messages
 from tract_jupyter.models.checks import check_limit, check_text
 from tract_jupyter.models.generation import ChatResponse
 from tract_jupyter.models.text import brief_repr
@@ -112,9 +113,22 @@ class Generating(Writing, Compiling, Branches, Gated):
         return self.generate(**options)
 
     def _asked(
-        self, settings: dict[str, Any], validator: Validator | None, options: dict[str, Any]
+        self,
+        settings: dict[str, Any],
+        validator: Validator | None,
+        options: dict[str, Any],
+        prompt: list[dict[str, Any]] | None = None,
+        replaces: str | None = None,
     ) -> PendingGeneration:
-        """Ask the model, and have the validator look at its reply."""
+        """Ask the model, and have the validator look at its reply.
+
+        Args:
+            settings: of the reply; see `generate`.
+            validator: see `generate`.
+            options: for the client.
+            prompt: what is sent instead of the context, in OpenAI's shape.
+            replaces: the commit whose place the reply takes.
+        """
         client, tools = self.llm, options.pop("tools", None)
         options = {**self.model_settings.get("chat", {}), **options}
         branch, context = self._to_be_answered()
@@ -130,9 +144,12 @@ class Generating(Writing, Compiling, Branches, Gated):
             "retry_history": [],
             "branch": branch,
             "head": context.head,
+            "prompt": prompt,
+            "replaces": replaces,
         }
         self.record_compile(context)  # what can fail comes before the reply is paid for
-        reply = ask_model(client, context, fields)
+        sent = openai_messages(context.messages) if prompt is None else prompt
+        reply = ask_model(client, sent, fields)
         pending = self._restored_reply({**reply, **fields}, validator)
         with self._saved(pending):
             pending.look()
@@ -214,17 +231,21 @@ class Generating(Writing, Compiling, Branches, Gated):
                     self._say_reply(failed, {}, None)
                     self.user(failed["prompt"])
             retried = {"retry_count": fields["retry_count"]} if fields["retry_count"] else {}
-            info = self._say_reply(fields, {**(fields["metadata"] or {}), **retried}, fields["message"])
+            metadata = {**(fields["metadata"] or {}), **retried}
+            info = self._say_reply(fields, metadata, fields["message"], fields["replaces"])
         calls = tuple(ToolCall.from_dict(call) for call in fields["tool_calls"])
         return ChatResponse(
             fields["response_text"], info, fields["usage"], fields["generation_config"], calls
         )
 
-    def _say_reply(self, said: dict[str, Any], metadata: dict[str, Any], message: str | None) -> CommitInfo:
+    def _say_reply(
+        self, said: dict[str, Any], metadata: dict[str, Any], message: str | None, replaces: str | None = None
+    ) -> CommitInfo:
         tools = said.get("tools")
         return self.assistant(
             said["response_text"],
             tool_calls=said["tool_calls"],
+            edit=replaces,
             generation_config=said["generation_config"],
             metadata=metadata,
             message=message,

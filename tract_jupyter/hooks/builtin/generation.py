@@ -18,7 +18,6 @@ from tract_jupyter.review.request import ValueRow, ValueTable, show_value
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tract_jupyter.models.context import CompiledContext
     from tract_jupyter.protocols import LLMClient
 
 _SHOWN = 4_000  # characters of a reply in a panel
@@ -88,8 +87,7 @@ class PendingGeneration(BuiltinPending):
             "prompt": retry_text(wrong, self.retry_prompt),
         }
         history = [*self.retry_history, failed]
-        context = self.tract.compile(at_commit=self.fields["head"])
-        reply = ask_model(self.tract.llm, context, {**self.fields, "retry_history": history})
+        reply = ask_model(self.tract.llm, self._sent(), {**self.fields, "retry_history": history})
         self.fields.update(reply, retry_history=history, retry_count=self.retry_count + 1)
         self.diagnosis = self._diagnosed()
         return str(self.response_text)
@@ -155,6 +153,13 @@ class PendingGeneration(BuiltinPending):
         """Have the validator look at the reply, and keep what it says."""
         self.diagnosis = self._diagnosed()
 
+    def _sent(self) -> list[dict[str, Any]]:
+        """What the model was sent: the context as it was, or the prompt that a run made of it."""
+        prompt: list[dict[str, Any]] | None = self.fields["prompt"]
+        if prompt is not None:
+            return prompt
+        return openai_messages(self.tract.compile(at_commit=self.fields["head"]).messages)
+
     def _diagnosed(self) -> str | None:
         if self._validator is None:
             return None
@@ -165,18 +170,18 @@ class PendingGeneration(BuiltinPending):
         return self.diagnosis if self._validator is None else self._diagnosed()
 
 
-def ask_model(client: LLMClient, context: CompiledContext, fields: Mapping[str, Any]) -> dict[str, Any]:
+def ask_model(client: LLMClient, sent: list[dict[str, Any]], fields: Mapping[str, Any]) -> dict[str, Any]:
     """Ask for a reply, and return the fields that it fills.
 
     Args:
         client: who is asked.
-        context: what is sent.
+        sent: the messages, in OpenAI's shape.
         fields: `retry_history`, what is sent after it; `tools`; `options`.
 
     Raises:
         LLMResponseError: no reply can be read from what the client gave.
     """
-    messages = openai_messages([*context.messages, *_said_since(fields["retry_history"])])
+    messages = [*sent, *openai_messages(_said_since(fields["retry_history"]))]
     offered = {"tools": fields["tools"]} if fields["tools"] else {}
     reply = Reply.of(client.chat(messages, **offered, **fields["options"]))
     named = {"model": reply.model} if reply.model else {}

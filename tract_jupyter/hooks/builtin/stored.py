@@ -125,6 +125,8 @@ class _Generate(_Reply, _Placed):
     hide_retries: Any
     message: Any
     metadata: dict[str, Any] | None
+    prompt: list[dict[str, Any]] | None
+    replaces: str | None
 
 
 class _ToolResult(TypedDict):

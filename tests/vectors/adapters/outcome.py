@@ -1,0 +1,71 @@
+"""How runs end: the loop on a host whose steps are scripted."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from tract_jupyter.exceptions import PlanError
+from tract_jupyter.runs.model import MainReply, OperationError, OperationResult, Skip
+from tract_jupyter.runs.run import Loop
+from tract_jupyter.runs.terms import Hook, RunPhase
+
+_ENDS = {"aborted": "user_abort", "error": "provider_error"}
+_DURING = {"before": RunPhase.BEFORE, "main": RunPhase.MAIN_LLM, "after": RunPhase.AFTER}
+
+
+class ScriptedHost:
+    """Each step comes out as the vector says."""
+
+    def __init__(self, given):
+        self.given, self.aborted, self.called = given, False, False
+
+    def enter(self, phase):
+        if phase is _DURING.get(self.given.get("abortDuring")):
+            self.aborted = True
+
+    def plan(self):
+        error = self.given.get("planError")
+        if error:
+            raise PlanError(error["code"], error.get("message", ""))
+
+    def execute(self, hook):
+        ops = self.given.get("before" if hook is Hook.BEFORE else "after") or []
+        return SimpleNamespace(results={op["id"]: _result(op) for op in ops})
+
+    def commit(self, hook, results):
+        flag = "beforeCommitRequiredError" if hook is Hook.BEFORE else "afterCommitRequiredError"
+        return SimpleNamespace(failed_for="an operation" if self.given.get(flag) else None)
+
+    def ask(self):
+        self.called = True
+        how = self.given.get("main") or "done"
+        if self.aborted:
+            how = "aborted"
+        error = OperationError(code="provider_error", message="it failed") if how == "error" else None
+        return MainReply(
+            text=self.given.get("assistantText") or "", finish_reason=_ENDS.get(how, "completed"), error=error
+        )
+
+
+def run_outcome(given):
+    """Run the loop, and tell how it ended."""
+    host = ScriptedHost(given)
+    loop = Loop(host)
+    ending = loop.run()
+    return {
+        "mainLlmStarted": host.called,
+        "status": ending.status.value,
+        "failedType": ending.failed_type and ending.failed_type.value,
+        "assistantText": given.get("assistantText") if host.called else None,
+        "afterPhaseRan": RunPhase.AFTER in loop.entered,
+        "errorCode": ending.details.get("errorCode"),
+    }
+
+
+def _result(op):
+    status = op["status"]
+    error = {"code": op.get("code", "operation_error")} if status == "error" else None
+    skip = Skip(reason=op.get("reason", "condition_false")) if status == "skipped" else None
+    return OperationResult(
+        operation_id=op["id"], status=status, required=op["required"], error=error, skip=skip
+    )

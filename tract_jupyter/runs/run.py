@@ -1,0 +1,122 @@
+"""The loop of a run: what comes after what. What the steps do is the `Host`'s; how a run ends is `outcome`'s.
+
+The steps of a host can be taken again: operations that were done are not run again, what was committed is not committed
+again, and a reply that came is not asked for again. So a run that was interrupted goes on by running the loop anew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from tract_jupyter.exceptions import PlanError
+from tract_jupyter.runs.outcome import DONE, WAITING, Ending, of_main, of_phase, of_plan
+from tract_jupyter.runs.terms import FailedType, Hook, RunPhase
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from tract_jupyter.runs.model import MainReply, OperationResult
+
+_FAILED = {Hook.BEFORE: FailedType.BEFORE_BARRIER, Hook.AFTER: FailedType.AFTER_MAIN_LLM}
+_PHASES = {
+    Hook.BEFORE: (RunPhase.BEFORE, RunPhase.COMMIT_BEFORE),
+    Hook.AFTER: (RunPhase.AFTER, RunPhase.COMMIT_AFTER),
+}
+
+
+class Committed(Protocol):
+    """What a commit says of itself."""
+
+    @property
+    def failed_for(self) -> str | None:
+        """A required operation, one of whose effects could not be committed."""
+        ...
+
+
+class Phase(Protocol):
+    """What came of the operations of a hook."""
+
+    @property
+    def results(self) -> Mapping[str, OperationResult]:
+        """By operation; all of them."""
+        ...
+
+
+class Host(Protocol):
+    """What does the steps of a run."""
+
+    @property
+    def aborted(self) -> bool:
+        """Whether the run was aborted, or its time is over."""
+        ...
+
+    def enter(self, phase: RunPhase) -> None:
+        """Say what comes next."""
+        ...
+
+    def plan(self) -> None:
+        """Plan the operations of both hooks.
+
+        Raises:
+            PlanError: they cannot be planned.
+        """
+        ...
+
+    def execute(self, hook: Hook) -> Phase:
+        """Execute the operations of a hook that have no result yet."""
+        ...
+
+    def commit(self, hook: Hook, results: Iterable[OperationResult]) -> Committed:
+        """Commit their effects, once."""
+        ...
+
+    def ask(self) -> MainReply:
+        """Make the main call with the effective prompt, and keep its reply; once."""
+        ...
+
+
+@dataclass
+class Loop:
+    """Carries out one run."""
+
+    host: Host
+    entered: list[RunPhase] = field(default_factory=list)
+
+    def run(self) -> Ending:
+        """Go on until the run ends, or waits for a person."""
+        ending = self._plan() or self._phase(Hook.BEFORE) or self._main() or self._phase(Hook.AFTER) or DONE
+        if ending is not WAITING:
+            self._enter(RunPhase.FINISHED)
+        return ending
+
+    def _enter(self, phase: RunPhase) -> None:
+        self.entered.append(phase)
+        self.host.enter(phase)
+
+    def _plan(self) -> Ending | None:
+        self._enter(RunPhase.PLANNING)
+        try:
+            self.host.plan()
+        except PlanError as error:
+            return of_plan(error)
+        return None
+
+    def _phase(self, hook: Hook) -> Ending | None:
+        execute, commit = _PHASES[hook]
+        self._enter(execute)
+        results = list(self.host.execute(hook).results.values())
+        if any(not result.status.is_terminal for result in results):
+            return WAITING
+        failed_for = None
+        if not self.host.aborted:  # what was done until then has no effects either (E14)
+            self._enter(commit)
+            failed_for = self.host.commit(hook, results).failed_for
+        if hook is Hook.BEFORE:
+            self._enter(RunPhase.BARRIER)
+        return of_phase(_FAILED[hook], results, failed_for, aborted=self.host.aborted)
+
+    def _main(self) -> Ending | None:
+        self._enter(RunPhase.MAIN_LLM)
+        reply = self.host.ask()
+        return of_main(reply.error, aborted=reply.finish_reason in {"user_abort", "deadline"})
