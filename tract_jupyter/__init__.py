@@ -16,6 +16,7 @@ _HOME = {
     "CodeAnalyzer": "tract_jupyter.analysis",
     "CommitInfo": "tract_jupyter.models.commit",
     "CompiledContext": "tract_jupyter.models.context",
+    "OpenAIClient": "tract_jupyter.llm.openai",
     "OperationSpec": "tract_jupyter.hooks",
     "Pending": "tract_jupyter.hooks",
     "PendingStatus": "tract_jupyter.hooks",

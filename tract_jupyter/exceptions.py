@@ -57,7 +57,8 @@ TractError
 │   └── NoSandboxError        the sandbox is not installed
 ├── LLMError                  asking a language model
 │   ├── LLMConfigError        there is no client to ask, or it is none
-│   └── LLMResponseError      what it gave back has not the shape of a reply
+│   ├── LLMResponseError      what it gave back has not the shape of a reply
+│   └── LLMRequestError       the provider gave no reply; has a code
 ├── RunError                  a main call with its operations
 │   ├── PlanError             operations that cannot be planned; has a code
 │   ├── ProfileError          a profile is wrong; lists every problem
@@ -72,10 +73,9 @@ Messages say what happened, why, and what to do.
 from __future__ import annotations
 
 import difflib
-import os
-import traceback
 from typing import TYPE_CHECKING, Any
 
+from tract_jupyter.models.frames import own_lines
 from tract_jupyter.models.text import brief_repr
 
 if TYPE_CHECKING:
@@ -88,8 +88,8 @@ class TractError(Exception):
     def _render_traceback_(self) -> list[str]:
         """What IPython shows: the lines of the user's own code, then the message. Our frames explain nothing."""
         cause = self.__cause__
-        before = [*_own_lines(cause), f"{type(cause).__name__}: {cause}", ""] if cause is not None else []
-        return [*before, *_own_lines(self), f"{type(self).__name__}: {self}"]
+        before = [*own_lines(cause), f"{type(cause).__name__}: {cause}", ""] if cause is not None else []
+        return [*before, *own_lines(self), f"{type(self).__name__}: {self}"]
 
 
 class ContentError(TractError, ValueError):
@@ -405,6 +405,32 @@ class LLMResponseError(LLMError):
     """What the client gave back has not the shape of a reply; nothing was committed."""
 
 
+class LLMRequestError(LLMError):
+    """The provider gave no reply.
+
+    Attributes:
+        code: `rate_limited`, `timeout`, `provider_error` or `cancelled`.
+        status: the HTTP status, if there was an answer.
+        retry_after: seconds that the provider asks to wait, if it does.
+        is_transient: whether asking again may help.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str = "provider_error",
+        status: int | None = None,
+        retry_after: float | None = None,
+        is_transient: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.status = status
+        self.retry_after = retry_after
+        self.is_transient = is_transient
+
+
 class RunError(TractError):
     """Something about a run: a main call with the operations before and after it."""
 
@@ -462,20 +488,6 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """` Did you mean 'x'?` for the known name that is closest to `name`, else an empty string."""
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f" Did you mean {close[0]!r}?" if close else ""
-
-
-def _own_lines(error: BaseException) -> list[str]:
-    """The frames of cells and actions: neither ours, nor those of libraries."""
-    foreign = (os.path.dirname(__file__), os.path.dirname(os.__file__))  # noqa: PTH120 # frames name files as text
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(foreign)]
-    own = [f for f in frames if "site-packages" not in f.filename]
-    return [f"{_place(f)}, line {f.lineno}: {f.line or ''}" for f in own]
-
-
-def _place(frame: traceback.FrameSummary) -> str:
-    if frame.filename.startswith("<action:"):
-        return frame.filename
-    return "cell" if frame.name == "<module>" else frame.name
 
 
 def _shorten(arguments: Mapping[str, Any], limit: int = 120) -> str:

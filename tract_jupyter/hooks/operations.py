@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.hooks.dynamic.pending import DynamicPending
     from tract_jupyter.hooks.dynamic.spec import OperationSpec
-    from tract_jupyter.hooks.firing import Firing
+    from tract_jupyter.hooks.firing import Firing, Unhandled
     from tract_jupyter.review.grants import Grants
     from tract_jupyter.review.ledger import Ledger
     from tract_jupyter.review.trust import Trust
@@ -259,15 +259,16 @@ class Operations(Rebuilding, Unreviewed):
         *,
         execute_fn: Callable[[Any], Any] | None = None,
         review: bool = False,
+        ask: Unhandled = "ask",
         **options: Any,
     ) -> Any:
-        """Fire an operation: see `Tract.fire`."""
+        """Fire an operation: see `Tract.fire`. `ask` takes the place of asking a person, where it comes to that."""
         cls = self.registry.require_class(operation)
         recorded = None if execute_fn is None else self._with_event(execute_fn)
         pending = cls(tract=self._tract, fields=fields, execute_fn=recorded, **options)
         if review:
             return pending
-        self._firing.decide(pending, unhandled=cls.spec.unhandled)
+        self._firing.decide(pending, unhandled=ask if cls.spec.unhandled == "ask" else cls.spec.unhandled)
         if execute_fn is not None and pending.status is PendingStatus.APPROVED:
             return pending.result
         return pending

@@ -93,6 +93,38 @@ Runner = Callable[["OperationContext"], Made]
 """Does an operation's work once. It may be called from several threads, and again for another attempt."""
 
 
+class Decisions(Protocol):
+    """Knows the pendings that operations of runs have made."""
+
+    def fire(self, name: str, fields: dict[str, Any], context: OperationContext) -> Any:
+        """Fire a dynamic operation, and return its pending, which may be undecided yet."""
+        ...
+
+    def keep(self, pending: Any) -> None:
+        """Remember a pending that somebody else made."""
+        ...
+
+    def find(self, pending_id: str) -> Any:
+        """The pending, with what was decided about it meanwhile, wherever that was; None if nobody knows it."""
+        ...
+
+    def forget(self, pending_id: str) -> bool:
+        """Do not remember a pending any more; whether it was remembered."""
+        ...
+
+
+class Resumable(Protocol):
+    """A runner whose operation may wait for a person."""
+
+    def __call__(self, context: OperationContext) -> Made:
+        """Do the work once."""
+        ...
+
+    def resume(self, context: OperationContext, pending_id: str) -> Made:
+        """Go on after a decision about the pending that `Waits` named; it may be that there is none yet."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Services:
     """What kinds may use of the world; each is None where the host has none, and a kind that needs it fails.
@@ -100,18 +132,19 @@ class Services:
     Attributes:
         llm: the client that is asked if an operation names no other.
         clients: others, by the name that an operation gives as `providerRef`.
-        call_tool: name and arguments of a tool -> its result; permissions are the executor's business.
+        call_tool: name and arguments of a tool, `actor`, perhaps `is_approved` -> its result; permissions are the
+            executor's business, and this is its `execute`.
         functions: of kind `compute`, by name; each gets the context and the parameters.
-        search: query, how many, and filters -> documents, best first.
-        fire: fires a dynamic operation: name, fields, and the run's context.
+        search: query, how many, and filters -> documents, best first; see `runs.retrieval`.
+        decisions: what operations fire, and what a person decides about; see `runs.deciding`.
     """
 
     llm: LLMClient | None = None
     clients: Mapping[str, LLMClient] = field(default_factory=dict)
-    call_tool: Callable[[str, dict[str, Any]], Any] | None = None
+    call_tool: Callable[..., Any] | None = None
     functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     search: Callable[..., Any] | None = None
-    fire: Callable[..., Any] | None = None
+    decisions: Decisions | None = None
 
 
 class Kind(Protocol):

@@ -6,7 +6,8 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from tract_jupyter.exceptions import LLMConfigError
+from tract_jupyter.exceptions import LLMConfigError, LLMRequestError
+from tract_jupyter.llm.call import CANCELLED, ended_by
 from tract_jupyter.llm.reply import Reply
 from tract_jupyter.runs.abort import Aborted, current_abort
 from tract_jupyter.runs.kinds.base import OperationFailed, Services
@@ -61,11 +62,14 @@ def ask(
     _check_length(params, messages)
     current_abort().check()
     try:
-        response = client.chat(messages, **_options(params), **(options or {}))
+        with ended_by(current_abort()):
+            response = client.chat(messages, **_options(params), **(options or {}))
         reply = Reply.of(response)
     except Aborted:
         raise
     except Exception as error:  # noqa: BLE001 # what a client raises is its own business
+        if isinstance(error, LLMRequestError):
+            current_abort().check()  # it was ended by that
         raise _provider_failure(error, inputs) from None
     outputs = _outputs(reply, response)
     _check_cost(params, reply, inputs, outputs)
@@ -135,6 +139,8 @@ def _provider_failure(error: Exception, inputs: Mapping[str, Any]) -> OperationF
     code = ErrorCode.PROVIDER
     if isinstance(error, LLMConfigError):
         code = ErrorCode.VALIDATION
+    elif isinstance(error, LLMRequestError):
+        code = ErrorCode.PROVIDER if error.code == CANCELLED else ErrorCode(error.code)
     elif any(mark in told for mark in _RATE_LIMITS):
         code = ErrorCode.RATE_LIMITED
     elif isinstance(error, TimeoutError) or any(mark in told for mark in _TIMEOUTS):

@@ -1,0 +1,65 @@
+"""Kind `llm` with the project's own client: codes, pauses, and being stopped."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.llm.providers import Answer, provider
+from tests.runs.kinds.operations import performed
+from tract_jupyter import OpenAIClient
+from tract_jupyter.runs.abort import Abort, enter_abort
+from tract_jupyter.runs.kinds.base import Services
+
+PARAMS = {"prompt": "Hi", "providerRef": "p"}
+
+
+def asked(there, **options):
+    client = OpenAIClient("m", base_url=there.url, api_key="", backoff=0, max_retries=0, **options)
+    return performed("llm", PARAMS, Services(llm=client))
+
+
+def test_the_reply_is_the_value():
+    with provider(Answer()) as there:
+        result = asked(there)
+    assert (result.status, result.effects[0].value) == ("done", "Hello")
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        (Answer({}, 429, Retry_After="7"), "rate_limited"), (Answer({}, 500), "provider_error"),
+        (Answer({}, 504), "timeout"), (Answer({"error": "rate limit"}, 400), "provider_error"),
+        (Answer(b"oops"), "provider_error"),
+    ],
+)  # fmt: skip
+def test_what_the_provider_says_has_a_stable_code(answer, code):
+    """R55: by the client's own code, not by words in its message."""
+    with provider(answer) as there:
+        result = asked(there)
+    assert (result.status, result.error.code) == ("error", code)
+    assert result.error.details.get("retryAfterMs") == (7000 if code == "rate_limited" else None)
+
+
+def test_silence_is_a_timeout():
+    with provider(Answer(b"", hangs=True)) as there:
+        assert asked(there, timeout=0.1).error.code == "timeout"
+
+
+def test_an_abort_ends_the_call():
+    """R32, G25: the operation ends as aborted while the provider is still silent."""
+    abort = Abort()
+
+    def run():
+        leave = enter_abort(abort)
+        try:
+            return asked(there)
+        finally:
+            leave()
+
+    with provider(Answer(b"", hangs=True)) as there, ThreadPoolExecutor() as threads:
+        result = threads.submit(run)
+        assert there.asked.wait(20)
+        abort.set()
+        assert result.result(20).status == "aborted"

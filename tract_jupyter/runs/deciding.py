@@ -1,0 +1,85 @@
+"""What operations of runs fire or ask a person about, through one tract. Nobody holds a thread meanwhile."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, Final
+
+from tract_jupyter.models.pending import PendingStatus
+
+if TYPE_CHECKING:
+    from tract_jupyter.runs.model import OperationContext
+
+_KEPT: Final = 1_000
+
+
+class RunDecisions:
+    """`kinds.base.Decisions` of one tract.
+
+    Args:
+        tract: the `Tract`; its handlers decide first, and its inbox has what nobody decided.
+    """
+
+    def __init__(self, tract: Any) -> None:
+        self._tract = tract
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[str, Any] = OrderedDict()
+
+    def fire(self, name: str, fields: dict[str, Any], context: OperationContext) -> Any:
+        """Fire a dynamic operation. What a person has to decide is in the inbox when this returns.
+
+        Raises:
+            UnknownOperationError: no such operation is active.
+            ParameterError: the fields do not fit.
+        """
+        pending = self._tract.operations.fire(
+            name, fields, ask=self._left_to_a_person,
+            actor=f"operation:{context.operation_id}"[:128], triggered_by=f"run {context.run_id}",
+        )  # fmt: skip
+        self.keep(pending)
+        return pending
+
+    def keep(self, pending: Any) -> None:
+        """Remember a pending: what its approval returned is known to this very object only."""
+        with self._lock:
+            self._kept[pending.pending_id] = pending
+            while len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
+
+    def find(self, pending_id: str) -> Any:
+        """The pending, with what was decided meanwhile, if that was this user; None if nobody knows it."""
+        with self._lock:
+            pending = self._kept.get(pending_id)
+        if pending is None:
+            pending = self._from_store(pending_id)
+        if pending is not None and pending.status.is_open:
+            self._tract.gate.catch_up(pending)
+            if pending.runs_elsewhere and not self._is_proven(pending):
+                pending.status = PendingStatus.PENDING  # somebody wrote it into the store
+        return pending
+
+    def forget(self, pending_id: str) -> bool:
+        """Do not remember a pending any more; whether it was remembered."""
+        with self._lock:
+            return self._kept.pop(pending_id, None) is not None
+
+    def _is_proven(self, pending: Any) -> bool:
+        """Whether what the store says is this user's decision, or only stops something."""
+        if pending.status in {PendingStatus.REJECTED, PendingStatus.EXPIRED}:
+            return True
+        news = self._tract.reviewer.ledger.news(pending)
+        return news is not None and self._tract.reviewer.ledger.proves(news, pending.fingerprint)
+
+    def _left_to_a_person(self, pending: Any) -> None:
+        if not self._tract.reviewer.granted(pending):
+            self._tract.reviewer.keep(pending)
+
+    def _from_store(self, pending_id: str) -> Any:
+        """The pending of a process that has ended, as it was before any decision: those are checked one by one."""
+        stored = self._tract.reviewer.ledger.get(pending_id)
+        if stored is None:
+            return None
+        pending = self._tract.operations.rebuild(stored)
+        pending.status, pending.rounds, pending.executed_at = PendingStatus.PENDING, 0, None
+        return pending

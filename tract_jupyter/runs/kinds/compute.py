@@ -1,0 +1,84 @@
+"""Kind `compute`: calls a registered Python function; see `runs.functions`.
+
+`params`: `{"function": name, "arguments": {...}}`; texts in the arguments may be templates. What the function returns
+is the value; effects, one or several, are taken as such.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field
+
+from tract_jupyter.exceptions import ContentError, nearest
+from tract_jupyter.models.canonical import plain
+from tract_jupyter.runs.data import Data, Tagged
+from tract_jupyter.runs.functions import FUNCTIONS, is_importable
+from tract_jupyter.runs.kinds.base import OperationFailed, Output, Skipped, Waits
+from tract_jupyter.runs.kinds.filling import check_filled, filled
+from tract_jupyter.runs.kinds.params import read_params
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tract_jupyter.runs.kinds.base import Made, Problem, Services
+    from tract_jupyter.runs.model import Operation, OperationContext
+
+
+class ComputeParams(Data):
+    """What to call."""
+
+    function: Annotated[str, Field(min_length=1, max_length=100)]
+    arguments: dict[str, Any] = Field(default_factory=dict)
+
+
+class ComputeKind:
+    """Calls functions."""
+
+    name = "compute"
+    anywhere = True
+    """Where the function is importable; see `Computation.anywhere`."""
+
+    def check(self, operation: Operation) -> list[Problem]:
+        """All that is wrong with the parameters; a function may be registered later."""
+        return check_filled(ComputeParams, operation)
+
+    def prepare(self, operation: Operation, services: Services) -> Computation:
+        """The function, looked up by its name."""
+        params = read_params(ComputeParams, operation.config.params)
+        known = {**FUNCTIONS, **services.functions}
+        function = known.get(params.function)
+        if function is None:
+            raise OperationFailed.invalid(
+                f"no function {params.function!r} is registered.{nearest(params.function, known)} Register it with "
+                "@run_function() before the run"
+            )
+        return Computation(function, params.arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class Computation:
+    """Calls one function."""
+
+    function: Callable[..., Any]
+    arguments: dict[str, Any]
+
+    @property
+    def anywhere(self) -> bool:
+        """Whether another process can run it, too."""
+        return is_importable(self.function)
+
+    def __call__(self, context: OperationContext) -> Made:
+        """Call it; what it raises is the operation's error."""
+        returned = self.function(context, filled(self.arguments, context))
+        if isinstance(returned, Output | Skipped | Waits):
+            return returned
+        several = returned if isinstance(returned, list | tuple) and returned else [returned]
+        if all(isinstance(one, Tagged) for one in several):
+            return Output(effects=tuple(several))
+        try:
+            return Output(plain(returned))
+        except ContentError as error:
+            name = getattr(self.function, "__name__", "the function")
+            raise OperationFailed.invalid(f"what {name!r} returned has no JSON form: {error}") from None

@@ -1,0 +1,110 @@
+"""Kind `tool`: calls a tool, by the one way there is to call one.
+
+`params`: `{"tool": name, "arguments": {...}}`; texts in the arguments may be templates. The value is the tool's result.
+The call is made in the operation's name, so what needs a person is asked about, as for every other caller.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field
+
+from tract_jupyter.exceptions import ContentError, FingerprintError, UndecidedError
+from tract_jupyter.models.canonical import plain
+from tract_jupyter.models.pending import PendingStatus
+from tract_jupyter.runs.data import Data
+from tract_jupyter.runs.kinds.base import OperationFailed, Output, Waits
+from tract_jupyter.runs.kinds.filling import check_filled, filled
+from tract_jupyter.runs.kinds.params import read_params
+from tract_jupyter.runs.terms import MAX_ERROR_TEXT, ErrorCode
+from tract_jupyter.toolkit.results import ToolResult, result_of
+
+if TYPE_CHECKING:
+    from tract_jupyter.runs.kinds.base import Made, Problem, Services
+    from tract_jupyter.runs.model import Operation, OperationContext
+
+
+class ToolParams(Data):
+    """What to call."""
+
+    tool: Annotated[str, Field(min_length=1, max_length=200)]
+    arguments: dict[str, Any] = Field(default_factory=dict)
+
+
+class ToolKind:
+    """Calls tools."""
+
+    name = "tool"
+    anywhere = False
+
+    def check(self, operation: Operation) -> list[Problem]:
+        """All that is wrong with the parameters; whether there is such a tool shows when it is called."""
+        return check_filled(ToolParams, operation)
+
+    def prepare(self, operation: Operation, services: Services) -> ToolCaller:
+        """The call, without its arguments."""
+        if services.call_tool is None:
+            raise OperationFailed.invalid("there are no tools here; run it within a tract")
+        return ToolCaller(read_params(ToolParams, operation.config.params), services)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCaller:
+    """Calls one tool."""
+
+    params: ToolParams
+    services: Services
+
+    def __call__(self, context: OperationContext) -> Made:
+        """Call it with arguments from the context."""
+        return self._called(filled(self.params.arguments, context), context)
+
+    def resume(self, context: OperationContext, pending_id: str) -> Made:
+        """Make the call that was allowed meanwhile, with the arguments that were allowed."""
+        decisions = self.services.decisions
+        pending = None if decisions is None else decisions.find(pending_id)
+        if decisions is None or pending is None or pending.name != self.params.tool:
+            return self(context)
+        if pending.status.is_open:
+            return Waits(pending_id)
+        if pending.status is not PendingStatus.APPROVED:
+            raise _denied(self.params.tool, pending.rejection_reason or f"it was {pending.status.value}")
+        # an approval is for one call; that of a process that has ended is found by the executor, once
+        if pending.runs_elsewhere or not decisions.forget(pending_id):
+            return self(context)
+        try:
+            pending.check_current()
+        except FingerprintError as error:
+            raise _denied(self.params.tool, str(error)) from None
+        return self._called(pending.call_arguments, context, is_approved=True)
+
+    def _called(self, arguments: dict[str, Any], context: OperationContext, **more: Any) -> Made:
+        call, tool = self.services.call_tool, self.params.tool
+        assert call is not None, "prepare has looked"  # noqa: S101
+        result = result_of(
+            tool, call(tool, arguments, actor=f"operation:{context.operation_id}"[:128], **more)
+        )
+        summary = {"tool": tool}
+        if result.success:
+            try:
+                return Output(plain(result.output), inputs=summary)
+            except ContentError as error:
+                raise OperationFailed.invalid(f"the result of {tool!r} has no JSON form: {error}") from None
+        return self._failed(tool, result)
+
+    def _failed(self, tool: str, result: ToolResult) -> Made:
+        cause, decisions = result.cause, self.services.decisions
+        if isinstance(cause, UndecidedError) and cause.pending is not None and decisions is not None:
+            decisions.keep(cause.pending)
+            return Waits(cause.pending.pending_id)
+        if result.denied:
+            raise _denied(tool, result.error)
+        raise OperationFailed(ErrorCode.OPERATION, result.error[:MAX_ERROR_TEXT], {"tool": tool})
+
+
+def _denied(tool: str, why: str) -> OperationFailed:
+    return OperationFailed(
+        ErrorCode.POLICY, f"{tool!r} was not called: {why}"[:MAX_ERROR_TEXT], {"tool": tool}
+    )
