@@ -70,7 +70,8 @@ def _from_bundle(given: dict[str, Any]) -> dict[str, Any]:
         raise _refused("bundle_content", "it holds no profile, or its blocks are no list")
     head = _renamed(head)
     refs = head.pop("blockRefs", [])
-    by_id = {block.get("blockId"): block for block in blocks if isinstance(block, dict)}
+    named = [one for one in blocks if isinstance(one, dict) and isinstance(one.get("blockId"), str)]
+    by_id = {one["blockId"]: one for one in named}
     if len(by_id) != len(blocks):
         raise _refused("duplicate_block", "two of its blocks have one id, or a block has none")
     if not isinstance(refs, list):
@@ -91,12 +92,10 @@ def _from_single(given: dict[str, Any]) -> dict[str, Any]:
     """Read a profile with operations of its own as one of one block."""
     inner = given.get("profile")
     head = _renamed(inner if isinstance(inner, dict) else given)
-    if not isinstance(head.get("operations"), list):
+    if "type" in given or not isinstance(head.get("operations"), list):
         raise _refused(
             "bundle_type", f"it is neither of type {BUNDLE!r} nor a profile with a list of operations"
         )
-    for name in ("type", "kind"):
-        head.pop(name, None)
     head.setdefault("profileId", head.get("name"))
     operations = head.pop("operations")
     block = {"blockId": _OLD_BLOCK, "name": head.get("name"), "operations": operations}

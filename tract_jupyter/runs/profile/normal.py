@@ -32,10 +32,10 @@ def normal_operation(given: object) -> object:
         given = given.to_dict()
     if not isinstance(given, dict):
         return given
-    definition, config = _split(_camel(given))
+    definition, config = _split(camel(given))
     if not isinstance(config, dict):
         return {"definition": definition, "config": config}
-    return {"definition": definition, "config": _normal_config(definition, _camel(config))}
+    return {"definition": definition, "config": _normal_config(definition, camel(config))}
 
 
 def identity(given: object) -> str | None:
@@ -48,14 +48,15 @@ def identity(given: object) -> str | None:
 def tag_of(name: str, otherwise: str) -> str:
     """Return the tag for a name: `Saved op` -> `saved_op`. A name without Latin letters leaves the other text (X04)."""
     for text in (name, otherwise):
-        plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
+        plain = unicodedata.normalize("NFKD", text.casefold()).encode("ascii", "ignore").decode()
         tag = re.sub(r"[^a-z0-9]+", "_", plain).strip("_")
         if tag:
             return (tag if tag[0].isalpha() else f"a_{tag}")[:_MAX_TAG]
     return f"a_{sha256(otherwise.encode('utf-8', 'surrogatepass'))[:12]}"
 
 
-def _camel(given: dict[Any, Any]) -> dict[str, Any]:
+def camel(given: dict[Any, Any]) -> dict[str, Any]:
+    """Return an object with `depends_on` spelled as `dependsOn`; objects within it stay as they are."""
     return {
         to_camel(key) if isinstance(key, str) and "_" in key else key: value for key, value in given.items()
     }
@@ -64,7 +65,7 @@ def _camel(given: dict[Any, Any]) -> dict[str, Any]:
 def _split(given: dict[str, Any]) -> tuple[dict[str, Any], Any]:
     rest = dict(given)
     definition = rest.pop("definition", None)
-    definition = _camel(definition) if isinstance(definition, dict) else {}
+    definition = camel(definition) if isinstance(definition, dict) else {}
     definition |= {name: rest.pop(name) for name in _DEFINITION if name in rest}
     ids = [
         value
@@ -86,7 +87,7 @@ def _normal_config(definition: dict[str, Any], config: dict[str, Any]) -> dict[s
     guards = definition.get("kind") == "guard"
     artifact = normal.get("artifact", {} if guards else None)
     if isinstance(artifact, dict):
-        normal["artifact"] = _artifact(definition, _camel(artifact), guards=guards)
+        normal["artifact"] = _artifact(definition, camel(artifact), guards=guards)
     return normal
 
 
@@ -118,5 +119,5 @@ def _exposure(given: object) -> object:
     """Return what is stored: `developer` is a `system` message (G19), which every provider knows."""
     if not isinstance(given, dict):
         return given
-    normal = _camel(given)
+    normal = camel(given)
     return {**normal, "role": "system"} if normal.get("role") == "developer" else normal

@@ -9,7 +9,7 @@ from tract_jupyter.runs.data import Data
 from tract_jupyter.runs.kinds.registry import KindRegistry
 from tract_jupyter.runs.model import Operation
 from tract_jupyter.runs.profile.model import Block, BlockRef, Profile
-from tract_jupyter.runs.profile.normal import identity, normal_operation
+from tract_jupyter.runs.profile.normal import camel, identity, normal_operation
 from tract_jupyter.runs.profile.rules import RULES, Together
 from tract_jupyter.runs.reading import read
 
@@ -125,7 +125,7 @@ def _params(operation: Operation, kinds: KindRegistry) -> list[Problem]:
 
 def _check_block(given: object, kinds: KindRegistry) -> tuple[Block | None, list[Found]]:
     fields, inner = _apart(given, "operations")
-    name = _field(fields, "blockId")
+    name = fields.get("blockId") if isinstance(fields, dict) else None
     where = f"block {name!r}" if isinstance(name, str) and name else "block"
     block, found = _read(Block, fields, where)
     room = len(name) + 1 if isinstance(name, str) else 0
@@ -140,7 +140,7 @@ def _read_refs(given: Iterable[object], kinds: KindRegistry) -> tuple[tuple[Bloc
     for one in given:
         fields = one.to_dict() if isinstance(one, BlockRef) else one
         rest = {**fields, "block": {"blockId": "-", "name": "-"}} if isinstance(fields, dict) else fields
-        block, wrong = _check_block(_field(fields, "block"), kinds)
+        block, wrong = _check_block(fields.get("block") if isinstance(fields, dict) else None, kinds)
         ref, problems = _read(
             BlockRef, rest, f"reference to block {block.block_id!r}" if block else "reference"
         )
@@ -161,17 +161,12 @@ def _apart(given: object, *names: str) -> tuple[Any, dict[str, list[Any]]]:
     fields = given.to_dict() if isinstance(given, Data) else given
     if not isinstance(fields, dict):
         return fields, {name: [] for name in names}
+    fields = camel(fields)
     inner = {name: fields.get(name, []) for name in names}
     # what is no list stays, so that it is refused like any other value
     lists = {name: list(value) if isinstance(value, list | tuple) else [] for name, value in inner.items()}
     rest = {name: value for name, value in fields.items() if not isinstance(inner.get(name), list | tuple)}
     return rest, lists
-
-
-def _field(fields: object, name: str) -> object:
-    if not isinstance(fields, dict):
-        return None
-    return fields.get(name, fields.get("block_id") if name == "blockId" else None)
 
 
 def _read(model: type[_D], value: object, where: str) -> tuple[_D | None, list[Found]]:
