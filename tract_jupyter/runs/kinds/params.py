@@ -10,10 +10,13 @@ from tract_jupyter.exceptions import TemplateError
 from tract_jupyter.models.text import shortened
 from tract_jupyter.runs.data import Data
 from tract_jupyter.runs.kinds.base import OperationFailed
+from tract_jupyter.runs.reading import in_words
 from tract_jupyter.runs.templates import parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from pydantic_core import ErrorDetails
 
     from tract_jupyter.runs.kinds.base import Problem
 
@@ -66,14 +69,18 @@ def check_template(text: str, field: str) -> list[Problem]:
 
 def _problems(error: ValidationError, rules: Mapping[str, str]) -> list[Problem]:
     problems = []
-    for one in error.errors(include_url=False, include_context=False, include_input=False)[:_NAMED]:
+    for one in error.errors(include_url=False)[:_NAMED]:
         where = ".".join(map(str, one["loc"]))
         field = str(one["loc"][0]) if one["loc"] else ""
-        told = one["msg"].removeprefix("Value error, ")
+        told = in_words(one)
         problems.append(
             (
-                rules.get(where) or rules.get(f"{field}.*") or rules.get(field) or "params",
-                shortened(f"{where or 'params'}: {told}", 500),
+                rules.get(where) or rules.get(f"{field}.*") or rules.get(field) or _otherwise(one),
+                shortened(f"{where}: {told}" if "." in where else told, 500),
             )
         )
     return problems
+
+
+def _otherwise(error: ErrorDetails) -> str:
+    return "unknown_field" if error["type"] == "extra_forbidden" else "params"

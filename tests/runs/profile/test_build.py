@@ -1,0 +1,108 @@
+"""Operations written in a line."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tract_jupyter.exceptions import ProfileError
+from tract_jupyter.runs.profile import Block, Profile, export_bundle, import_bundle, operation, read_profile
+
+
+def wrong(*args, **fields):
+    with pytest.raises(ProfileError) as caught:
+        operation(*args, **{"order": 1, **fields})
+    return caught.value.problems[0]
+
+
+def config(*args, **fields):
+    return operation(*args, **{"order": 1, "text": "x", **fields}).config.to_dict()
+
+
+def test_a_line_makes_an_operation():
+    """R16, R24, X04: id, kind, order, text, and where the value goes."""
+    one = operation("summary", kind="template", order=10, text="{{a}}", tag="sum", into="system")
+    assert (one.id, one.definition.name, one.definition.kind) == ("summary", "summary", "template")
+    assert one.config.to_dict() == {
+        "order": 10,
+        "params": {"template": "{{a}}"},
+        "artifact": {"tag": "sum", "exposures": [{"type": "prompt_part"}]},
+    }
+
+
+def test_order_is_mandatory_here_too():
+    """R24: nobody gets a place by accident."""
+    with pytest.raises(TypeError, match="order"):
+        operation("a", text="x")
+
+
+@pytest.mark.parametrize(("into", "exposure"), [
+    ("user", {"type": "prompt_message"}), ("tail", {"type": "prompt_message", "anchor": "depth_from_end"}),
+    ("message", {"type": "turn_rewrite", "target": "current_user_main"}),
+    ({"type": "prompt_part", "mode": "replace"}, {"type": "prompt_part", "mode": "replace"}),
+])  # fmt: skip
+def test_places_are_exposures(into, exposure):
+    """X04, R42, R44, R49: words for the usual ones; JSON for all."""
+    assert config("a", into=into)["artifact"]["exposures"] == [exposure]
+    assert config("a", into=[into, "system"])["artifact"]["exposures"] == [exposure, {"type": "prompt_part"}]
+
+
+def test_the_rest_finds_its_place():
+    """R18, R22, R27, R50: fields of the configuration and of the artifact; what else is given are parameters."""
+    found = config("a", "llm", required=True, when="after", into="reply", keep=True, history={"maxItems": 3}, model="m",
+                   strict_variables=True, timeout_ms=5, name="A b")  # fmt: skip
+    assert found == {
+        "order": 1, "required": True, "hooks": ["after_main_llm"], "timeoutMs": 5,
+        "params": {"model": "m", "strictVariables": True, "prompt": "x"},
+        "artifact": {"tag": "a_b", "persistence": "persisted", "history": {"maxItems": 3},
+                     "exposures": [{"type": "turn_rewrite", "target": "assistant_output_main"}]},
+    }  # fmt: skip
+    assert "artifact" not in config("a")
+
+
+def test_guards_and_conditions():
+    """R40, E22, E23: what is asked becomes a dependency; ids may hold points."""
+    guard = operation("is.it", "guard", order=1, outputs=["night"], text="Is it night?")
+    asked = operation("a", order=2, text="x", after="b", only_if={"is.it.night": False})
+    assert guard.config.params["engine"] == "aux_llm"
+    assert asked.config.depends_on == ("b", "is.it")
+    assert asked.config.run_conditions[0].to_dict() == {"source": "is.it", "output": "night", "is": False}
+    liquid = operation("g", "guard", order=1, engine="liquid", outputs=["k"], text='{"k": true}')
+    assert liquid.config.params["template"] == '{"k": true}'
+
+
+def test_errors_tell_what_to_do():
+    """R54: at once, where the line is written."""
+    assert wrong("a", text="x", into="sytem")[2].endswith("Did you mean 'system'?")
+    assert "guard.g" in wrong("a", text="x", only_if={"g": True})[2]
+    assert wrong("a", text="x", when="later")[0] == "hooks_invalid"
+    assert wrong("a", text="x", order="first")[0] == "order_invalid"
+    assert wrong("a")[0] == "template_required"
+    assert wrong("a", "llm", text="x", temprature=1)[0] == "unknown_field"
+    assert wrong("a", text="x", after="a")[0] == "self_dependency"
+
+
+names = st.text("abcXYZ é1_.", min_size=1, max_size=8).filter(str.strip)
+operations = st.builds(
+    lambda name, order, into, required, when, keep: operation(
+        name, "mine", order=order, text="x", into=into, required=required, when=when, keep=keep, tag=None
+    ),
+    names, st.floats(allow_nan=False, allow_infinity=False), st.sampled_from([(), "message"]), st.booleans(),
+    st.sampled_from(["before", "after", "both"]), st.booleans(),
+)  # fmt: skip
+
+
+@given(
+    st.lists(operations, max_size=4, unique_by=lambda one: one.id),
+    st.sampled_from(["concurrent", "sequential"]),
+)
+def test_a_profile_survives_its_json(these, mode):
+    """E19, R8: reading what was written gives the same, and checking what was checked changes nothing."""
+    for one in these:
+        assert type(one).from_dict(one.to_dict()) == one
+    unique = [one for one in these if not one.config.artifact]
+    profile = Profile.of("p", unique, [Block.of("b", these[:1])], execution_mode=mode)
+    assert Profile.from_dict(profile.to_dict()) == profile
+    assert read_profile(profile) == read_profile(profile.to_dict()) == profile
+    assert import_bundle(export_bundle(profile)) == profile

@@ -1,0 +1,95 @@
+"""Profiles as one list of operations."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tract_jupyter.exceptions import ProfileError
+from tract_jupyter.runs.profile import Block, BlockRef, Profile, operation
+
+
+def op(name, order=1.0, **more):
+    return operation(name, order=order, text="x", **more)
+
+
+def priority(profile):
+    compiled = profile.compile().operations
+    return [one.id for one in sorted(compiled, key=lambda one: (one.config.order, one.id))]
+
+
+def test_own_operations_keep_their_ids_and_come_first():
+    """R24, E19: nothing is put before the ids of a profile's own operations."""
+    profile = Profile.of("p", [op("late", 9_000_000)], [Block.of("b", [op("early", -5)])], version=3)
+    compiled = profile.compile()
+    assert [one.id for one in compiled.operations] == ["late", "b:early"]
+    assert priority(profile) == ["late", "b:early"]
+    assert compiled.fingerprint == "p:3|b:1"
+    assert (compiled.profile_id, compiled.version, compiled.session_id) == ("p", 3, "default")
+
+
+def test_ids_are_those_of_the_block_wherever_they_are_named():
+    """R25, E23, X11: in dependencies and conditions, too."""
+    these = [
+        operation("g", "guard", order=1, outputs=["yes"], text="?"),
+        op("a", 2, only_if={"g.yes": True}),
+    ]
+    compiled = Profile.of("p", blocks=[Block.of("b", these)]).compile().operations
+    assert compiled[1].config.depends_on == ("b:g",)
+    assert compiled[1].config.run_conditions[0].source == "b:g"
+    assert compiled[1].definition.name == "a"
+
+
+def test_what_is_disabled_is_left_out():
+    """R18, E9, X11: references, blocks, and whole profiles; a disabled operation stays, for the run to record (G2)."""
+    block = Block.of("b", [op("a", enabled=False)])
+    assert [one.id for one in Profile.of("p", blocks=[block]).compile().operations] == ["b:a"]
+    refs = [BlockRef(block=block, enabled=False)]
+    off = Block.of("off", [op("a")], enabled=False)
+    for profile in (
+        Profile.of("p", [op("a")], enabled=False),
+        Profile.of("p", blocks=[*refs, off]),
+        Profile.of("p"),
+    ):
+        compiled = profile.compile()
+        assert (compiled.operations, compiled.fingerprint) == ((), "")
+
+
+def test_tags_have_one_writer_over_all_blocks():
+    """E16, X11: yet what is left out writes nothing."""
+    one, other = (Block.of(name, [op("a", tag="same")]) for name in "xy")
+    with pytest.raises(ProfileError, match="art.same is written by x:a, y:a") as caught:
+        Profile.of("p", blocks=[one, other]).compile()
+    assert caught.value.problems[0][0] == "duplicate_tag"
+    assert Profile.of("p", blocks=[one, BlockRef(block=other, enabled=False)]).compile().operations
+
+
+def test_ids_are_unique_over_all_blocks():
+    """E19, X11: `a:b` of one and `c` of another must not become the same."""
+    with pytest.raises(ProfileError, match="have this id"):
+        Profile.of("p", blocks=[Block.of("a:b", [op("c")]), Block.of("a", [op("b:c")])]).compile()
+
+
+orders = st.one_of(
+    st.integers(-3, 3), st.floats(-2e6, 2e6), st.sampled_from([1e300, -1e300, 999_999, 1e6, 0.2, 0.7])
+)
+
+
+@given(st.lists(st.lists(orders, max_size=5), max_size=4), st.lists(orders, min_size=4, max_size=4))
+def test_the_order_is_that_of_blocks_then_of_operations(blocks, places):
+    """R24, R60, X11: whatever the numbers are, no bucket overflows and no order is lost."""
+    refs = [
+        BlockRef(
+            block=Block.of(f"b{place}", [op(f"{i}", order) for i, order in enumerate(block)]),
+            order=places[place],
+        )
+        for place, block in enumerate(blocks)
+    ]
+    profile = Profile.of("p", blocks=refs)
+    wanted = [
+        (ref.order, ref.block.block_id, one.config.order, f"{ref.block.block_id}:{one.id}")
+        for ref in refs
+        for one in ref.block.operations
+    ]
+    assert priority(profile) == [name for *_, name in sorted(wanted)]

@@ -1,0 +1,81 @@
+"""What is allowed but probably not meant."""
+
+from __future__ import annotations
+
+import pytest
+
+from tract_jupyter.runs.profile import Profile, lint, operation
+
+GUARD = operation("g", "guard", order=1, outputs=["yes"], text="?")
+
+
+def t(name, order=5, text="x", **more):
+    return operation(name, order=order, text=text, **more)
+
+
+def found(*operations):
+    return [(one.rule, one.where.partition(",")[0]) for one in Profile.of("p", operations).lint()]
+
+
+def test_a_profile_as_it_should_be_has_no_warnings():
+    """R26, R40, X04: dependencies, conditions and exposures as they are meant."""
+    reader = t("b", 6, "{{art.a.value}} {{ art['c'].value }}", after=["a", "g"], only_if={"g.yes": True})
+    assert found(GUARD, t("a", tag="a"), t("c", tag="c", into="system", keep=True), reader) == []
+
+
+@pytest.mark.parametrize("change", [
+    {"run_conditions": [{"source": "g", "output": "yes", "is": False}], "only_if": {"g.yes": True}},
+    {"after": "off", "only_if": {"g.yes": True}}, {"after": "again", "only_if": {"g.yes": True}, "triggers": ["generate"]},
+])  # fmt: skip
+def test_operations_that_never_run(change):
+    """R10, R23, E23: contradictory conditions, a disabled dependency, no trigger in common."""
+    others = t("off", enabled=False), t("again", triggers=["regenerate"])
+    assert found(GUARD, *others, t("a", **change)) == [("unreachable", "operation 'a'")]
+
+
+def test_artifacts_that_nobody_reads():
+    """R50: unless it is shown, or a guard that is asked."""
+    assert found(t("a", tag="a"), t("b", tag="b", usage="ui_only")) == [("unread_artifact", "operation 'a'")]
+    assert found(GUARD) == [("unread_artifact", "operation 'g'")]
+    assert found(t("a", tag="a"), t("b", text="{{artByOpId.a.value}}", after="a")) == []
+
+
+def test_reads_without_a_dependency():
+    """R26, R31: of what this run makes; a persisted artifact is there from earlier runs."""
+    reader = t("b", 6, "{{art.a.value}}")
+    assert found(t("a", tag="a"), reader) == [("read_without_dependency", "operation 'b'")]
+    assert found(t("a", tag="a", keep=True), reader) == []
+    # between hooks no dependency is needed, as all before-operations have ended
+    assert found(t("a", tag="a"), t("b", 6, "{{art.a.value}}", when="after")) == []
+    too_late = found(t("a", tag="a", when="after"), reader)
+    assert too_late == [("read_without_dependency", "operation 'b'")]
+
+
+def test_reads_of_what_nobody_writes():
+    """R31: with the nearest name."""
+    profile = Profile.of("p", [t("a", tag="summary", into="system"), t("b", text="{{art.sumary.value}}")])
+    assert [str(one) for one in profile.lint()] == [
+        "operation 'b', params: it reads art.sumary, which no operation here writes. Did you mean 'summary'?"
+    ]
+
+
+def test_orders_against_dependencies():
+    """R24, R60: dependencies come first, whatever the order says."""
+    assert found(t("a", 1, after="b"), t("b", 2)) == [("order_inversion", "operation 'a'")]
+
+
+def test_kinds_that_nobody_knows():
+    """R16: a run skips them."""
+    one = operation("a", "templat", order=1)
+    assert [str(w) for w in lint([one])] == [
+        "operation 'a', kind: kind 'templat' is not known, and skipped if nothing adds it. Did you mean 'template'?"
+    ]
+    assert lint([one], kinds=["templat"]) == []
+
+
+def test_patterns_and_hooks_that_fail_in_each_run():
+    """X08, R41: an invalid pattern, and a prompt exposure where there is no prompt."""
+    asks = operation("a", "llm", order=1, text="x", output_mode="json", json_parse_mode="custom_regex",
+                     json_custom_pattern="(")  # fmt: skip
+    assert found(asks) == [("regex_invalid", "operation 'a'")]
+    assert found(t("a", when="both", into="system")) == [("exposure_at_both_hooks", "operation 'a'")]

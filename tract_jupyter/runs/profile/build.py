@@ -1,0 +1,124 @@
+"""Operations written in a notebook, in a line each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from pydantic.alias_generators import to_camel
+
+from tract_jupyter.exceptions import ProfileError, nearest
+from tract_jupyter.runs.kinds.registry import KindRegistry
+from tract_jupyter.runs.profile.normal import normal_operation
+from tract_jupyter.runs.profile.validate import check_operations
+
+if TYPE_CHECKING:
+    from tract_jupyter.runs.model import Operation
+
+When = Literal["before", "after", "both"]
+Into = Literal["system", "user", "tail", "message", "reply"]
+
+_HOOKS: Final = {
+    "before": ["before_main_llm"],
+    "after": ["after_main_llm"],
+    "both": ["before_main_llm", "after_main_llm"],
+}
+_INTO: Final[dict[str, dict[str, Any]]] = {
+    "system": {"type": "prompt_part", "target": "system", "mode": "append"},
+    "user": {"type": "prompt_message", "role": "system", "anchor": "after_last_user"},
+    "tail": {"type": "prompt_message", "role": "system", "anchor": "depth_from_end", "depthFromEnd": 0},
+    "message": {"type": "turn_rewrite", "target": "current_user_main"},
+    "reply": {"type": "turn_rewrite", "target": "assistant_output_main"},
+}
+_ARTIFACT: Final = ("title", "format", "history", "semantics", "usage", "write_mode")
+_CONFIG: Final = (
+    "enabled", "required", "triggers", "activation", "timeout_ms", "retry", "provider", "debug", "description",
+    "capabilities", "name", "hooks", "artifact", "run_conditions",
+)  # fmt: skip
+
+
+def operation(
+    operation_id: str, kind: str = "template", *, order: float, text: str | None = None, tag: str | None = None,
+    into: Into | Mapping[str, Any] | Iterable[Into | Mapping[str, Any]] = (), when: When = "before",
+    after: str | Iterable[str] = (), only_if: Mapping[str, bool] | None = None, keep: bool = False,
+    outputs: Iterable[str] = (), **more: Any,
+) -> Operation:  # fmt: skip
+    """Make an operation: `operation("mood", order=10, text="Be kind.", into="system")`.
+
+    Args:
+        operation_id: also its name, unless `name` is given.
+        kind: what does the work: `template`, `llm`, `guard`, `tool`, ...
+        order: the smaller runs and commits first (R24).
+        text: of a template, the prompt of a model call or guard; a guard with it and without `engine` asks a model.
+        tag: of its artifact, which others read as `art.<tag>`; made from the name, if there is to be one.
+        into: where its value goes: `system` (the end of the system message), `user` (right after the user message),
+            `tail` (the end of the prompt), `message` (in place of the user message), `reply` (in place of the reply).
+            An exposure as JSON, or several of these, go as well.
+        when: before the main call, after it, or both.
+        after: the operations that must have ended as done.
+        only_if: what guards must have said, by `guard.output`; they become dependencies.
+        keep: whether the artifact lives on between runs.
+        outputs: what a guard answers, by key.
+        more: other fields of the configuration (`required=True`, `retry={...}`), of its artifact (`history={...}`); all
+            others are parameters of the kind (`model="..."`).
+
+    Raises:
+        ProfileError: with all that is wrong with it alone; what it says of others is checked with the profile.
+    """
+    config = {to_camel(name): more.pop(name) for name in _CONFIG if name in more}
+    artifact = {to_camel(name): more.pop(name) for name in _ARTIFACT if name in more}
+    exposures = _exposures(operation_id, into)
+    if tag is not None or artifact or exposures or keep or kind == "guard":
+        persistence = {"persistence": "persisted"} if keep else {}
+        artifact |= {"tag": tag, "exposures": exposures, **persistence}
+        config.setdefault("artifact", artifact)
+    conditions = [_condition(operation_id, name, expected) for name, expected in (only_if or {}).items()]
+    if conditions:
+        config["runConditions"] = [*config.get("runConditions", ()), *conditions]
+    sources = [one["source"] for one in conditions]
+    about = {
+        "hooks": _HOOKS.get(when, [when]), "dependsOn": [*([after] if isinstance(after, str) else after), *sources],
+        "params": _params(kind, text, list(outputs), more), "order": order, **config,
+    }  # fmt: skip
+    return _alone({"operationId": operation_id, "kind": kind, **about})
+
+
+def _params(kind: str, text: str | None, outputs: list[str], more: dict[str, Any]) -> dict[str, Any]:
+    params = {to_camel(name): value for name, value in more.items()}
+    if outputs:
+        params["outputContract"] = [{"key": key} for key in outputs]
+    if kind == "guard" and text is not None and "engine" not in params:
+        params["engine"] = "aux_llm"
+    if text is not None:
+        params["template" if kind == "template" or params.get("engine") == "liquid" else "prompt"] = text
+    return params
+
+
+def _exposures(operation_id: str, into: Any) -> list[Any]:
+    several = [into] if isinstance(into, str | Mapping) else list(into)
+    for one in several:
+        if isinstance(one, str) and one not in _INTO:
+            message = f"there is no place {one!r}: use {', '.join(_INTO)}, or an exposure as JSON.{nearest(one, _INTO)}"
+            raise ProfileError([("exposure_invalid", f"operation {operation_id!r}, into", message)])
+    return [_INTO[one] if isinstance(one, str) else dict(one) for one in several]
+
+
+def _condition(operation_id: str, name: str, expected: object) -> dict[str, Any]:
+    # an id may hold points, a key may not
+    source, point, output = name.rpartition(".")
+    if not point:
+        message = f"{name!r} names no output: write only_if={{'guard.{name}': True}} with the guard's id"
+        raise ProfileError([("condition_invalid", f"operation {operation_id!r}, only_if", message)])
+    return {"source": source, "output": output, "is": expected}
+
+
+_OF_OTHERS: Final = {"unknown_dependency", "condition_unknown_source"}
+
+
+def _alone(given: dict[str, Any]) -> Operation:
+    """Read one operation; what it says of others is not looked at."""
+    operations, found = check_operations([normal_operation(given)], KindRegistry(), room=0)
+    found = [problem for problem in found if problem[0] not in _OF_OTHERS]
+    if found:
+        raise ProfileError(found)
+    return operations[0]

@@ -1,0 +1,181 @@
+"""What is allowed in a profile, but probably not meant. None of it keeps a profile from being saved or run."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from tract_jupyter.exceptions import nearest
+from tract_jupyter.runs.kinds.registry import KindRegistry
+from tract_jupyter.runs.model import ArtifactSpec, Operation, PromptMessage, PromptPart
+from tract_jupyter.runs.profile.rules import texts_in
+from tract_jupyter.runs.terms import Hook, Persistence, Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class Warning:  # noqa: A001 # it is what this is
+    """What is probably not meant: the rule's stable name, the operation and field, and a sentence with what to do."""
+
+    rule: str
+    where: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.message}"
+
+
+def lint(operations: Sequence[Operation], kinds: Collection[str] | None = None) -> list[Warning]:
+    """Look at operations that belong together, such as those of a compiled profile.
+
+    Args:
+        operations: disabled ones count as not there.
+        kinds: which can be run; None for all there are.
+    """
+    about = _About(operations, KindRegistry() if kinds is None else kinds)
+    return [
+        warning for operation in about.operations for look in _LOOKS for warning in look(operation, about)
+    ]
+
+
+class _About:
+    """What the looks need to know of all operations together."""
+
+    def __init__(self, operations: Sequence[Operation], kinds: Collection[str]) -> None:
+        self.operations = [one for one in operations if one.config.enabled]
+        self.kinds = kinds
+        self.by_id = {one.id: one for one in self.operations}
+        self.disabled = {one.id for one in operations} - self.by_id.keys()
+        self.reads = {one.id: _read_by(one) for one in self.operations}
+        self.writers = {
+            one.config.artifact.tag: one for one in self.operations if one.config.artifact is not None
+        }
+        self.asked = {condition.source for one in self.operations for condition in one.config.run_conditions}
+        ids = {one.config.artifact.artifact_id for one in self.operations if one.config.artifact is not None}
+        self.names = {*self.writers, *(name for name in ids if name)}
+
+
+_READ = re.compile(r"""\bart(?:\.([A-Za-z_]\w*)|\[\s*["']([^"']+)["']\s*\])""")
+
+
+def _read_by(operation: Operation) -> set[str]:
+    """Return the names of the artifacts that its texts read."""
+    return {
+        found[1] or found[2]
+        for _, text in texts_in(operation.config.params, "")
+        for found in _READ.finditer(text)
+    }
+
+
+def _warn(rule: str, operation: Operation, field: str, message: str) -> Warning:
+    return Warning(rule, f"operation {operation.id!r}, {field}", message)
+
+
+def _unreachable(one: Operation, about: _About) -> Iterator[Warning]:
+    wanted: dict[tuple[str, str], bool] = {}
+    for condition in one.config.run_conditions:
+        key = (condition.source, condition.output)
+        if wanted.setdefault(key, condition.is_) is not condition.is_:
+            message = f"{condition.source}.{condition.output} would have to be true and false: it never runs"
+            yield _warn("unreachable", one, "runConditions", message)
+    for name in one.config.depends_on:
+        if name in about.disabled:
+            yield _warn(
+                "unreachable", one, "dependsOn", f"{name!r} is disabled, so this never runs: enable it"
+            )
+        elif name in about.by_id and not set(one.config.triggers) & set(about.by_id[name].config.triggers):
+            message = (
+                f"{name!r} never runs on the same trigger, so this never runs: give both the same triggers"
+            )
+            yield _warn("unreachable", one, "dependsOn", message)
+
+
+def _unread(one: Operation, about: _About) -> Iterator[Warning]:
+    artifact = one.config.artifact
+    if artifact is None or artifact.exposures or one.id in about.asked or _is_shown(artifact):
+        return
+    names = {artifact.tag, artifact.artifact_id}
+    readers = [name for name, reads in about.reads.items() if reads & names and name != one.id]
+    # by its operation's id it may be read in ways that no pattern finds
+    waiting = [other.id for other in about.operations if one.id in other.config.depends_on and _by_id(other)]
+    if not readers and not waiting:
+        message = f"nobody reads art.{artifact.tag}: give it an exposure, read it in a text, or leave it out"
+        yield _warn("unread_artifact", one, "artifact", message)
+
+
+def _is_shown(artifact: ArtifactSpec) -> bool:
+    return artifact.usage in {Usage.UI_ONLY, Usage.PROMPT_AND_UI}
+
+
+def _by_id(operation: Operation) -> bool:
+    return any("artByOpId" in text for _, text in texts_in(operation.config.params, ""))
+
+
+def _reads(one: Operation, about: _About) -> Iterator[Warning]:
+    for name in sorted(about.reads[one.id]):
+        writer = about.writers.get(name)
+        if writer is None:
+            if name not in about.names:
+                message = f"it reads art.{name}, which no operation here writes.{nearest(name, sorted(about.names))}"
+                yield _warn("unknown_artifact", one, "params", message)
+        elif _may_miss(one, writer):
+            message = f"it reads art.{name} of {writer.id!r}, which may not have ended: add that to dependsOn"
+            yield _warn("read_without_dependency", one, "params", message)
+
+
+def _may_miss(reader: Operation, writer: Operation) -> bool:
+    """Whether a value of this run is read that may not be there (R26); a persisted one is there from earlier runs."""
+    artifact = writer.config.artifact
+    if artifact is None or artifact.persistence is Persistence.PERSISTED or reader.id == writer.id:
+        return False
+    together = set(reader.config.hooks) & set(writer.config.hooks)
+    too_early = Hook.BEFORE in reader.config.hooks and Hook.BEFORE not in writer.config.hooks
+    return (bool(together) or too_early) and writer.id not in reader.config.depends_on
+
+
+def _inverted(one: Operation, about: _About) -> Iterator[Warning]:
+    for name in one.config.depends_on:
+        other = about.by_id.get(name)
+        if other is not None and other.config.order > one.config.order:
+            message = (
+                f"its order is {one.config.order:.15g}, yet it waits for {name!r} with {other.config.order:.15g}, "
+                "and commits after it: give it a greater one"
+            )
+            yield _warn("order_inversion", one, "order", message)
+
+
+def _kind(one: Operation, about: _About) -> Iterator[Warning]:
+    kind = one.definition.kind
+    if kind not in about.kinds:
+        message = f"kind {kind!r} is not known, and skipped if nothing adds it.{nearest(kind, about.kinds)}"
+        yield _warn("unsupported_kind", one, "kind", message)
+
+
+def _pattern(one: Operation, _about: _About) -> Iterator[Warning]:
+    pattern = one.config.params.get("jsonCustomPattern")
+    if not isinstance(pattern, str):
+        return
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        message = f"the pattern is no regular expression: {error}; each run will fail"
+        yield _warn("regex_invalid", one, "params.jsonCustomPattern", message)
+
+
+def _both_hooks(one: Operation, _about: _About) -> Iterator[Warning]:
+    artifact = one.config.artifact
+    if artifact is None or Hook.AFTER not in one.config.hooks or Hook.BEFORE not in one.config.hooks:
+        return
+    if any(isinstance(exposure, PromptPart | PromptMessage) for exposure in artifact.exposures):
+        message = (
+            "after the main call there is no prompt to change, so that is an error there: use two operations"
+        )
+        yield _warn("exposure_at_both_hooks", one, "artifact.exposures", message)
+
+
+_LOOKS: Final[tuple[Callable[[Operation, _About], Iterator[Warning]], ...]] = (
+    _unreachable, _unread, _reads, _inverted, _kind, _pattern, _both_hooks,
+)  # fmt: skip

@@ -1,0 +1,269 @@
+"""What operations that are saved together must hold, each rule a small function over all of them.
+
+A rule yields `(rule, operation id, field, message)`. Disabled operations are checked like others (G7): somebody may
+enable them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from tract_jupyter.exceptions import nearest
+from tract_jupyter.runs.model import Operation, PromptMessage, PromptPart, RunCondition, TurnRewrite
+from tract_jupyter.runs.reading import is_json
+from tract_jupyter.runs.terms import Format, Hook
+
+
+class Broken(NamedTuple):
+    """A rule that an operation breaks."""
+
+    rule: str
+    operation_id: str
+    field: str
+    message: str
+
+
+class Together(NamedTuple):
+    """Operations that are saved together; the ids of all, also of those that cannot be read; what guards declare."""
+
+    operations: Sequence[Operation]
+    ids: Sequence[str]
+    outputs: Mapping[str, Sequence[str]]
+
+
+Rule = Callable[[Together], Iterator[Broken]]
+
+
+def names_are_given(these: Together) -> Iterator[Broken]:
+    """Ids, names and kinds are more than blanks (R16)."""
+    for one in these.operations:
+        about = one.definition
+        for rule, field, text in [("operation_id", "operationId", one.id), ("name", "name", about.name),
+                                  ("kind", "kind", about.kind)]:  # fmt: skip
+            if not text.strip():
+                yield Broken(rule, one.id, field, f"{field} is blank: give one")
+
+
+def ids_are_unique(these: Together) -> Iterator[Broken]:
+    """No two operations have an id (E19)."""
+    for name, count in Counter(these.ids).items():
+        if count > 1:
+            yield Broken(
+                "duplicate_id", name, "operationId", f"{count} operations have this id: rename all but one"
+            )
+
+
+def it_runs_sometime(these: Together) -> Iterator[Broken]:
+    """Hooks and triggers name at least one; leaving them out means the usual ones (R22, R23)."""
+    for one in these.operations:
+        for rule, field, given in [("hooks_empty", "hooks", one.config.hooks),
+                                   ("triggers_empty", "triggers", one.config.triggers)]:  # fmt: skip
+            if not given:
+                message = f"{field} is empty, so it never runs: name one, leave {field} out, or set enabled to false"
+                yield Broken(rule, one.id, field, message)
+
+
+def dependencies_are_there(these: Together) -> Iterator[Broken]:
+    """Each dependency is another operation of the same block (E17, X11)."""
+    for one in these.operations:
+        for name in one.config.depends_on:
+            if name == one.id:
+                yield Broken("self_dependency", one.id, "dependsOn", "it depends on itself: remove its id")
+            elif name not in these.ids:
+                message = (
+                    f"there is no operation {name!r} here: correct or remove it.{nearest(name, these.ids)}"
+                )
+                yield Broken("unknown_dependency", one.id, "dependsOn", message)
+
+
+def dependencies_run_at_its_hooks(these: Together) -> Iterator[Broken]:
+    """An operation runs at no hook that one of its dependencies does not run at, too (E18)."""
+    hooks = {one.id: one.config.hooks for one in these.operations}
+    for one in these.operations:
+        for name in one.config.depends_on:
+            missing = [hook for hook in one.config.hooks if hook not in hooks.get(name, one.config.hooks)]
+            if missing and name != one.id:
+                message = (
+                    f"it runs at {missing[0]}, where {name!r} does not: give both the same hooks; "
+                    "between hooks, persisted artifacts and the prompt carry values on"
+                )
+                yield Broken("cross_hook_dependency", one.id, "dependsOn", message)
+
+
+def there_is_no_cycle(these: Together) -> Iterator[Broken]:
+    """Dependencies have an end (E17, G6), also those of disabled operations (G7)."""
+    needs = {one.id: set(one.config.depends_on) - {one.id} for one in these.operations}
+    cycle = find_cycle(needs)
+    if cycle:
+        way = " -> ".join([*cycle, cycle[0]])
+        yield Broken(
+            "cycle",
+            cycle[0],
+            "dependsOn",
+            f"these wait for each other: {way}; remove one of the dependencies",
+        )
+
+
+def find_cycle(needs: dict[str, set[str]]) -> list[str]:
+    """Return the ids of a cycle, each depending on the next, the smallest id first; empty if there is none."""
+    left = {name: {other for other in others if other in needs} for name, others in needs.items()}
+    while free := [name for name, others in left.items() if not others & left.keys()]:
+        for name in free:
+            del left[name]
+    if not left:
+        return []
+    # whoever is left depends on somebody who is left, so this walk comes round
+    walk = [min(left)]
+    while (following := min(left[walk[-1]] & left.keys())) not in walk:
+        walk.append(following)
+    cycle = walk[walk.index(following) :]
+    first = cycle.index(min(cycle))
+    return cycle[first:] + cycle[:first]
+
+
+def conditions_ask_guards(these: Together) -> Iterator[Broken]:
+    """A condition asks a guard, which is a dependency, for an output that it declares (E23)."""
+    by_id = {one.id: one for one in these.operations}
+    for one in these.operations:
+        for condition in one.config.run_conditions:
+            broken = _condition(one, condition, by_id, these)
+            if broken is not None:
+                yield Broken(broken[0], one.id, "runConditions", broken[1])
+
+
+def _condition(
+    one: Operation, condition: RunCondition, by_id: dict[str, Operation], these: Together
+) -> tuple[str, str] | None:
+    source, output = condition.source, condition.output
+    if source not in these.ids:
+        return (
+            "condition_unknown_source",
+            f"there is no operation {source!r} here.{nearest(source, these.ids)}",
+        )
+    guard = by_id.get(source)
+    if guard is not None and guard.definition.kind != "guard":
+        return (
+            "condition_source_not_guard",
+            f"{source!r} is of kind {guard.definition.kind!r}: only guards can be asked",
+        )
+    if source not in one.config.depends_on:
+        return "condition_source_not_dependency", f"{source!r} must have ended first: add it to dependsOn"
+    # a guard whose parameters are wrong declares nothing, and is reported itself
+    keys = these.outputs.get(source)
+    if keys and output not in keys:
+        known = ", ".join(keys)
+        return (
+            "unknown_guard_output",
+            f"{source!r} does not declare {output!r}, but {known}.{nearest(output, keys)}",
+        )
+    return None
+
+
+def tags_have_one_writer(these: Together) -> Iterator[Broken]:
+    """No two operations write an artifact (E16)."""
+    writers: dict[str, list[str]] = {}
+    for one in these.operations:
+        if one.config.artifact is not None:
+            writers.setdefault(one.config.artifact.tag, []).append(one.id)
+    for tag, names in writers.items():
+        if len(names) > 1:
+            message = f"art.{tag} is written by {', '.join(names)}: give each a tag of its own"
+            yield Broken("duplicate_tag", names[1], "artifact.tag", message)
+
+
+def exposures_fit_the_hooks(these: Together) -> Iterator[Broken]:
+    """The prompt is made before the main call, the reply after it (R41, R48, E4)."""
+    for one in these.operations:
+        for exposure in one.config.artifact.exposures if one.config.artifact is not None else ():
+            needed = _needs_hook(exposure)
+            if needed is not None and one.config.hooks and needed not in one.config.hooks:
+                what = getattr(exposure, "target", None) if needed is Hook.AFTER else None
+                message = (
+                    f"{what or exposure.type} works only at {needed}: add that hook, or remove the exposure"
+                )
+                yield Broken("exposure_hook", one.id, "artifact.exposures", message)
+
+
+def _needs_hook(exposure: object) -> Hook | None:
+    if isinstance(exposure, PromptPart | PromptMessage):
+        return Hook.BEFORE
+    if isinstance(exposure, TurnRewrite) and exposure.target == "assistant_output_main":
+        return Hook.AFTER
+    return None
+
+
+def activation_says_when(these: Together) -> Iterator[Broken]:
+    """An interval is at least one, and there is one (X01)."""
+    for one in these.operations:
+        activation = one.config.activation
+        if activation is None:
+            continue
+        given = [
+            value
+            for value in (activation.every_n_turns, activation.every_n_context_tokens)
+            if value is not None
+        ]
+        if not given:
+            message = "it says no interval: give everyNTurns or everyNContextTokens, or leave activation out"
+            yield Broken("activation_empty", one.id, "activation", message)
+        elif min(given) < 1:
+            yield Broken(
+                "activation_range", one.id, "activation", f"an interval is at least 1, not {min(given):g}"
+            )
+
+
+def params_are_json(these: Together) -> Iterator[Broken]:
+    """Parameters are JSON (R27)."""
+    for one in these.operations:
+        if not is_json(one.config.params):
+            yield Broken(
+                "params_json", one.id, "params", "it holds what JSON has not, such as NaN: use null or text"
+            )
+
+
+_SECRET = re.compile(
+    r"\b(sk-[\w-]{20,}|gh[pousr]_\w{30,}|github_pat_\w{30,}|xox[abprs]-[\w-]{20,}|AKIA[A-Z0-9]{16}|AIza[\w-]{30,})"
+)
+
+
+def params_hold_no_secrets(these: Together) -> Iterator[Broken]:
+    """Parameters name credentials, and never hold them (R27)."""
+    for one in these.operations:
+        for path, text in texts_in(one.config.params, "params"):
+            if _SECRET.search(text):
+                message = (
+                    f"{path} holds what looks like a key: keep it elsewhere, and name it in credentialRef"
+                )
+                yield Broken("secret_in_params", one.id, path, message)
+
+
+def texts_in(value: object, path: str) -> Iterator[tuple[str, str]]:
+    """Yield all texts in a JSON value, each with where it is."""
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, dict):
+        for name, part in value.items():
+            yield from texts_in(part, f"{path}.{name}")
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from texts_in(part, path)
+
+
+def guards_write_json(these: Together) -> Iterator[Broken]:
+    """A guard writes one JSON artifact (E22)."""
+    for one in these.operations:
+        artifact = one.config.artifact
+        if one.definition.kind == "guard" and artifact is not None and artifact.format is not Format.JSON:
+            message = f"a guard writes JSON, not {artifact.format}: set the format to 'json', or leave it out"
+            yield Broken("guard_artifact_format", one.id, "artifact.format", message)
+
+
+RULES: Final[tuple[Rule, ...]] = (
+    ids_are_unique, names_are_given, it_runs_sometime, dependencies_are_there, dependencies_run_at_its_hooks,
+    there_is_no_cycle, conditions_ask_guards, tags_have_one_writer, exposures_fit_the_hooks, guards_write_json,
+    activation_says_when, params_are_json, params_hold_no_secrets,
+)  # fmt: skip
+"""All of them, in the order in which they are reported."""

@@ -1,0 +1,193 @@
+"""Profiles and blocks, read and checked before they are saved: all that is wrong is told at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from tract_jupyter.exceptions import ProfileError, RunError
+from tract_jupyter.runs.data import Data
+from tract_jupyter.runs.kinds.registry import KindRegistry
+from tract_jupyter.runs.model import Operation
+from tract_jupyter.runs.profile.model import Block, BlockRef, Profile
+from tract_jupyter.runs.profile.normal import camel, identity, normal_operation
+from tract_jupyter.runs.profile.rules import RULES, Together
+from tract_jupyter.runs.reading import read
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from tract_jupyter.runs.kinds.base import Problem
+
+Found = tuple[str, str, str]
+"""A rule's name, where it is broken, and a sentence."""
+
+_D = TypeVar("_D", bound=Data)
+_MAX_ID: Final = 200
+
+_FIELDS: Final = {
+    "definition.operationId": "operation_id",
+    "definition.name": "name",
+    "definition.kind": "kind",
+    "config.order": "order_invalid",
+    "config.hooks": "hooks_invalid",
+    "config.triggers": "triggers_invalid",
+    "config.dependsOn": "dependency_invalid",
+    "config.runConditions": "condition_invalid",
+    "config.artifact": "artifact_invalid",
+    "config.artifact.tag": "tag_invalid",
+    "config.artifact.exposures": "exposure_invalid",
+    "config.artifact.history": "history_range",
+    "config.activation": "activation_range",
+    "config.timeoutMs": "timeout_range",
+    "config.retry.maxAttempts": "attempts_range",
+    "config.retry.backoffMs": "backoff_range",
+    "config.retry": "retry_range",
+    "config.params": "params_invalid",
+    "profileId": "profile_id",
+    "blockId": "block_id",
+    "name": "name",
+    "executionMode": "execution_mode",
+    "sessionId": "session_id",
+    "version": "version",
+    "order": "order_invalid",
+}  # fmt: skip
+"""Under which rule the value of a field is."""
+
+
+def read_profile(given: Profile | dict[str, Any], *, kinds: KindRegistry | None = None) -> Profile:
+    """Read a profile, bring it into normal form, and check it.
+
+    Args:
+        given: a profile, or JSON.
+        kinds: those that check parameters; None for all there are. An operation of another kind is not looked into.
+
+    Raises:
+        ProfileError: with all that is wrong.
+    """
+    kinds = KindRegistry() if kinds is None else kinds
+    fields, inner = _apart(given, "operations", "blocks")
+    profile, found = _read(Profile, fields, "profile")
+    operations, wrong = check_operations(inner["operations"], kinds, room=0)
+    refs, wrong_refs = _read_refs(inner["blocks"], kinds)
+    whole = _passed(profile, [*found, *wrong, *wrong_refs])
+    return whole.model_copy(update={"operations": operations, "blocks": refs})
+
+
+def read_block(given: Block | dict[str, Any], *, kinds: KindRegistry | None = None) -> Block:
+    """Read a block, bring it into normal form, and check it.
+
+    Raises:
+        ProfileError: with all that is wrong.
+    """
+    return _passed(*_check_block(given, KindRegistry() if kinds is None else kinds))
+
+
+def check_operations(
+    given: Iterable[object], kinds: KindRegistry, *, room: int
+) -> tuple[tuple[Operation, ...], list[Found]]:
+    """Return the operations that can be read, and all that is wrong; `room` is what their ids may grow by."""
+    normal = [normal_operation(one) for one in given]
+    found: list[Found] = []
+    operations: list[Operation] = []
+    for place, one in enumerate(normal, 1):
+        operation, problems = _read(Operation, one, _where(identity(one), place))
+        found += problems
+        if operation is not None:
+            operations.append(operation)
+    ids = [name for one in normal if (name := identity(one)) is not None]
+    outputs = {one.id: declared(one, kinds) for one in operations if one.definition.kind == "guard"}
+    together = Together(operations, ids, outputs)
+    for rule in RULES:
+        found += [(name, f"{_where(who)}, {field}", text) for name, who, field, text in rule(together)]
+    for operation in operations:
+        found += [(rule, f"{_where(operation.id)}, params", text) for rule, text in _params(operation, kinds)]
+        if len(operation.id) + room > _MAX_ID:
+            message = f"with the block's it is longer than {_MAX_ID} characters: shorten it"
+            found.append(("operation_id", f"{_where(operation.id)}, operationId", message))
+    return tuple(operations), found
+
+
+def declared(guard: Operation, kinds: KindRegistry) -> Sequence[str]:
+    """Return what a guard answers; nothing, if that cannot be told."""
+    outputs = getattr(kinds["guard"], "outputs", None) if "guard" in kinds else None
+    return outputs(guard) if outputs is not None else ()
+
+
+def _params(operation: Operation, kinds: KindRegistry) -> list[Problem]:
+    kind = operation.definition.kind
+    if kind not in kinds:
+        return []
+    try:
+        return kinds[kind].check(operation)
+    except RunError as error:
+        return [("kind_unusable", str(error))]
+
+
+def _check_block(given: object, kinds: KindRegistry) -> tuple[Block | None, list[Found]]:
+    fields, inner = _apart(given, "operations")
+    name = fields.get("blockId") if isinstance(fields, dict) else None
+    where = f"block {name!r}" if isinstance(name, str) and name else "block"
+    block, found = _read(Block, fields, where)
+    room = len(name) + 1 if isinstance(name, str) else 0
+    operations, wrong = check_operations(inner["operations"], kinds, room=room)
+    found += [(rule, f"{where}, {place}", text) for rule, place, text in wrong]
+    return block and block.model_copy(update={"operations": operations}), found
+
+
+def _read_refs(given: Iterable[object], kinds: KindRegistry) -> tuple[tuple[BlockRef, ...], list[Found]]:
+    refs: list[BlockRef] = []
+    found: list[Found] = []
+    for one in given:
+        fields = one.to_dict() if isinstance(one, BlockRef) else one
+        rest = {**fields, "block": {"blockId": "-", "name": "-"}} if isinstance(fields, dict) else fields
+        block, wrong = _check_block(fields.get("block") if isinstance(fields, dict) else None, kinds)
+        ref, problems = _read(
+            BlockRef, rest, f"reference to block {block.block_id!r}" if block else "reference"
+        )
+        found += [*wrong, *problems]
+        if ref is not None and block is not None:
+            refs.append(ref.model_copy(update={"block": block}))
+    return tuple(refs), [*found, *_twice(refs)]
+
+
+def _twice(refs: list[BlockRef]) -> Iterable[Found]:
+    ids = [ref.block.block_id for ref in refs]
+    for name in dict.fromkeys(name for name in ids if ids.count(name) > 1):
+        yield "duplicate_block", f"block {name!r}", "the profile refers to it twice: keep one reference"
+
+
+def _apart(given: object, *names: str) -> tuple[Any, dict[str, list[Any]]]:
+    """Return the JSON of something without the lists of these names, and those: they are read one by one."""
+    fields = given.to_dict() if isinstance(given, Data) else given
+    if not isinstance(fields, dict):
+        return fields, {name: [] for name in names}
+    fields = camel(fields)
+    inner = {name: fields.get(name, []) for name in names}
+    # what is no list stays, so that it is refused like any other value
+    lists = {name: list(value) if isinstance(value, list | tuple) else [] for name, value in inner.items()}
+    rest = {name: value for name, value in fields.items() if not isinstance(inner.get(name), list | tuple)}
+    return rest, lists
+
+
+def _read(model: type[_D], value: object, where: str) -> tuple[_D | None, list[Found]]:
+    data, problems = read(model, value, _FIELDS)
+    return data, [
+        (rule, f"{where}, {field}" if field else where, f"{message}{_HINTS.get(rule, '')}")
+        for rule, field, message in problems
+    ]
+
+
+_HINTS: Final = {
+    "order_invalid": "; the smaller runs and commits first",
+    "tag_invalid": "; a lower-case letter, then lower-case letters, digits and _",
+}
+
+
+def _where(name: str | None, place: int = 0) -> str:
+    return f"operation #{place}" if name is None else f"operation {name!r}"
+
+
+def _passed(data: _D | None, found: list[Found]) -> _D:
+    if found or data is None:
+        raise ProfileError(found)
+    return data

@@ -1,0 +1,131 @@
+"""JSON as a person or a model writes it, read strictly; what is wrong with it under stable names, in plain words."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+
+from pydantic import ValidationError
+from pydantic.alias_generators import to_camel
+
+from tract_jupyter.exceptions import nearest
+from tract_jupyter.models.text import brief_repr
+from tract_jupyter.runs.data import Data
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pydantic_core import ErrorDetails
+
+_D = TypeVar("_D", bound=Data)
+
+_WORDS: Final = {
+    "string_type": "must be text",
+    "string_too_short": "must not be empty",
+    "string_too_long": "is too long: at most {max_length} characters",
+    "string_pattern_mismatch": "must match {pattern}",
+    "bool_type": "must be true or false",
+    "float_type": "must be a number",
+    "int_type": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "finite_number": "must be a finite number",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than_equal": "must be at most {le}",
+    "greater_than": "must be more than {gt}",
+    "enum": "must be {expected}",
+    "literal_error": "must be {expected}",
+    "tuple_type": "must be a list",
+    "list_type": "must be a list",
+    "dict_type": "must be an object",
+    "model_type": "must be an object",
+    "too_short": "must not be empty",
+    "too_long": "has too many entries: at most {max_length}",
+    "union_tag_invalid": "has an unknown type {tag!r}: use one of {expected_tags}",
+    "union_tag_not_found": "has no 'type'",
+    "missing": "is missing",
+    "value_error": "{error}",
+    "json_invalid": "holds text that is no Unicode",
+}
+"""What is wrong, by pydantic's type of the error."""
+
+
+class FieldProblem(NamedTuple):
+    """What is wrong with a field: the rule's stable name, the field's path (`retry.maxAttempts`), a sentence."""
+
+    rule: str
+    field: str
+    message: str
+
+
+def read(
+    model: type[_D], value: object, rules: Mapping[str, str], *, otherwise: str = "value_invalid"
+) -> tuple[_D | None, list[FieldProblem]]:
+    """Read data from JSON or its Python form: no text counts as a number, no 1 as true.
+
+    Args:
+        model: what to read.
+        value: dicts and lists.
+        rules: by a field's path without indexes, or the beginning of one: the rule that its values are under.
+        otherwise: the rule of all other fields.
+
+    Returns:
+        The data, or None and all that is wrong.
+    """
+    try:
+        text = json.dumps(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        return None, [FieldProblem("not_json", "", f"cannot be written as JSON: {error}")]
+    try:
+        return model.model_validate_json(text, strict=True), []
+    except ValidationError as error:
+        details = error.errors(include_url=False)
+        return None, [_problem(model, detail, rules, otherwise) for detail in details]
+
+
+def in_words(error: ErrorDetails) -> str:
+    """Tell what is wrong with a value: `maxAttempts must be at most 10, not 11`."""
+    names = [part for part in error["loc"] if isinstance(part, str)]
+    if error["type"] == "value_error" and not names:
+        return str(error["ctx"]["error"])
+    if error["type"] == "extra_forbidden":
+        return f"there is no field {names[-1]!r} here"
+    words = _WORDS.get(error["type"], "is no valid value").format(**error.get("ctx", {}))
+    silent = {"missing", "json_invalid", "value_error"}
+    given = "" if error["type"] in silent else _given(error["input"])
+    return f"{names[-1] if names else 'it'} {words}{given}"
+
+
+def _problem(
+    model: type[Data], error: ErrorDetails, rules: Mapping[str, str], otherwise: str
+) -> FieldProblem:
+    path = ".".join(str(part) for part in error["loc"])
+    if error["type"] == "extra_forbidden":
+        near = nearest(str(error["loc"][-1]), _fields(model, error["loc"][:-1]))
+        return FieldProblem("unknown_field", path, f"{in_words(error)}.{near}")
+    return FieldProblem(_rule(error["loc"], rules, otherwise), path, in_words(error))
+
+
+def _given(value: object) -> str:
+    # what is long may be a text of the user's, and says little about what is wrong
+    return f", not {brief_repr(value)}" if isinstance(value, str | int | float | None) else ""
+
+
+def _rule(path: tuple[int | str, ...], rules: Mapping[str, str], otherwise: str) -> str:
+    """Return the rule of the longest beginning of a path."""
+    names = [to_camel(part) if "_" in part else part for part in path if isinstance(part, str)]
+    beginnings = (".".join(names[:length]) for length in range(len(names), 0, -1))
+    return next((rules[one] for one in beginnings if one in rules), otherwise)
+
+
+def _fields(model: type[Data], path: tuple[int | str, ...]) -> list[str]:
+    """Name the fields of the model; those of what is nested deeper are not looked for."""
+    return [] if path else [info.alias or name for name, info in model.model_fields.items()]
+
+
+def is_json(value: Any) -> bool:
+    """Whether a value is JSON all through: no NaN, no infinity, no text that is no Unicode."""
+    try:
+        json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return True
