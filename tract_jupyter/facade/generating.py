@@ -74,12 +74,7 @@ class Generating(Writing, Compiling, Branches, Gated):
         """
         settings = {"max_retries": max_retries, "retry_prompt": retry_prompt, "hide_retries": hide_retries,
                     "message": message, "metadata": metadata}  # fmt: skip
-        pending = self._asked(settings, validator, options)
-        with self._saved(pending):
-            if validator is None and not self._is_hooked("generate"):
-                return self._commit_reply(pending.fields)
-            unhandled: Any = "approve" if validator is None else partial(auto_retry, max_retries=max_retries)
-            return self._decided(pending, unhandled=unhandled)  # type: ignore[no-any-return]
+        return self._generated(settings, validator, options)
 
     def propose_generate(
         self,
@@ -112,6 +107,18 @@ class Generating(Writing, Compiling, Branches, Gated):
         self.user(text, name=name)
         return self.generate(**options)
 
+    def _generated(
+        self, settings: dict[str, Any], validator: Validator | None, options: dict[str, Any], **how: Any
+    ) -> ChatResponse:
+        """Ask, have the reply decided about where anybody does so, and commit it; `how` as for `_asked`."""
+        pending = self._asked(settings, validator, options, **how)
+        with self._saved(pending):
+            if validator is None and not self._is_hooked("generate"):
+                return (how.get("keep") or self._commit_reply)(pending.fields)  # type: ignore[no-any-return]
+            retry = partial(auto_retry, max_retries=settings["max_retries"])
+            unhandled: Any = "approve" if validator is None else retry
+            return self._decided(pending, unhandled=unhandled)  # type: ignore[no-any-return]
+
     def _asked(
         self,
         settings: dict[str, Any],
@@ -119,6 +126,7 @@ class Generating(Writing, Compiling, Branches, Gated):
         options: dict[str, Any],
         prompt: list[dict[str, Any]] | None = None,
         replaces: str | None = None,
+        keep: Callable[[dict[str, Any]], Any] | None = None,
     ) -> PendingGeneration:
         """Ask the model, and have the validator look at its reply.
 
@@ -128,6 +136,7 @@ class Generating(Writing, Compiling, Branches, Gated):
             options: for the client.
             prompt: what is sent instead of the context, in OpenAI's shape.
             replaces: the commit whose place the reply takes.
+            keep: commits the reply, in another way than usual.
         """
         client, tools = self.llm, options.pop("tools", None)
         options = {**self.model_settings.get("chat", {}), **options}
@@ -150,7 +159,7 @@ class Generating(Writing, Compiling, Branches, Gated):
         self.record_compile(context)  # what can fail comes before the reply is paid for
         sent = openai_messages(context.messages) if prompt is None else prompt
         reply = ask_model(client, sent, fields)
-        pending = self._restored_reply({**reply, **fields}, validator)
+        pending = self._restored_reply({**reply, **fields}, validator, keep)
         with self._saved(pending):
             pending.look()
         return pending
@@ -192,9 +201,12 @@ class Generating(Writing, Compiling, Branches, Gated):
         )  # fmt: skip
 
     def _restored_reply(
-        self, fields: dict[str, Any], validator: Validator | None = None
+        self,
+        fields: dict[str, Any],
+        validator: Validator | None = None,
+        keep: Callable[[dict[str, Any]], Any] | None = None,
     ) -> PendingGeneration:
-        return PendingGeneration(fields, tract=self, run=self._commit_reply, validator=validator)
+        return PendingGeneration(fields, tract=self, run=keep or self._commit_reply, validator=validator)
 
     @contextmanager
     def _saved(self, pending: PendingGeneration) -> Iterator[None]:

@@ -46,6 +46,7 @@ class RunStarted(Tagged):
         user_key: which of its messages is the current user's.
         base_commit: the tip of the branch at the start.
         artifacts: the persisted ones, as they were at the start.
+        replaces: the commit of the reply that gets another variant, of `regenerate`.
         activation_skips: the operations that were not due.
         clock: what operations take for the present, ISO 8601.
         settings: of the main call: model, temperature, ...
@@ -54,6 +55,7 @@ class RunStarted(Tagged):
     type: Literal["run.started"] = "run.started"
     version: int = VERSION
     trigger: Trigger
+    tract_id: str = ""
     branch: str | None = None
     profile: str | None = None
     session_key: str | None = None
@@ -64,7 +66,7 @@ class RunStarted(Tagged):
     user_commit: str | None = None
     base_commit: str | None = None
     turn_id: str | None = None
-    assistant_variant_id: str | None = None
+    replaces: str | None = None
     artifacts: dict[str, ArtifactView] = Field(default_factory=dict)
     activation_skips: dict[str, Skip] = Field(default_factory=dict)
     seed: int = 0

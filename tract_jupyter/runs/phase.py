@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.runs.conditions import unmet_condition
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from tract_jupyter.runs.model import Operation, OperationContext, OperationResult, Skip
     from tract_jupyter.runs.turn import Turn
     from tract_jupyter.runs.workers import Workers
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,7 @@ def run_phase(
     kinds: KindRegistry,
     services: Services,
     workers: Workers,
+    waiting: Mapping[str, str] = _NOTHING,
     **options: Any,
 ) -> Phase:
     """Execute a plan.
@@ -68,6 +72,7 @@ def run_phase(
         kinds: that there are.
         services: what they may use of the world.
         workers: where operations run.
+        waiting: operations that waited for a person, with the pendings; they go on from there.
         options: of `execute`: `abort`, `notify`, `prior`, `limits`.
     """
     scene = Scene(plan, base, turn)
@@ -76,16 +81,26 @@ def run_phase(
         unmet = unmet_condition(operation, results)
         if unmet is not None:
             return unmet
-        return job_of(operation, scene.context(operation, results), kinds, services)
+        context = scene.context(operation, results)
+        return job_of(operation, context, kinds, services, waiting.get(operation.id))
 
     return Phase(plan, execute(plan, begin, workers, **options))
 
 
-def job_of(operation: Operation, context: OperationContext, kinds: KindRegistry, services: Services) -> Job:
+def job_of(
+    operation: Operation,
+    context: OperationContext,
+    kinds: KindRegistry,
+    services: Services,
+    waits_for: str | None = None,
+) -> Job:
     """What runs for an operation. What its kind cannot prepare fails when it is run, as anything else (R53)."""
     try:
         kind = kinds[operation.definition.kind]
         run, anywhere = kind.prepare(operation, services), bool(kind.anywhere)
+        resume = getattr(run, "resume", None)
+        if waits_for is not None and resume is not None:
+            run = partial(resume, pending_id=waits_for)
     except Exception as error:  # noqa: BLE001 # kinds may be anybody's
         run, anywhere = _Failing(error), False
     return Job(partial(perform, operation, run), context, anywhere)

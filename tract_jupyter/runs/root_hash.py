@@ -86,7 +86,7 @@ def _result(ended: OperationFinished) -> dict[str, Any]:
         "error": None if result.error is None else result.error.code,
         "skip": None
         if skip is None
-        else [skip.reason, skip.dep, list(skip.blocked_by), skip.blocked_by_reason],
+        else [skip.reason, skip.dep],
     }
 
 

@@ -44,6 +44,16 @@ _NEWEST = (
     .order_by(_first.c.id.desc())
     .limit(bindparam("most"))
 )
+_IDS = (
+    select(run_events.c.run_id)
+    .where(
+        run_events.c.tract_id == bindparam("tract"),
+        run_events.c.seq == 1,
+        run_events.c.run_id.startswith(bindparam("start"), autoescape=False),
+    )
+    .order_by(run_events.c.run_id)
+    .limit(2)
+)
 _INSERT = run_events.insert()
 _ANY_NUMBER = 2**31 - 1  # neither database takes the same word for no limit
 
@@ -74,6 +84,10 @@ class RunEventRows:
         """The events of a run in their order; none if there is no such run."""
         rows = connection.execute(_OF, {"tract": self.tract_id, "run": run_id})
         return [StoredRunEvent._make(row) for row in rows]
+
+    def ids(self, connection: Connection, start: str) -> list[str]:
+        """Up to two runs whose ids begin with hex digits; more than one means that these are too few."""
+        return list(connection.scalars(_IDS, {"tract": self.tract_id, "start": start}))
 
     def newest(
         self, connection: Connection, limit: int | None = None

@@ -6,8 +6,16 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from tract_jupyter.exceptions import ContentError, RunError, StoreCorruptError, UnknownRunError, nearest
+from tract_jupyter.exceptions import (
+    ContentError,
+    ProfileError,
+    RunError,
+    StoreCorruptError,
+    UnknownRunError,
+    nearest,
+)
 from tract_jupyter.models.canonical import canonical_json
+from tract_jupyter.runs.profile.validate import read_profile
 from tract_jupyter.storage.lenient import read_dict, read_moment
 
 if TYPE_CHECKING:
@@ -19,6 +27,7 @@ if TYPE_CHECKING:
     from tract_jupyter.review.trust import Trust
     from tract_jupyter.storage.database import Database
     from tract_jupyter.storage.events import EventRows
+    from tract_jupyter.runs.profile.model import Profile
     from tract_jupyter.storage.run_profiles import RunProfileRows, StoredProfile
 
 _TRUST_KIND: Final = "run_profile"
@@ -63,19 +72,21 @@ class Profiles:
             stored = self._rows.all(connection)
         return [self._entry(row) for row in stored]
 
-    def load(self, name: str) -> dict[str, Any]:
-        """The JSON form of a profile that may be used.
+    def get(self, name: str) -> Profile:
+        """A profile that may be used.
 
         Raises:
             UnknownRunError: there is none of this name.
-            RunError: nobody here has saved it; `adopt` takes it over.
+            RunError: nobody here has saved it; `adopt` takes it over. Or a newer version has.
             StoreCorruptError: what was saved is no JSON object.
         """
         with self._database.read() as connection:
-            return self._trusted(self._require(connection, name))
+            stored = self._require(connection, name)
+        return self._profile(stored)
 
-    def active(self) -> tuple[str, dict[str, Any]] | None:
-        """The name and JSON form of the active profile.
+    @property
+    def active(self) -> Profile | None:
+        """The active profile.
 
         Raises:
             RunError: nobody here has saved it: a run without its operations would be another one.
@@ -83,25 +94,28 @@ class Profiles:
         """
         with self._database.read() as connection:
             stored = self._rows.active(connection)
-        return None if stored is None else (stored.name, self._trusted(stored))
+        return None if stored is None else self._profile(stored)
 
-    def save(self, name: str, data: Mapping[str, Any], *, activate: bool = False) -> None:
-        """Sign and store a profile, in the place of the one of the same name. The caller has checked it.
+    def save(self, profile: Profile, *, activate: bool = False) -> None:
+        """Sign and store a profile, in the place of the one of the same name.
 
         Raises:
-            ContentError: it has no name, or no JSON form.
+            ProfileError: it is wrong; with all that is.
             StoreError: it cannot be stored.
             TrustError: it cannot be signed.
         """
-        if not name:
-            raise ContentError("a profile needs a name")
-        text = canonical_json(dict(data))
+        name = (profile := read_profile(profile)).name
+        text = canonical_json(profile.to_dict())
         signature = self._sign(name, text)
         with self._database.write() as connection:
             self._rows.replace(connection, name, text, signature)
             if activate:
                 self._rows.activate(connection, name)
             self._note(connection, "saved", name)
+
+    def deactivate(self) -> None:
+        """Have runs use no profile."""
+        self.activate(None)
 
     def activate(self, name: str | None) -> None:
         """Have runs use a profile, or none.
@@ -176,6 +190,15 @@ class Profiles:
                 f"the profile {row.name!r} is not used: {_FOREIGN}. Read it, and adopt it if you want it"
             )
         return _data(row)
+
+    def _profile(self, row: StoredProfile) -> Profile:
+        data = self._trusted(row)
+        try:
+            return read_profile(data)
+        except ProfileError as error:
+            raise RunError(
+                f"the profile {row.name!r} is not used, as this tract_jupyter reads it differently: {error}. Save it anew"
+            ) from None
 
     def _require(self, connection: Connection, name: str) -> StoredProfile:
         stored = self._rows.get(connection, name)

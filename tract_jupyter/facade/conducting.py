@@ -1,0 +1,259 @@
+"""What a run of a tract works with: its model, tools, history and operations; and the main call."""
+
+from __future__ import annotations
+
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
+
+from tract_jupyter.exceptions import (
+    BranchMovedError,
+    LLMConfigError,
+    LLMError,
+    RejectedError,
+    TractError,
+    UndecidedError,
+)
+from tract_jupyter.facade.restoring import Restoring
+from tract_jupyter.models.text import brief_repr
+from tract_jupyter.runs.abort import Abort
+from tract_jupyter.runs.conductor import Conductor, Equipment
+from tract_jupyter.runs.deciding import RunDecisions
+from tract_jupyter.runs.events import MainFinished, RunFinished
+from tract_jupyter.runs.executors import ExecutorWorkers
+from tract_jupyter.runs.functions import Functions
+from tract_jupyter.runs.kinds.base import Services
+from tract_jupyter.runs.kinds.registry import KindRegistry
+from tract_jupyter.runs.lease import Lease
+from tract_jupyter.runs.model import MainReply, OperationError
+from tract_jupyter.runs.outcome import ABORTED, WAITING, Ending
+from tract_jupyter.runs.retrieval import HistorySearch
+from tract_jupyter.runs.root_hash import sealed
+from tract_jupyter.runs.run import Loop
+from tract_jupyter.runs.safe_text import message_of
+from tract_jupyter.runs.schedule import Limits
+from tract_jupyter.runs.store.artifacts import SqlArtifacts
+from tract_jupyter.runs.store.reports import SqlCommitLog
+from tract_jupyter.runs.terms import ErrorCode, FinishReason
+from tract_jupyter.runs.tract_target import TractTarget
+from tract_jupyter.runs.workers import ThreadWorkers
+from tract_jupyter.storage.run_artifacts import RunArtifactRows
+from tract_jupyter.storage.run_commits import RunCommitRows
+from tract_jupyter.storage.run_events import RunEventRows
+from tract_jupyter.storage.run_leases import RunLeaseRows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping
+    from concurrent.futures import Executor
+
+    from tract_jupyter.runs.events import RunStarted
+    from tract_jupyter.runs.log import RunLog
+    from tract_jupyter.runs.projection import Unfinished
+    from tract_jupyter.runs.turn import Turn
+    from tract_jupyter.runs.workers import Workers
+    from tract_jupyter.tract import Tract
+
+_MAIN = "main_llm"
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How a run is carried out, beyond what its profile says.
+
+    Attributes:
+        executor: where operations run that may run anywhere; threads of this process otherwise.
+        workers: instead of an executor, with a clock of their own.
+        concurrency: how many operations may run at once; None for all.
+        limits: per provider, of time at each hook, and how long those that were told to stop may go on.
+        timeout: seconds for the whole run.
+        abort: a signal that another thread may give.
+        variables: what templates may read besides: `user`, `char`, ...
+        clients: models by the name that operations give as `providerRef`; the tract's own otherwise.
+    """
+
+    executor: Executor | None = None
+    workers: Workers | None = None
+    concurrency: float | None = None
+    limits: Limits = field(default_factory=Limits)
+    timeout: float | None = None
+    abort: Abort | None = None
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    clients: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class MainCall:
+    """The main call of one run: how it is asked, and what it raised."""
+
+    settings: dict[str, Any]
+    options: dict[str, Any]
+    validator: Callable[[str], str | None] | None = None
+    raised: BaseException | None = None
+    response: Any = None
+
+
+class Conducting(Restoring):
+    """The part of `Tract` that carries out runs."""
+
+    @cached_property
+    def functions(self) -> Functions:
+        """The functions that operations of kind `compute` may call: `@t.functions.register()`."""
+        return Functions()
+
+    @cached_property
+    def kinds(self) -> KindRegistry:
+        """The kinds of operations: those built in, and those that other packages bring."""
+        return KindRegistry()
+
+    @cached_property
+    def _run_rows(self) -> RunEventRows:
+        return RunEventRows(self.tract_id)
+
+    @cached_property
+    def _run_reports(self) -> SqlCommitLog:
+        return SqlCommitLog(self._database, RunCommitRows(self.tract_id))
+
+    @cached_property
+    def _run_artifacts(self) -> SqlArtifacts:
+        return SqlArtifacts(self._database, RunArtifactRows(self.tract_id))
+
+    @cached_property
+    def _run_decisions(self) -> RunDecisions:
+        return RunDecisions(self)
+
+    @cached_property
+    def _history_search(self) -> HistorySearch:
+        return HistorySearch(self)
+
+    def _conduct(
+        self,
+        snapshot: RunStarted,
+        log: RunLog,
+        call: MainCall,
+        options: RunOptions,
+        so_far: Unfinished | None = None,
+    ) -> Ending:
+        """Carry a run out, from its beginning or from where it was interrupted, and note its end."""
+        lease = Lease(self._database, RunLeaseRows(self.tract_id), log.run_id)
+        with lease, self._workers(options) as workers:
+            deadline = None if options.timeout is None else workers.now() + options.timeout
+            abort = options.abort or Abort(deadline)
+            equipment = Equipment(
+                kinds=self.kinds, services=self._services(options), workers=workers,
+                ask=lambda turn: self._main_call(turn, snapshot, log, call),
+                decide=self._decide_all, tick=lease.renew, limits=options.limits,
+                concurrency=options.concurrency, abort=abort,
+            )  # fmt: skip
+            target = TractTarget(
+                cast("Tract", self), log.run_id, session=snapshot.session_key,
+                artifacts=self._run_artifacts, log=self._run_reports,
+            )  # fmt: skip
+            loop = Loop(Conductor(snapshot, log, target, equipment, so_far))
+            try:
+                ending = loop.run()
+            except KeyboardInterrupt:
+                abort.set()
+                _end(log, ABORTED)
+                raise
+            _end(log, ending)
+        return ending
+
+    @contextmanager
+    def _workers(self, options: RunOptions) -> Iterator[Workers]:
+        if options.workers is not None:
+            yield options.workers
+            return
+        executor = options.executor
+        with closing(ThreadWorkers() if executor is None else ExecutorWorkers(executor)) as workers:
+            yield workers
+
+    def _services(self, options: RunOptions) -> Services:
+        try:
+            llm = self.llm_for("chat")
+        except LLMConfigError:
+            llm = None
+        return Services(
+            llm=llm, clients=options.clients, call_tool=self.executor.execute, functions=self.functions,
+            search=self._history_search, decisions=self._run_decisions,
+        )  # fmt: skip
+
+    def _decide_all(self, pending_ids: Collection[str]) -> bool:
+        """Have a person decide about what operations wait for; False if nobody can be asked."""
+        found = [self._run_decisions.find(pending_id) for pending_id in pending_ids]
+        for pending in found:
+            if pending is not None and pending.status.is_open:
+                try:
+                    self.reviewer.decide_now(pending)
+                except UndecidedError:  # nobody to ask, or not in time
+                    return False
+        return True
+
+    # --- the main call
+
+    def _main_call(self, turn: Turn, snapshot: RunStarted, log: RunLog, call: MainCall) -> MainFinished:
+        """Ask the model with the effective prompt, and commit its reply; once, also when the run was interrupted."""
+        kept = self._run_reports.find(log.run_id, _MAIN)
+        if kept is not None:
+            ended = MainFinished.from_dict(kept)
+        else:
+            ended = self._asked_and_kept(turn, snapshot, log.run_id, call)
+        log.add(ended)
+        log.flush()
+        return ended
+
+    def _asked_and_kept(
+        self, turn: Turn, snapshot: RunStarted, run_id: str, call: MainCall
+    ) -> MainFinished:
+        made: list[MainFinished] = []
+
+        def keep(fields: dict[str, Any]) -> Any:
+            with self.batch():
+                response = self._commit_reply(fields)
+                reply = MainReply(text=response.text, usage=response.usage)
+                ended = MainFinished(reply=reply, reply_commit=response.commit_info.commit_hash)
+                self._run_reports.add(run_id, _MAIN, ended.to_dict())
+            made.append(ended)
+            return response
+
+        try:
+            call.response = self._generated(
+                call.settings, call.validator, dict(call.options), keep=keep,
+                prompt=turn.prompt.provider_messages(), replaces=snapshot.replaces,
+            )  # fmt: skip
+        except KeyboardInterrupt as error:
+            call.raised = error
+            return MainFinished(reply=MainReply(finish_reason=FinishReason.USER_ABORT))
+        except Exception as error:  # noqa: BLE001 # a client may raise anything
+            call.raised = error
+            return _failed(error)
+        return made[0]
+
+
+def _end(log: RunLog, ending: Ending) -> None:
+    """Note how a run ended; one that waits has not."""
+    if ending is not WAITING:
+        end = RunFinished(
+            status=cast("Any", ending.status), failed_type=ending.failed_type, failed_details=ending.details
+        )
+        log.add(sealed(log.events, end))
+    log.flush()
+
+
+def _failed(error: Exception) -> MainFinished:
+    code = _code(error)
+    reasons = {reason.value for reason in FinishReason}
+    reply = MainReply(
+        finish_reason=code if code in reasons else FinishReason.UNKNOWN,
+        error=OperationError(code=code, message=message_of(error)),
+    )
+    return MainFinished(reply=reply)
+
+
+def _code(error: Exception) -> str:
+    told = getattr(error, "code", None)
+    if isinstance(error, LLMError) and isinstance(told, str):
+        return told
+    if isinstance(error, RejectedError | UndecidedError):
+        return ErrorCode.POLICY
+    return ErrorCode.OPERATION if isinstance(error, TractError) else ErrorCode.PROVIDER

@@ -1,0 +1,257 @@
+"""Runs: a main call with operations before and after it."""
+
+from __future__ import annotations
+
+import secrets
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from tract_jupyter.exceptions import (
+    BranchMovedError,
+    ContentError,
+    RunError,
+    RunFailedError,
+    UndecidedError,
+    UnknownRunError,
+)
+from tract_jupyter.facade.reading import Reading
+from tract_jupyter.facade.conducting import Conducting, MainCall, RunOptions
+from tract_jupyter.models.canonical import plain
+from tract_jupyter.models.checks import check_choice, check_limit, check_text
+from tract_jupyter.review.process import this_process
+from tract_jupyter.runs.artifacts import session_key
+from tract_jupyter.runs.due import due
+from tract_jupyter.runs.events import OperationFinished, RunResumed, RunStarted
+from tract_jupyter.runs.log import RunLog, load, read_events
+from tract_jupyter.runs.opening import opening
+from tract_jupyter.runs.outcome import WAITING
+from tract_jupyter.runs.projection import project, unfinished
+from tract_jupyter.runs.response import RunResponse
+from tract_jupyter.runs.store.counters import SqlCounters
+from tract_jupyter.runs.store.profiles import Profiles
+from tract_jupyter.runs.terms import ExecutionMode, FailedType, RunStatus, Trigger
+from tract_jupyter.storage.run_counters import RunCounterRows
+from tract_jupyter.storage.run_profiles import RunProfileRows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tract_jupyter.models.generation import ChatResponse
+    from tract_jupyter.runs.events import RunEvent
+    from tract_jupyter.runs.model import Run
+    from tract_jupyter.runs.outcome import Ending
+    from tract_jupyter.runs.profile.model import Profile
+
+    OnEvent = Callable[[RunEvent], object]
+
+_SETTINGS = {
+    "max_retries": 3,
+    "retry_prompt": None,
+    "hide_retries": True,
+    "message": None,
+    "metadata": None,
+}
+
+
+class Running(Conducting, Reading):
+    """The part of `Tract` that makes runs."""
+
+    @cached_property
+    def profiles(self) -> Profiles:
+        """The profiles of this tract: which operations its runs have."""
+        return Profiles(self._database, RunProfileRows(self.tract_id), self._events, self.trust)
+
+    @cached_property
+    def _counters(self) -> SqlCounters:
+        return SqlCounters(self._database, RunCounterRows(self.tract_id))
+
+    def generate(
+        self,
+        *,
+        trigger: Trigger | str = Trigger.GENERATE,
+        profile: str | Profile | None = None,
+        on_event: OnEvent | None = None,
+        run: RunOptions | None = None,
+        validator: Callable[[str], str | None] | None = None,
+        **options: Any,
+    ) -> ChatResponse:
+        """Send the context to the model, and commit what it replies as the assistant's.
+
+        With a profile, its operations run before and after that. Without one it is the plain call: nothing is sent if
+        the reply could not be committed, and nothing is committed if no reply came.
+
+        Args:
+            trigger: `generate`, or `regenerate` for another variant of the reply that the context ends with, which takes
+                its place.
+            profile: whose operations run: a name, or a profile that need not be stored; the active one if left out.
+            on_event: is called with each event of the run as it happens, on this thread or another.
+            run: how the run is carried out: executor, limits, timeout, ...
+            validator: called with the text of each reply; returns None if it is good, else a text that tells what is
+                wrong. The model is told that, and asked again.
+            **options: `max_retries`, `retry_prompt`, `hide_retries`, `message`, `metadata` as for `propose_generate`; the
+                others are for the client: `model`, `temperature`, `max_tokens`, ...
+
+        Returns:
+            The reply. With operations it is a `RunResponse`: `.run` tells what happened, also what failed after the
+            reply (R21).
+
+        Raises:
+            RunFailedError: the run failed before there was a reply, or was aborted; `.run` tells why.
+            UndecidedError: an operation waits for a person, and nobody could be asked; `resume_run` goes on with it.
+            TractError: as of the plain call, and what the client raises comes as it is; see `propose_generate`.
+        """
+        check_choice(str(trigger), [one.value for one in Trigger], "trigger")
+        chosen = self._profile_of(profile)
+        if chosen is None and trigger == Trigger.GENERATE:
+            return super().generate(validator=validator, **options)
+        settings = {name: options.pop(name, usual) for name, usual in _SETTINGS.items()}
+        call = MainCall(settings, options, validator)
+        return self._run(Trigger(trigger), chosen, call, run or RunOptions(), on_event)
+
+    def runs(self, limit: int = 20) -> list[Run]:
+        """The newest runs, the newest first.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        with self._database.read() as connection:
+            newest = self._run_rows.newest(connection, check_limit(limit))
+        return [project(self.run_events(first.run_id)) for first, _ in newest]
+
+    def run(self, run_id: str) -> Run:
+        """What happened in a run, by its id or the beginning of it.
+
+        Raises:
+            UnknownRunError: there is no such run, or several.
+        """
+        return project(self.run_events(run_id))
+
+    def run_events(self, run_id: str) -> list[RunEvent]:
+        """All events of a run, in their order; arguments as of `run`."""
+        return load(self._database, self._run_rows, self._full_run_id(run_id))
+
+    def resume_run(
+        self, run_id: str, *, on_event: OnEvent | None = None, run: RunOptions | None = None
+    ) -> ChatResponse:
+        """Go on with a run that waits for a person, or whose process ended.
+
+        What is done is not done again: operations, commits, the reply. A main call whose reply did not come is made again.
+
+        Raises:
+            UnknownRunError: there is no such run.
+            RunError: it has ended, or another process works on it.
+            BranchMovedError: it belongs to another branch than the current one.
+            RunFailedError, UndecidedError: as of `generate`.
+        """
+        events = self.run_events(run_id)
+        so_far = unfinished(events)
+        if so_far.is_finished:
+            raise RunError(f"run {so_far.run_id[:8]} has ended; generate() makes another one")
+        branch = so_far.snapshot.branch
+        if branch != self.current_branch:
+            raise BranchMovedError(
+                f"run {so_far.run_id[:8]} belongs to branch {branch!r}; switch({branch!r}), then resume it"
+            )
+        log = RunLog(self._database, self._run_rows, so_far.run_id, events, on_event=on_event)
+        log.add(RunResumed(process=this_process()))
+        settings = dict(so_far.snapshot.settings)
+        call = MainCall(settings.pop("reply", dict(_SETTINGS)), settings.pop("options", {}))
+        ending = self._conduct(so_far.snapshot, log, call, run or RunOptions(), so_far)
+        return self._response(log, call, ending)
+
+    # ---
+
+    def _profile_of(self, given: str | Profile | None) -> Profile | None:
+        if given is None:
+            found = self.profiles.active
+        elif isinstance(given, str):
+            found = self.profiles.get(given)
+        else:
+            found = given
+        return found if found is not None and found.enabled else None
+
+    def _run(
+        self, trigger: Trigger, profile: Profile | None, call: MainCall, options: RunOptions, on_event: OnEvent | None
+    ) -> ChatResponse:  # fmt: skip
+        _ = self.llm
+        log = RunLog(self._database, self._run_rows, uuid4().hex, on_event=on_event)
+        snapshot = self._begin(log, trigger, profile, call, options)
+        return self._response(log, call, self._conduct(snapshot, log, call, options))
+
+    def _begin(
+        self, log: RunLog, trigger: Trigger, profile: Profile | None, call: MainCall, options: RunOptions
+    ) -> RunStarted:
+        """Note what the run goes by, and count it, before anything runs."""
+        branch, context = self._to_be_answered()
+        start = opening(context, trigger)
+        compiled = None if profile is None else profile.compile()
+        operations = () if compiled is None else compiled.operations
+        name = "" if profile is None else profile.profile_id
+        session = (
+            None if profile is None else session_key(self.tract_id, branch, name, profile.session_id)
+        )
+        with self.batch():
+            counted = due(operations, start, trigger, self._counters.load(branch, name))
+            if counted.counters:
+                self._counters.save(branch, name, counted.counters)
+            snapshot = RunStarted(
+                trigger=trigger, tract_id=self.tract_id, branch=branch,
+                profile=None if profile is None else profile.name, session_key=session,
+                operations=operations, plain_prompt=start.prompt.messages, user_key=start.prompt.user_key,
+                user_commit=start.user_commit, base_commit=context.head, turn_id=start.user_commit,
+                replaces=start.replaces, activation_skips=counted.skips, seed=secrets.randbits(32),
+                artifacts={} if session is None else dict(self._run_artifacts.load(session)),
+                clock=datetime.now(UTC).isoformat(), variables=plain(dict(options.variables)),
+                settings=plain({"reply": call.settings, "options": call.options}),
+                mode=ExecutionMode.CONCURRENT if compiled is None else compiled.execution_mode,
+            )  # fmt: skip
+            log.add(snapshot)
+            log.flush()
+        return snapshot
+
+    def _response(self, log: RunLog, call: MainCall, ending: Ending) -> ChatResponse:
+        """The reply, or the error that tells why there is none."""
+        run = project(log.events)
+        if ending is WAITING:
+            raise self._waiting(run)
+        if isinstance(call.raised, KeyboardInterrupt):
+            raise call.raised
+        if run.reply is None or ending.failed_type in {FailedType.BEFORE_BARRIER, FailedType.MAIN_LLM}:
+            raise RunFailedError(_why(run), run) from call.raised
+        info = self.get_commit(run.reply_commit or "")
+        usage = {} if call.response is None else call.response.usage
+        calls = () if call.response is None else call.response.tool_calls
+        return RunResponse(run.reply, info, usage, dict(info.generation_config or {}), calls, run)
+
+    def _waiting(self, run: Run) -> UndecidedError:
+        waiting = [one for one in run.operations if one.status == "waiting"]
+        names = ", ".join(repr(one.operation_id) for one in waiting)
+        return UndecidedError(
+            f"run {run.run_id[:8]} waits for a decision about {names}; decide in '%tract inbox', then "
+            f"resume_run({run.run_id[:8]!r}) goes on with it", None
+        )  # fmt: skip
+
+    def _full_run_id(self, given: str) -> str:
+        check_text(given, "a run's id", error=UnknownRunError)
+        with self._database.read() as connection:
+            found = self._run_rows.ids(connection, given) if given.isalnum() else []
+        if len(found) == 1 or given in found:
+            return given if given in found else found[0]
+        what = f"several runs begin with {given!r}; give more of it" if found else f"there is no run {given!r}"
+        raise UnknownRunError(f"{what}; runs() lists them")
+
+
+def _why(run: Run) -> str:
+    details = run.failed_details
+    who = f" operation {details['operationId']!r}" if "operationId" in details else ""
+    said = ": ".join(
+        str(details[key]) for key in ("errorCode", "skippedReason", "errorMessage") if details.get(key)
+    )
+    if run.status is RunStatus.ABORTED:
+        return f"run {run.run_id[:8]} was aborted; run({run.run_id[:8]!r}) tells what it had done"
+    at = {FailedType.MAIN_LLM: "the main call failed"}.get(
+        run.failed_type or FailedType.MAIN_LLM, "it failed before the main call"
+    )
+    return f"run {run.run_id[:8]}: {at}{',' if who else ''}{who}{f': {said}' if said else ''}"
