@@ -8,7 +8,7 @@ from tract_jupyter.facade.exchange import Exchange
 from tract_jupyter.facade.family import Kinship
 from tract_jupyter.facade.learning import Learning
 from tract_jupyter.facade.querying import Querying
-from tract_jupyter.facade.restoring import Restoring
+from tract_jupyter.facade.running import Running
 from tract_jupyter.facade.serving import Serving
 from tract_jupyter.facade.tagging import Tagging
 from tract_jupyter.facade.trusting import Trusting
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tract_jupyter.review.trust import Trust
 
 
-class Tract(Learning, Restoring, Exchange, Querying, Tagging, Trusting, Serving, Kinship):
+class Tract(Learning, Running, Exchange, Querying, Tagging, Trusting, Serving, Kinship):
     """One versioned, token-counted context. Open one with `Tract.open`; it may be used from several threads."""
 
     @classmethod

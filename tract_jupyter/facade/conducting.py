@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from tract_jupyter.exceptions import (
-    BranchMovedError,
     LLMConfigError,
     LLMError,
     RejectedError,
@@ -16,7 +15,6 @@ from tract_jupyter.exceptions import (
     UndecidedError,
 )
 from tract_jupyter.facade.restoring import Restoring
-from tract_jupyter.models.text import brief_repr
 from tract_jupyter.runs.abort import Abort
 from tract_jupyter.runs.conductor import Conductor, Equipment
 from tract_jupyter.runs.deciding import RunDecisions
@@ -35,7 +33,7 @@ from tract_jupyter.runs.safe_text import message_of
 from tract_jupyter.runs.schedule import Limits
 from tract_jupyter.runs.store.artifacts import SqlArtifacts
 from tract_jupyter.runs.store.reports import SqlCommitLog
-from tract_jupyter.runs.terms import ErrorCode, FinishReason
+from tract_jupyter.runs.terms import ErrorCode
 from tract_jupyter.runs.tract_target import TractTarget
 from tract_jupyter.runs.workers import ThreadWorkers
 from tract_jupyter.storage.run_artifacts import RunArtifactRows
@@ -202,9 +200,7 @@ class Conducting(Restoring):
         log.flush()
         return ended
 
-    def _asked_and_kept(
-        self, turn: Turn, snapshot: RunStarted, run_id: str, call: MainCall
-    ) -> MainFinished:
+    def _asked_and_kept(self, turn: Turn, snapshot: RunStarted, run_id: str, call: MainCall) -> MainFinished:
         made: list[MainFinished] = []
 
         def keep(fields: dict[str, Any]) -> Any:
@@ -223,7 +219,7 @@ class Conducting(Restoring):
             )  # fmt: skip
         except KeyboardInterrupt as error:
             call.raised = error
-            return MainFinished(reply=MainReply(finish_reason=FinishReason.USER_ABORT))
+            return MainFinished(reply=MainReply(finish_reason="user_abort"))
         except Exception as error:  # noqa: BLE001 # a client may raise anything
             call.raised = error
             return _failed(error)
@@ -242,12 +238,8 @@ def _end(log: RunLog, ending: Ending) -> None:
 
 def _failed(error: Exception) -> MainFinished:
     code = _code(error)
-    reasons = {reason.value for reason in FinishReason}
-    reply = MainReply(
-        finish_reason=code if code in reasons else FinishReason.UNKNOWN,
-        error=OperationError(code=code, message=message_of(error)),
-    )
-    return MainFinished(reply=reply)
+    failed = OperationError(code=code, message=message_of(error))
+    return MainFinished(reply=MainReply(finish_reason=code, error=failed))
 
 
 def _code(error: Exception) -> str:

@@ -114,7 +114,7 @@ class Generating(Writing, Compiling, Branches, Gated):
         pending = self._asked(settings, validator, options, **how)
         with self._saved(pending):
             if validator is None and not self._is_hooked("generate"):
-                return (how.get("keep") or self._commit_reply)(pending.fields)  # type: ignore[no-any-return]
+                return (how.get("keep") or self._commit_reply)(pending.fields)
             retry = partial(auto_retry, max_retries=settings["max_retries"])
             unhandled: Any = "approve" if validator is None else retry
             return self._decided(pending, unhandled=unhandled)  # type: ignore[no-any-return]

@@ -10,21 +10,20 @@ from uuid import uuid4
 
 from tract_jupyter.exceptions import (
     BranchMovedError,
-    ContentError,
     RunError,
     RunFailedError,
     UndecidedError,
     UnknownRunError,
 )
-from tract_jupyter.facade.reading import Reading
 from tract_jupyter.facade.conducting import Conducting, MainCall, RunOptions
+from tract_jupyter.facade.reading import Reading
 from tract_jupyter.models.canonical import plain
 from tract_jupyter.models.checks import check_choice, check_limit, check_text
 from tract_jupyter.review.process import this_process
 from tract_jupyter.runs.artifacts import session_key
 from tract_jupyter.runs.due import due
-from tract_jupyter.runs.events import OperationFinished, RunResumed, RunStarted
-from tract_jupyter.runs.log import RunLog, load, read_events
+from tract_jupyter.runs.events import RunResumed, RunStarted
+from tract_jupyter.runs.log import RunLog, load
 from tract_jupyter.runs.opening import opening
 from tract_jupyter.runs.outcome import WAITING
 from tract_jupyter.runs.projection import project, unfinished
@@ -83,15 +82,15 @@ class Running(Conducting, Reading):
         the reply could not be committed, and nothing is committed if no reply came.
 
         Args:
-            trigger: `generate`, or `regenerate` for another variant of the reply that the context ends with, which takes
-                its place.
+            trigger: `generate`, or `regenerate` for another variant of the reply that the context ends with, which
+                takes its place.
             profile: whose operations run: a name, or a profile that need not be stored; the active one if left out.
             on_event: is called with each event of the run as it happens, on this thread or another.
             run: how the run is carried out: executor, limits, timeout, ...
             validator: called with the text of each reply; returns None if it is good, else a text that tells what is
                 wrong. The model is told that, and asked again.
-            **options: `max_retries`, `retry_prompt`, `hide_retries`, `message`, `metadata` as for `propose_generate`; the
-                others are for the client: `model`, `temperature`, `max_tokens`, ...
+            **options: `max_retries`, `retry_prompt`, `hide_retries`, `message`, `metadata` as for `propose_generate`;
+                the others are for the client: `model`, `temperature`, `max_tokens`, ...
 
         Returns:
             The reply. With operations it is a `RunResponse`: `.run` tells what happened, also what failed after the
@@ -137,7 +136,8 @@ class Running(Conducting, Reading):
     ) -> ChatResponse:
         """Go on with a run that waits for a person, or whose process ended.
 
-        What is done is not done again: operations, commits, the reply. A main call whose reply did not come is made again.
+        What is done is not done again: operations, commits, the reply. A main call whose reply did not come is made
+        again.
 
         Raises:
             UnknownRunError: there is no such run.
@@ -189,9 +189,7 @@ class Running(Conducting, Reading):
         compiled = None if profile is None else profile.compile()
         operations = () if compiled is None else compiled.operations
         name = "" if profile is None else profile.profile_id
-        session = (
-            None if profile is None else session_key(self.tract_id, branch, name, profile.session_id)
-        )
+        session = None if profile is None else session_key(self.tract_id, branch, name, profile.session_id)
         with self.batch():
             counted = due(operations, start, trigger, self._counters.load(branch, name))
             if counted.counters:
@@ -239,7 +237,9 @@ class Running(Conducting, Reading):
             found = self._run_rows.ids(connection, given) if given.isalnum() else []
         if len(found) == 1 or given in found:
             return given if given in found else found[0]
-        what = f"several runs begin with {given!r}; give more of it" if found else f"there is no run {given!r}"
+        what = (
+            f"several runs begin with {given!r}; give more of it" if found else f"there is no run {given!r}"
+        )
         raise UnknownRunError(f"{what}; runs() lists them")
 
 

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from tract_jupyter.runs.turn import TurnTarget
     from tract_jupyter.runs.workers import Report, Workers
 
-    from tract_jupyter.runs.workers import Job  # isort: skip
-
     Ask = Callable[[Turn], MainFinished]
     Decide = Callable[[Collection[str]], bool]
 
@@ -160,9 +158,7 @@ class Conductor:
 
     # ---
 
-    def _executed(
-        self, hook: Hook, results: dict[str, OperationResult], waiting: dict[str, str]
-    ) -> Executed:
+    def _executed(self, hook: Hook, results: dict[str, OperationResult], waiting: dict[str, str]) -> Executed:
         use = self._equipment
         phase = run_phase(
             self._plans[hook], self._base(hook), self.turn, kinds=use.kinds, services=use.services,
@@ -206,9 +202,7 @@ class _Flushing:
         return self._workers.wait(timeout)
 
 
-def _written(
-    results: Iterable[OperationResult], report: CommitReport, turn: Turn
-) -> dict[str, ArtifactView]:
+def _written(results: Iterable[OperationResult], report: CommitReport, turn: Turn) -> dict[str, ArtifactView]:
     """The artifacts that a commit wrote, as they stand after it."""
     effects: dict[tuple[str, int], Effect] = {
         (one.operation_id, index): effect for one in results for index, effect in enumerate(one.effects)

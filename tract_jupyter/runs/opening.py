@@ -56,4 +56,3 @@ def _source(messages: Sequence[Message], trigger: Trigger) -> Source:
         return Source.REGENERATE
     is_new = bool(messages) and messages[-1].role == "user"
     return Source.USER_MESSAGE if is_new else Source.CONTINUE
-

@@ -84,9 +84,7 @@ def _result(ended: OperationFinished) -> dict[str, Any]:
         "required": result.required,
         "effects": [effect.to_dict() for effect in result.effects],
         "error": None if result.error is None else result.error.code,
-        "skip": None
-        if skip is None
-        else [skip.reason, skip.dep],
+        "skip": None if skip is None else [skip.reason, skip.dep],
     }
 
 

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from tract_jupyter.review.trust import Trust
+    from tract_jupyter.runs.profile.model import Profile
     from tract_jupyter.storage.database import Database
     from tract_jupyter.storage.events import EventRows
-    from tract_jupyter.runs.profile.model import Profile
     from tract_jupyter.storage.run_profiles import RunProfileRows, StoredProfile
 
 _TRUST_KIND: Final = "run_profile"
@@ -197,7 +197,7 @@ class Profiles:
             return read_profile(data)
         except ProfileError as error:
             raise RunError(
-                f"the profile {row.name!r} is not used, as this tract_jupyter reads it differently: {error}. Save it anew"
+                f"the profile {row.name!r} is not used, as it is none to this tract_jupyter: {error}. Save it anew"
             ) from None
 
     def _require(self, connection: Connection, name: str) -> StoredProfile:
