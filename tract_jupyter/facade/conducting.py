@@ -33,7 +33,7 @@ from tract_jupyter.runs.safe_text import message_of
 from tract_jupyter.runs.schedule import Limits
 from tract_jupyter.runs.store.artifacts import SqlArtifacts
 from tract_jupyter.runs.store.reports import SqlCommitLog
-from tract_jupyter.runs.terms import ErrorCode
+from tract_jupyter.runs.terms import ErrorCode, RunPhase
 from tract_jupyter.runs.tract_target import TractTarget
 from tract_jupyter.runs.workers import ThreadWorkers
 from tract_jupyter.storage.run_artifacts import RunArtifactRows
@@ -52,7 +52,8 @@ if TYPE_CHECKING:
     from tract_jupyter.runs.workers import Workers
     from tract_jupyter.tract import Tract
 
-_MAIN = "main_llm"
+_MAIN = RunPhase.MAIN_LLM
+"""What the reply is kept under, beside the reports of commits."""
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from tract_jupyter.runs.log import RunLog, load
 from tract_jupyter.runs.opening import opening
 from tract_jupyter.runs.outcome import WAITING
 from tract_jupyter.runs.projection import project, unfinished
+from tract_jupyter.runs.replay import replayed
 from tract_jupyter.runs.response import RunResponse
 from tract_jupyter.runs.store.counters import SqlCounters
 from tract_jupyter.runs.store.profiles import Profiles
@@ -160,6 +161,20 @@ class Running(Conducting, Reading):
         call = MainCall(settings.pop("reply", dict(_SETTINGS)), settings.pop("options", {}))
         ending = self._conduct(so_far.snapshot, log, call, run or RunOptions(), so_far)
         return self._response(log, call, ending)
+
+    def replay_run(self, run_id: str) -> Run:
+        """Go through a run again with what its operations and its main call gave, and check that it comes out the same.
+
+        Nothing is executed, asked or written.
+
+        Returns:
+            The run as the replay made it: its reports and its root hash are those of the recorded one.
+
+        Raises:
+            UnknownRunError: there is no such run.
+            RunError: it has not ended; or the replay differs, and tells where.
+        """
+        return replayed(self.run_events(run_id), self.kinds)
 
     # ---
 

@@ -11,7 +11,7 @@ from tract_jupyter.models.rendering import text_of
 from tract_jupyter.runs.history import History
 from tract_jupyter.runs.log import read_events
 from tract_jupyter.runs.root_hash import root_hash
-from tract_jupyter.runs.terms import Hook
+from tract_jupyter.runs.terms import Hook, RunPhase
 from tract_jupyter.storage.lenient import read_dict
 
 if TYPE_CHECKING:
@@ -54,8 +54,8 @@ def verify_runs(
             where = f"run {run_id}"
             problems = _of_run(connection, commits, stored, reports)
             found += [Damage(where, problem) for problem in problems]
-            for hook in Hook:
-                reports.pop((run_id, hook), None)
+            for step in (*Hook, RunPhase.MAIN_LLM):
+                reports.pop((run_id, step), None)
     return found + [
         Damage(f"run {run_id}", f"it has committed at {hook}, and has no events") for run_id, hook in reports
     ]
