@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import Field, model_validator
+from typing_extensions import override
 
 from tract_jupyter.engine.tokens import ApproximateCounter
 from tract_jupyter.runs import patterns
@@ -33,7 +34,8 @@ class Trim(_Step):
 
     type: Literal["trim"] = "trim"
 
-    def apply(self, value: Any, render: Render) -> str:  # noqa: ARG002, D102
+    @override
+    def apply(self, value: Any, render: Render) -> str:
         return _text(value, self.type).strip()
 
 
@@ -42,7 +44,8 @@ class Lower(_Step):
 
     type: Literal["lower"] = "lower"
 
-    def apply(self, value: Any, render: Render) -> str:  # noqa: ARG002, D102
+    @override
+    def apply(self, value: Any, render: Render) -> str:
         return _text(value, self.type).lower()
 
 
@@ -51,7 +54,8 @@ class Upper(_Step):
 
     type: Literal["upper"] = "upper"
 
-    def apply(self, value: Any, render: Render) -> str:  # noqa: ARG002, D102
+    @override
+    def apply(self, value: Any, render: Render) -> str:
         return _text(value, self.type).upper()
 
 
@@ -67,7 +71,8 @@ class Replace(_Step):
     def _can_be_used(self) -> Replace:
         return self if self.literal else _checked(self)
 
-    def apply(self, value: Any, render: Render) -> str:  # noqa: ARG002, D102
+    @override
+    def apply(self, value: Any, render: Render) -> str:
         text = _text(value, self.type)
         if not self.literal:
             return patterns.replace(self.pattern, self.replacement, text)
@@ -86,7 +91,8 @@ class Extract(_Step):
     def _can_be_used(self) -> Extract:
         return _checked(self)
 
-    def apply(self, value: Any, render: Render) -> str | None:  # noqa: ARG002, D102
+    @override
+    def apply(self, value: Any, render: Render) -> str | None:
         return patterns.first(self.pattern, _text(value, self.type))
 
 
@@ -96,7 +102,8 @@ class Pick(_Step):
     type: Literal["pick"] = "pick"
     path: str | tuple[str | int, ...]
 
-    def apply(self, value: Any, render: Render) -> Any:  # noqa: ARG002, D102
+    @override
+    def apply(self, value: Any, render: Render) -> Any:
         parts = self.path.split(".") if isinstance(self.path, str) else self.path
         for part in parts:
             is_place = isinstance(value, list) and isinstance(part, str) and part.lstrip("-").isdecimal()
@@ -112,7 +119,8 @@ class Join(_Step):
     type: Literal["join"] = "join"
     separator: Annotated[str, Field(max_length=1_000)] = "\n"
 
-    def apply(self, value: Any, render: Render) -> str:  # noqa: ARG002, D102
+    @override
+    def apply(self, value: Any, render: Render) -> str:
         if not isinstance(value, list):
             raise OperationFailed.invalid(f"join needs a list, and this is {_kind(value)}")
         texts = [text_of(one) for one in value]
@@ -134,7 +142,8 @@ class Truncate(_Step):
             raise ValueError("truncate needs characters or tokens, and not both")
         return self
 
-    def apply(self, value: Any, render: Render) -> str:  # noqa: ARG002, D102
+    @override
+    def apply(self, value: Any, render: Render) -> str:
         text = _text(value, self.type)
         size = self._fitting(text) if self.characters is None else min(self.characters, len(text))
         return self._part(text, size)
@@ -159,7 +168,8 @@ class ParseJson(_Step):
 
     type: Literal["parse_json"] = "parse_json"
 
-    def apply(self, value: Any, render: Render) -> Any:  # noqa: ARG002, D102
+    @override
+    def apply(self, value: Any, render: Render) -> Any:
         try:
             return json.loads(_text(value, self.type), parse_constant=_refuse)
         except (ValueError, RecursionError) as error:
@@ -173,7 +183,8 @@ class ToJson(_Step):
 
     type: Literal["to_json"] = "to_json"
 
-    def apply(self, value: Any, render: Render) -> str:  # noqa: ARG002, D102
+    @override
+    def apply(self, value: Any, render: Render) -> str:
         return as_json(value)
 
 
@@ -183,7 +194,8 @@ class FillIn(_Step):
     type: Literal["template"] = "template"
     template: Annotated[str, Field(max_length=MAX_TEXT)]
 
-    def apply(self, value: Any, render: Render) -> str:  # noqa: D102
+    @override
+    def apply(self, value: Any, render: Render) -> str:
         return render(self.template, value)
 
 
