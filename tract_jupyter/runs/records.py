@@ -51,4 +51,6 @@ def record(
         skip=skip if is_skipped else None,
         error_code=error.code if error else None,
         error_message=error.message if error else None,
+        inputs_summary=result.inputs_summary,
+        outputs_summary=result.outputs_summary,
     )

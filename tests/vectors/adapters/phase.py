@@ -10,7 +10,7 @@ from tests.runs.virtual import VirtualWorkers
 from tests.vectors.adapters.template import view_of
 from tract_jupyter.exceptions import PlanError
 from tract_jupyter.runs.abort import Abort, enter_abort
-from tract_jupyter.runs.artifacts import Artifacts
+from tract_jupyter.runs.artifacts import Artifacts, MemoryArtifacts
 from tract_jupyter.runs.commit import CommitItem, commit
 from tract_jupyter.runs.conditions import value_of
 from tract_jupyter.runs.effect_types import ArtifactUpsert
@@ -156,6 +156,7 @@ def execute_phase(given: Given) -> Given:
         "resultOrder": list(phase.executed.result_order),
         "llmCalls": len(client.requests),
         "llmRequests": client.requests,
+        "llmOptions": client.options,
         "templateDebug": {key: _debug(one, phase.executed.results[key]) for key, one in contexts.items()},
         "runs": [one.to_dict() for one in phase.executed.runs],
     }
@@ -164,12 +165,15 @@ def execute_phase(given: Given) -> Given:
 def flow(given: Given) -> Given:
     """Before, commit, the main call, after, commit."""
     client = ScriptedClient(given.get("llm", []))
-    target = MemoryTarget(session="session")
     turn = _turn({**given, "hook": Hook.BEFORE})
+    kept = MemoryArtifacts()
+    kept.put("session", list(turn.artifacts.persisted.values()))
+    target = MemoryTarget(session="session", artifacts=kept)
     found: Given = {"results": {}}
     found["beforeRequiredError"], turn = _step(given, Hook.BEFORE, turn, target, client, found["results"])
-    found["promptSent"] = turn.prompt.provider_messages()
-    if given.get("mainLlmText") is not None:
+    # the barrier: nothing is sent if a required operation is not done (R12)
+    found["promptSent"] = None if found["beforeRequiredError"] else turn.prompt.provider_messages()
+    if given.get("mainLlmText") is not None and not found["beforeRequiredError"]:
         turn = Turn(**{**vars(turn), "reply": given["mainLlmText"], "reply_part": "reply:0"})
         found["afterRequiredError"], turn = _step(given, Hook.AFTER, turn, target, client, found["results"])
     return {
