@@ -7,12 +7,12 @@ from datetime import timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tract_jupyter.runs.recording import check_replay, recorded_results
 
 from tests.runs.stories import BEFORE, START, aborted, after, before, done, finished, numbered, whole
 from tract_jupyter.exceptions import RunError, UnknownRunError
 from tract_jupyter.runs.events import OperationProgress, RunFinished
 from tract_jupyter.runs.model import MainReply
-from tract_jupyter.runs.recording import check_replay, recorded_results
 from tract_jupyter.runs.root_hash import differences, root_hash, sealed
 from tract_jupyter.runs.terms import RunStatus
 

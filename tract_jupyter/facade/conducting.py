@@ -230,10 +230,7 @@ class Conducting(Restoring):
 def _end(log: RunLog, ending: Ending) -> None:
     """Note how a run ended; one that waits has not."""
     if ending is not WAITING:
-        end = RunFinished(
-            status=cast("Any", ending.status), failed_type=ending.failed_type, failed_details=ending.details
-        )
-        log.add(sealed(log.events, end))
+        log.add(sealed(log.events, RunFinished.of(ending)))
     log.flush()
 
 

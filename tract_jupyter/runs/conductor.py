@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tract_jupyter.runs.execute import Executed
     from tract_jupyter.runs.kinds.base import Services
     from tract_jupyter.runs.kinds.registry import KindRegistry
-    from tract_jupyter.runs.log import RunLog
+    from tract_jupyter.runs.log import EventLog
     from tract_jupyter.runs.model import ArtifactView, MainReply, OperationResult
     from tract_jupyter.runs.plan import Plan
     from tract_jupyter.runs.projection import Unfinished
@@ -79,7 +79,7 @@ class Conductor:
     def __init__(
         self,
         snapshot: RunStarted,
-        log: RunLog,
+        log: EventLog,
         target: TurnTarget,
         equipment: Equipment,
         so_far: Unfinished | None = None,
@@ -188,7 +188,7 @@ class Conductor:
 class _Flushing:
     """Workers that store the log before they wait: what is done survives a crash, at the cost of one transaction."""
 
-    def __init__(self, workers: Workers, log: RunLog, tick: Callable[[], None]) -> None:
+    def __init__(self, workers: Workers, log: EventLog, tick: Callable[[], None]) -> None:
         self._workers = workers
         self._log = log
         self._tick = tick

@@ -32,6 +32,9 @@ from tract_jupyter.runs.terms import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
+    from typing import Self
+
+    from tract_jupyter.runs.outcome import Ending
 
 VERSION: Final = 1
 """Of the shape of events; a run begins with it."""
@@ -177,6 +180,12 @@ class RunFinished(Tagged):
     failed_type: FailedType | None = None
     failed_details: dict[str, Any] = Field(default_factory=dict)
     root_hash: str | None = None
+
+    @classmethod
+    def of(cls, ending: Ending) -> Self:
+        """The event of a run that ended so."""
+        status, failed_type, details = ending
+        return cls.model_validate({"status": status, "failed_type": failed_type, "failed_details": details})
 
 
 EventData = Annotated[

@@ -7,7 +7,7 @@ import json
 import threading
 from collections import Counter
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
@@ -29,14 +29,12 @@ if TYPE_CHECKING:
 _LARGEST: Final = 1e15  # of a number that tells progress
 
 
-class RunLog:
-    """The events of one run, in the order in which they happened.
+class EventLog:
+    """The events of one run, in the order in which they happened, in this process alone.
 
     `add` may be called from any thread; `flush` is for the one that runs the run.
 
     Args:
-        database: where they are stored.
-        rows: of the tract.
         run_id: of a new run, or of one that goes on.
         events: what it has so far, as `load` gives it.
         on_event: is called with each new event at once. Whatever it raises is dropped: an observer breaks no run (R53).
@@ -45,8 +43,6 @@ class RunLog:
 
     def __init__(
         self,
-        database: Database,
-        rows: RunEventRows,
         run_id: str,
         events: Sequence[RunEvent] = (),
         *,
@@ -54,10 +50,7 @@ class RunLog:
         clock: Callable[[], datetime] | None = None,
     ) -> None:
         self.run_id = run_id
-        self._database = database
-        self._rows = rows
         self._entries = [(event, "") for event in events]  # with the text to be stored
-        self._stored = len(self._entries)
         self._on_event = on_event
         self._clock = clock or _now
         self._adding = threading.Lock()
@@ -91,6 +84,34 @@ class RunLog:
             with contextlib.suppress(Exception):
                 self._on_event(event)
         return event
+
+    def flush(self) -> None:
+        """Store what was added since, where events are stored."""
+
+
+class RunLog(EventLog):
+    """The events of one run, in the store.
+
+    Args:
+        database: where they are stored.
+        rows: of the tract.
+        run_id: see `EventLog`.
+        events: see `EventLog`; these are stored already.
+        options: see `EventLog`.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        rows: RunEventRows,
+        run_id: str,
+        events: Sequence[RunEvent] = (),
+        **options: Any,
+    ) -> None:
+        super().__init__(run_id, events, **options)
+        self._database = database
+        self._rows = rows
+        self._stored = len(events)
 
     def flush(self) -> None:
         """Store what was added since. Within a transaction of the thread it is part of that.

@@ -1,54 +1,79 @@
-"""Goes through a recorded run again: the same loop, with recorded results in the place of work, and nothing stored."""
+"""Goes through a run again: the same loop, with recorded results in the place of work, and nothing stored."""
 
 from __future__ import annotations
 
+from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tract_jupyter.exceptions import RunError
 from tract_jupyter.runs.artifacts import MemoryArtifacts
 from tract_jupyter.runs.conductor import Conductor, Equipment
 from tract_jupyter.runs.events import MainFinished, OperationFinished, RunFinished
 from tract_jupyter.runs.kinds.base import Services
-from tract_jupyter.runs.log import MemoryLog
+from tract_jupyter.runs.log import EventLog
 from tract_jupyter.runs.memory_target import MemoryTarget
-from tract_jupyter.runs.projection import Unfinished, project
-from tract_jupyter.runs.recording import check_replay, recorded_results
-from tract_jupyter.runs.root_hash import sealed
+from tract_jupyter.runs.projection import project, unfinished
+from tract_jupyter.runs.root_hash import differences, sealed
 from tract_jupyter.runs.run import Loop
-from tract_jupyter.runs.terms import Hook
+from tract_jupyter.runs.terms import RunStatus
 from tract_jupyter.runs.workers import ThreadWorkers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import NoReturn
 
     from tract_jupyter.runs.events import RunEvent, RunStarted
     from tract_jupyter.runs.kinds.registry import KindRegistry
     from tract_jupyter.runs.model import Run
-    from tract_jupyter.runs.recording import Recording
+    from tract_jupyter.runs.turn import Turn
 
 
 def replayed(events: Sequence[RunEvent], kinds: KindRegistry) -> Run:
-    """The run as it comes out again.
+    """The run as it comes out again: its reports and its root hash are those of the recorded one.
 
     Args:
         events: of a run that has ended.
         kinds: which operations can be planned.
 
     Raises:
-        RunError: it has not ended, or comes out differently.
+        RunError: it has not ended, was aborted, or comes out differently; tells where.
     """
-    recording = recorded_results(events)
-    log = MemoryLog(recording.run_id)
-    log.add(recording.snapshot)
+    recorded = project(events)
+    _check_complete(recorded)
+    so_far = replace(unfinished(events), commits={}, main_started=None)
+    log = EventLog(recorded.run_id)
+    log.add(so_far.snapshot)
     for event in events:
         if isinstance(event.data, OperationFinished | MainFinished):
             log.add(event.data)
-    workers = ThreadWorkers()
-    equipment = Equipment(kinds=kinds, services=Services(), workers=workers, ask=lambda _: recording.reply())
-    target = _target(recording.snapshot)
-    try:
-        ending = Loop(Conductor(recording.snapshot, log, target, equipment, _so_far(recording))).run()
-    finally:
-        workers.close()
+    with closing(ThreadWorkers()) as workers:
+        equipment = Equipment(kinds=kinds, services=Services(), workers=workers, ask=_no_call)
+        ending = Loop(Conductor(so_far.snapshot, log, _target(so_far.snapshot), equipment, so_far)).run()
     log.add(sealed(log.events, RunFinished.of(ending)))
-    check_replay(events, log.events)
+    parts = differences(events, log.events)
+    if parts:
+        raise RunError(
+            f"the replay differs from run {recorded.run_id[:8]} in {', '.join(parts[:10])}: its events were changed, "
+            "or another version of tract_jupyter made them"
+        )
     return project(log.events)
+
+
+def _check_complete(run: Run) -> None:
+    if run.status in {RunStatus.RUNNING, RunStatus.WAITING}:
+        raise RunError(f"run {run.run_id[:8]} has not ended, so it cannot be replayed; resume it first")
+    if run.status is RunStatus.ABORTED:
+        raise RunError(f"run {run.run_id[:8]} was aborted, so there is no whole run to replay")
+
+
+def _target(snapshot: RunStarted) -> MemoryTarget:
+    """The artifacts as they were; nothing else is needed of a store."""
+    artifacts = MemoryArtifacts()
+    if snapshot.session_key is not None:
+        artifacts.put(snapshot.session_key, list(snapshot.artifacts.values()))
+    return MemoryTarget(session=snapshot.session_key, artifacts=artifacts)
+
+
+def _no_call(_: Turn) -> NoReturn:
+    raise RunError("the run has no reply on record, so it cannot be replayed; run it anew instead")
