@@ -99,10 +99,11 @@ def _band_svg(band: Band, size: _Size, x: float, width: float, height: float) ->
     left, top = x + _PAD, _HEAD + _PAD
     edges = "".join(_edge(one, other, size, left, top) for one, other in band.edges)
     nodes = "".join(_node(place, size, left, top) for place in band.places)
+    many = "" if size.is_named else " tract-many"
     return (
         f'<rect class="tract-band" x="{x:g}" y="{_HEAD}" width="{width:g}" height="{height - _HEAD:g}" rx="6"/>'
         f'<text class="tract-dim" aria-hidden="true" x="{x + 2:g}" y="{_HEAD - 8}">{_HEADS[band.hook]}</text>'
-        f'<g class="tract-edges{"" if size.is_named else " tract-many"}" aria-hidden="true">{edges}</g>{nodes}'
+        f'<g class="tract-edges{many}" aria-hidden="true">{edges}</g>{nodes}'
     )
 
 

@@ -215,8 +215,12 @@ def _progress(data: Mapping[str, Any]) -> str:
 def _numbered(nodes: list[Node], run: Run, events: Sequence[Event]) -> list[Node]:
     """With the place of each in the order of commits; a hook that was not committed has none."""
     numbers: dict[Key, int] = {}
+    reports = {report.get("hook"): report for report in run.reports}
     for hook in Hook:
-        if _was_committed(hook, run, events):
+        if hook in reports:
+            order = reports[hook].get("order", ())
+            numbers |= {(hook, key): number for number, key in enumerate(order, 1)}
+        elif _was_committed(hook, run, events):
             done = [node for node in nodes if node.hook is hook and node.state is State.DONE]
             numbers |= {(hook, key): number for number, key in enumerate(commit_order(done), 1)}
     return [replace(node, committed=numbers.get((node.hook, node.id))) for node in nodes]

@@ -158,9 +158,8 @@ def _pieces_html(part: Part, source: str) -> str:
         )
         label = f"<code>{html.escape(one_line(piece.label, _NAME))}</code>" if piece.label else "as it was"
         css = "tract-piece tract-by" if piece.label else "tract-piece"
-        drawn.append(
-            f'<div class="{css}"><div class="tract-from">{label}{tokens}</div>{_text_html(piece.text.strip(_BLANK))}</div>'
-        )
+        text = _text_html(piece.text.strip(_BLANK))
+        drawn.append(f'<div class="{css}"><div class="tract-from">{label}{tokens}</div>{text}</div>')
     return "".join(drawn)
 
 
