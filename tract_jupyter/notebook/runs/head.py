@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.notebook.command import when
 from tract_jupyter.notebook.excerpts import one_line
 from tract_jupyter.notebook.runs.picture import State
-from tract_jupyter.notebook.runs.words import duration
-from tract_jupyter.runs.terms import Hook, RunStatus
+from tract_jupyter.notebook.runs.words import duration, error_text
+from tract_jupyter.runs.terms import EffectStatus, Hook, RunStatus
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
     from tract_jupyter.notebook.runs.gantt import Gantt
     from tract_jupyter.notebook.runs.picture import Node, Picture
 
@@ -75,7 +77,20 @@ def reasons(shown: Picture) -> list[Reason]:
     for node in nodes:
         groups.setdefault((_URGENT.index(node.state), node.why), []).append(node)
     ordered = sorted(groups.items(), key=lambda group: group[0][0])
-    return [Reason(_URGENT[rank], _listed(group), why) for (rank, why), group in ordered]
+    told = [Reason(_URGENT[rank], _listed(group), why) for (rank, why), group in ordered]
+    return [*_not_committed(shown.run.reports), *told]
+
+
+def _not_committed(reports: Iterable[Mapping[str, Any]]) -> Iterator[Reason]:
+    """Effects of operations that are done, which were refused all the same."""
+    for report in reports:
+        for entry in report.get("entries", ()):
+            if entry.get("status") == EffectStatus.ERROR:
+                error = entry.get("error") or {}
+                why = error_text(str(error.get("code", "")), str(error.get("message", "")))
+                effect = one_line(str(entry.get("effectType", "")), _NAME)
+                name = one_line(str(entry.get("operationId", "")), _NAME)
+                yield Reason(State.ERROR, name, f"Its effect {effect} was not committed. {why}")
 
 
 def commit_lines(shown: Picture) -> list[str]:

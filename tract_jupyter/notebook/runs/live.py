@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tract_jupyter.runs.model import Run
 
 _SECONDS = 0.3
+_BEAT = 1.0
 _END = "run.finished"
 
 
@@ -39,7 +40,8 @@ class RunDisplay:
         project: makes the run of its events so far.
         seconds: the least time between two drawings.
         shows_all: False draws the end only, for a terminal, where every drawing stays.
-        clock: gives seconds.
+        clock: gives seconds, from any beginning.
+        now: gives the present, in seconds since the epoch.
         later: does something in so many seconds, in another thread.
     """
 
@@ -50,12 +52,14 @@ class RunDisplay:
         seconds: float = _SECONDS,
         shows_all: bool = True,
         clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], float] = time.time,
         later: Callable[[float, Callable[[], None]], Later] | None = None,
     ) -> None:
         self._project = project
         self._seconds = seconds
         self._shows_all = shows_all
         self._clock = clock
+        self._now = now
         self._later = later or _on_a_timer
         self._events: list[Event] = []
         self._lock = threading.RLock()
@@ -74,6 +78,13 @@ class RunDisplay:
                 self._draw()
             elif self._shows_all:
                 self._draw_when_due()
+
+    def refresh(self) -> None:
+        """Draw what runs anew, so that its time goes on; for whoever waits for the run."""
+        with self._lock:
+            is_shown = self._drawn_at is not None and self._shows_all and not self._is_closed
+            if is_shown and self._clock() - (self._drawn_at or 0.0) >= _BEAT:
+                self._draw()
 
     def close(self, view: Any = None) -> None:
         """Draw the last state, or `view` instead, and nothing after it."""
@@ -104,7 +115,7 @@ class RunDisplay:
 
     def _draw(self) -> None:
         self._forget_waiting()
-        self._put(RunView(self._project(self._events), tuple(self._events)))
+        self._put(RunView(self._project(self._events), tuple(self._events), now=self._now()))
 
     def _put(self, view: Any) -> None:
         if self._drawn_at is None:

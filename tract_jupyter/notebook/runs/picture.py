@@ -120,14 +120,19 @@ class Picture:
         return sum(node.state not in {State.PLANNED, State.RUNNING, State.WAITING} for node in self.nodes)
 
 
-def picture(run: Run, events: Sequence[Event] = ()) -> Picture:
-    """What is drawn of a run, by its events too where they are at hand: they know what runs at present."""
+def picture(run: Run, events: Sequence[Event] = (), now: float | None = None) -> Picture:
+    """What is drawn of a run, by its events too where they are at hand: they know what runs at present.
+
+    Without `now`, what goes on is drawn up to the last time that is known.
+    """
     nodes = {(one.hook, one.operation_id): _of_run(one) for one in run.operations}
     for event in events:
         _tell(nodes, event, run)
     ordered = sorted(nodes.values(), key=lambda node: (list(Hook).index(node.hook), node.order, node.id))
     placed = _numbered(ordered, run, events)
     at = _known_until(run, placed, events)
+    if now is not None and run.status is RunStatus.RUNNING:
+        at = max(at, now)
     return Picture(run, tuple(placed), _main_state(run, events), _main_span(run, placed, events), at)
 
 

@@ -35,11 +35,15 @@ _NAME = 60
 
 @dataclass(frozen=True)
 class RunView:
-    """A run, shown. `events` of one that goes on say what runs now; `inspection` adds its prompt."""
+    """A run, shown. `events` of one that goes on say what runs now; `inspection` adds its prompt.
+
+    `now` is the present, in seconds since the epoch, of a run that goes on.
+    """
 
     run: Run
     events: Sequence[Event] = ()
     inspection: Inspection | None = None
+    now: float | None = None
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         return {"text/html": self.to_html(), "text/plain": self.to_text()}
@@ -47,7 +51,7 @@ class RunView:
     @cached_property
     def picture(self) -> Picture:
         """What is drawn."""
-        return picture(self.run, self.events)
+        return picture(self.run, self.events, self.now)
 
     def to_html(self) -> str:
         """A part of a page that stands alone, everything escaped."""

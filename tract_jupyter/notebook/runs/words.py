@@ -82,7 +82,7 @@ def _cause(run: Run) -> str:
     if told is not None:
         return f"{_required(name)}: {why(told)}"
     if "errorCode" in details:
-        return _error_text(str(details["errorCode"]), str(details.get("errorMessage", "")), "")
+        return error_text(str(details["errorCode"]), str(details.get("errorMessage", "")))
     return f"{_required(name)}: its effects could not be committed." if name else ""
 
 
@@ -92,10 +92,11 @@ def _required(name: object) -> str:
 
 def _why_failed(operation: OperationRun) -> str:
     tried = f" It was tried {operation.attempts} times." if operation.attempts > 1 else ""
-    return _error_text(operation.error_code or "", operation.error_message or "", tried)
+    return error_text(operation.error_code or "", operation.error_message or "", tried)
 
 
-def _error_text(code: str, message: str, tried: str) -> str:
+def error_text(code: str, message: str, tried: str = "") -> str:
+    """An error in words: what its code means, and its message."""
     known = _ERRORS.get(code)
     start = known or (f"It failed ({one_line(code, _NAME)})" if code else "It failed")
     text = one_line(message, _MESSAGE)
