@@ -18,6 +18,8 @@ def await_waiting_cells(lines: list[str]) -> list[str]:
     if match is None:
         return lines
     cell = "".join(lines)[match.end() :]
+    if not cell and match["name"] == "tract_run":
+        cell = "\n"  # it may be empty, and IPython refuses a magic without any body
     return [f"await get_ipython().run_cell_magic({match['name']!r}, {match['line'].strip()!r}, {cell!r})\n"]
 
 

@@ -28,6 +28,7 @@ _LEAST = 3.0
 _TIME = 66
 _COMMIT = 62
 _TICKS = 6
+_MOMENT = 1e-6  # seconds that even what took no time is there
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,10 @@ class Gantt:
     def most_at_once(self) -> int:
         """How many operations ran side by side at most. One that ends when another starts is not beside it."""
         turns = sorted(
-            turn for bar in self.bars if bar.node for turn in ((bar.start, 1), (max(bar.end, bar.start), -1))
+            turn
+            for bar in self.bars
+            if bar.node
+            for turn in ((bar.start, 1), (max(bar.end, bar.start + _MOMENT), -1))
         )
         running = most = 0
         for _, step in turns:

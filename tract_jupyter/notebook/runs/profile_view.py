@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from tract_jupyter.models.text import printable
 from tract_jupyter.notebook.display import Grid
 from tract_jupyter.notebook.excerpts import one_line, style_tag
 from tract_jupyter.notebook.markup import escaped, heading
@@ -70,7 +71,7 @@ class ProfileView:
         lines += [self.said] if self.said else []
         lines += [self._grid().to_text()] if self.operations else ["It has no operations."]
         lines += [f"! {one_line(w.where, _NAME)}: {one_line(w.message, 400)}" for w in self.warnings]
-        return "\n".join(lines)
+        return printable("\n".join(lines))
 
     @property
     def _standing(self) -> str:
