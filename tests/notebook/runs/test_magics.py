@@ -60,6 +60,12 @@ def test_runs_are_listed(shell):
     assert "7f3a0000" not in shell.run("%tract runs 1").text
 
 
+def test_a_run_that_is_a_value_is_shown(shell):
+    result = shell.run("from IPython.display import display\ndisplay(tract.runs()[0])")
+    assert "Run 7f3a9c1e: done" in result.text
+    assert 'data-testid="tract-run-graph"' in result.html
+
+
 def test_no_runs_yet(shell, runs):
     runs.kept = []
     assert "None yet" in shell.run("%tract runs").text

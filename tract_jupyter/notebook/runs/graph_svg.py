@@ -44,7 +44,7 @@ class _Size(NamedTuple):
         if len(nodes) > _MOST_NAMED:
             return cls(18, 18, 44, 23, is_named=False)
         widest = max((text_width(short(node.title, _NAME)) for node in nodes), default=4)
-        width = round(32 + widest * _TEXT + (_TIME if timed else 0))
+        width = round(36 + widest * _TEXT + (_TIME if timed else 0))
         return cls(width, 26, width + 44, 35, is_named=True)
 
 

@@ -82,8 +82,8 @@ class ProfileView:
         if not nodes:
             return '<p class="tract-dim">It has no operations.</p>'
         return (
-            f'<div class="tract-canvas tract-flow" data-testid="tract-profile-graph" tabindex="0" role="region" '
-            f'aria-label="Graph of operations">{profile_svg(nodes)}</div>{legend_html(nodes)}'
+            f'<div class="tract-canvas tract-flow tract-plan" data-testid="tract-profile-graph" '
+            f'tabindex="0" role="region" aria-label="Graph of operations">{profile_svg(nodes)}</div>{legend_html(nodes)}'
         )
 
     def _warnings_html(self) -> str:
