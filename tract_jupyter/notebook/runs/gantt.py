@@ -23,10 +23,10 @@ _ROW = 20
 _HEAD = 24
 _NAME = 26
 _TEXT = 6.9
-_BARS = 460
+_BARS = 390
 _LEAST = 3.0
-_TIME = 66
-_COMMIT = 62
+_TIME = 60
+_COMMIT = 54
 _TICKS = 6
 _MOMENT = 1e-6  # seconds that even what took no time is there
 

@@ -83,7 +83,8 @@ class ProfileView:
             return '<p class="tract-dim">It has no operations.</p>'
         return (
             f'<div class="tract-canvas tract-flow tract-plan" data-testid="tract-profile-graph" '
-            f'tabindex="0" role="region" aria-label="Graph of operations">{profile_svg(nodes)}</div>{legend_html(nodes)}'
+            f'tabindex="0" role="region" aria-label="Graph of operations">{profile_svg(nodes)}</div>'
+            f"{legend_html(nodes)}"
         )
 
     def _warnings_html(self) -> str:
