@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.engine.tokens import default_counter
@@ -52,8 +51,9 @@ def ask(tract: Any, text: str, options: RunOptions, on_event: Callable[[Any], ob
 
 def project(events: Sequence[Any]) -> Run:
     """The run that events tell of, so far."""
-    run: Run = import_module("tract_jupyter.runs.projection").project(events)
-    return run
+    from tract_jupyter.runs.projection import project as of_events
+
+    return of_events(events)
 
 
 def recent(tract: Any, number: int = RECENT) -> list[Run]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import heapq
-from collections import defaultdict
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from tract_jupyter.models.text import one_line
 from tract_jupyter.notebook.runs.words import why
+from tract_jupyter.runs.order import ready_order
 from tract_jupyter.runs.terms import FailedType, Hook, OperationStatus, RunStatus
 
 if TYPE_CHECKING:
@@ -142,23 +141,8 @@ def planned(operations: Iterable[Operation]) -> list[Node]:
 
 
 def commit_order(nodes: Iterable[Node]) -> list[str]:
-    """Dependencies first, then by (order, id) whatever is ready (R60, G9). What waits in a circle is left out."""
-    known = {node.id: node for node in nodes}
-    unmet = {key: {one for one in node.depends_on if one in known} for key, node in known.items()}
-    dependents: defaultdict[str, list[str]] = defaultdict(list)
-    for key, needed in unmet.items():
-        for one in needed:
-            dependents[one].append(key)
-    ready = [(known[key].order, key) for key, needed in unmet.items() if not needed]
-    heapq.heapify(ready)
-    ordered: list[str] = []
-    while ready:
-        ordered.append(heapq.heappop(ready)[1])
-        for key in dependents[ordered[-1]]:
-            unmet[key].discard(ordered[-1])
-            if not unmet[key]:
-                heapq.heappush(ready, (known[key].order, key))
-    return ordered
+    """Ids in the order in which effects are committed (R60, G9). What waits in a circle is left out."""
+    return ready_order([(node.id, node.order, node.depends_on) for node in nodes])[0]
 
 
 def _of_run(one: OperationRun) -> Node:
