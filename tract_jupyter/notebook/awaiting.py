@@ -1,4 +1,4 @@
-"""Cells that wait: `%%tract_script` and `%%tract_operation ... --wait` are rewritten to an `await` of the same magic.
+"""Cells that wait: `%%tract_script`, `%%tract_run`, `%%tract_operation ... --wait` are rewritten to an `await` of them.
 
 A cell magic's coroutine is not awaited by IPython, so the first line must become an expression that is.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 _WAITING_CELL = re.compile(
-    r"\s*%%(?P<name>tract_script\b|tract_operation\b(?=[^\n]*(?<!\S)--wait(?!\S)))(?P<line>[^\n]*)\n?"
+    r"\s*%%(?P<name>tract_script\b|tract_run\b|tract_operation\b(?=[^\n]*(?<!\S)--wait(?!\S)))(?P<line>[^\n]*)\n?"
 )
 
 
@@ -18,6 +18,8 @@ def await_waiting_cells(lines: list[str]) -> list[str]:
     if match is None:
         return lines
     cell = "".join(lines)[match.end() :]
+    if not cell and match["name"] == "tract_run":
+        cell = "\n"  # it may be empty, and IPython refuses a magic without any body
     return [f"await get_ipython().run_cell_magic({match['name']!r}, {match['line'].strip()!r}, {cell!r})\n"]
 
 

@@ -22,7 +22,7 @@ class Command:
 
     The function takes the session and the words after the name; it returns what IPython shows, or None. `completes`
     says what the words may be: `commit`, `branch`, `operation` (a stored one that is not active),
-    `grant`, `trust`, `rule`, `mcp`, or an option.
+    `grant`, `trust`, `rule`, `mcp`, `run`, `profile`, or an option.
     """
 
     usage: str

@@ -13,6 +13,7 @@ from tract_jupyter.notebook.mcp_commands import MCP
 from tract_jupyter.notebook.record_command import RECORD
 from tract_jupyter.notebook.review_commands import REVIEW
 from tract_jupyter.notebook.rule_commands import RULES
+from tract_jupyter.notebook.runs.commands import RUNS
 from tract_jupyter.notebook.trust_commands import code_text
 
 if TYPE_CHECKING:
@@ -117,6 +118,7 @@ def _help(session: Session, rest: list[str]) -> View:  # noqa: ARG001 # the same
     more = (
         ("%%tract_operation NAME", "define an operation in a cell; it is shown for review before it can run"),
         ("%tract_fire NAME field=value", "fire an operation"),
+        ("%%tract_run", "say what is in the cell, and see the run that answers it"),
         ("%%tract_check", "see what the analysis finds in a cell, without running it"),
         (f"{session.config.tools_name}.<Tab>", "every tool as a function"),
     )
@@ -127,6 +129,7 @@ def _help(session: Session, rest: list[str]) -> View:  # noqa: ARG001 # the same
 COMMANDS = {
     "status": Command("status", "where the context stands; the default", _status),
     **HISTORY,
+    **RUNS,
     "ops": Command("ops", "active operations, and stored ones that nobody here has approved", _ops),
     "tools": Command("tools", "every tool with its signature", _tools),
     "mcp": MCP,

@@ -15,11 +15,16 @@ if TYPE_CHECKING:
 
     from tract_jupyter.notebook.session import Session
 
-_MAGIC = re.compile(r"(?:^|=\s*|\()\s*(?P<magic>%%?tract(?:_operation|_fire|_check)?)\s+(?P<rest>[^\n]*)$")
+_MAGIC = re.compile(
+    r"(?:^|=\s*|\()\s*(?P<magic>%%?tract(?:_operation|_fire|_check|_run)?)\s+(?P<rest>[^\n]*)$"
+)
 _ATTRIBUTE = re.compile(r"(?<![\w.])(?P<name>\w+)\.((?P<space>\w+)\.)?(?P<token>\w*)$")
 _COMMITS = 20
-_CHECK_OPTIONS = ("--strict", "--mode")
-_OPTIONS = ("--json", "--yaml", "--activate", "--ask", "--sandbox", "--wait")
+_OPTIONS = {
+    "tract_operation": ("--json", "--yaml", "--activate", "--ask", "--sandbox", "--wait"),
+    "tract_check": ("--strict", "--mode"),
+    "tract_run": ("--profile", "--regenerate", "--model", "--out"),
+}
 
 
 def make_matcher(session: Session) -> Callable[[Any], Any]:
@@ -83,10 +88,11 @@ def _words(session: Session, magic: str, parts: list[str]) -> Iterable[tuple[str
         command = COMMANDS.get(parts[0])
         kinds = command.completes if command else ()
         return [word for kind in kinds for word in _names(session, kind, parts[1:-1])]
-    if magic == "%%tract_operation":
-        return [(option, "option") for option in _OPTIONS]
-    if magic.endswith("tract_check"):
-        return [(option, "option") for option in _CHECK_OPTIONS]
+    if magic.endswith("tract_run") and parts[-2:-1] == ["--profile"]:
+        return _names(session, "profile", [])
+    options = _OPTIONS.get(magic.lstrip("%"))
+    if options is not None:
+        return [(option, "option") for option in options]
     if len(parts) == 1:
         return [(name, "operation") for name in _operations(session)]
     given = {part.partition("=")[0] for part in parts[1:-1]}
@@ -101,9 +107,16 @@ def _names(session: Session, kind: str, given: list[str]) -> list[tuple[str, str
     from tract_jupyter.notebook.mcp_commands import mcp_words
     from tract_jupyter.notebook.review_commands import grant_words
     from tract_jupyter.notebook.rule_commands import rule_words
+    from tract_jupyter.notebook.runs.commands import profile_words, run_words
     from tract_jupyter.notebook.trust_commands import trust_words
 
-    words = {"grant": grant_words, "trust": trust_words, "mcp": mcp_words}
+    words = {
+        "grant": grant_words,
+        "trust": trust_words,
+        "mcp": mcp_words,
+        "run": run_words,
+        "profile": profile_words,
+    }
     if kind == "rule":
         return rule_words(given)
     if kind == "operation":

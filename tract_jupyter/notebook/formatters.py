@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 
     from tract_jupyter.models.context import CompiledContext
     from tract_jupyter.models.diff import DiffResult
+    from tract_jupyter.runs.model import Run
 
 
 def register(shell: InteractiveShell) -> None:
-    """Show contexts and differences as views from now on."""
+    """Show contexts, differences and runs as views from now on."""
     for module, name in _FORMATTERS:
         _bundles(shell).for_type_by_name(module, name, _FORMATTERS[module, name])
 
@@ -47,7 +48,16 @@ def _show_diff(result: DiffResult, **_: object) -> dict[str, str]:
     return diff_view(result)
 
 
+def _show_run(run: Run, **_: object) -> dict[str, str]:
+    from tract_jupyter.notebook.runs.calls import inspected
+    from tract_jupyter.notebook.runs.run_view import RunView
+
+    view = RunView(run, inspection=inspected(run))
+    return {"text/html": view.to_html(), "text/plain": view.to_text()}
+
+
 _FORMATTERS: Final = {
     ("tract_jupyter.models.context", "CompiledContext"): _show_context,
     ("tract_jupyter.models.diff", "DiffResult"): _show_diff,
+    ("tract_jupyter.runs.model", "Run"): _show_run,
 }

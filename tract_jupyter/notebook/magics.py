@@ -1,4 +1,4 @@
-"""`%tract`, `%%tract_operation`, `%tract_fire`, `%%tract_script`, `%%tract_check`.
+"""`%tract`, `%%tract_operation`, `%tract_fire`, `%%tract_script`, `%%tract_run`, `%%tract_check`.
 
 Each imports what it runs when it runs: `%load_ext` must stay quick.
 """
@@ -80,6 +80,9 @@ class TractMagics(Magics):
         %tract compile    the messages that a model would be sent; --at COMMIT for another time
         %tract diff A B   how two contexts differ
         %tract branch, switch, checkout, tag, pin, skip, undo, redo
+        %tract runs       the newest runs: a model's call with the operations around it
+        %tract run ID     one of them as a graph; --prompt for its prompt
+        %tract profiles   the operations that runs use; %tract profile NAME --activate
         %tract ops        operations
         %tract tools      tools, with signatures
         %tract mcp        servers of more tools: %tract mcp add NAME -- COMMAND ...
@@ -214,6 +217,35 @@ class TractMagics(Magics):
         backend: Backend = "sandbox" if given.sandbox else "kernel"
         options = ScriptOptions(backend, given.notebook, given.fresh, given.anew, budget, given.out)
         return _told(run_cell(self._session, cell, options))
+
+    @magic_arguments()
+    @argument(
+        "--profile", metavar="NAME", help="The operations around the call; the active profile if left out."
+    )
+    @argument(
+        "--regenerate", action="store_true", help="Another reply to what was said last; the cell stays empty."
+    )
+    @argument("--model", metavar="NAME", help="The model of the main call.")
+    @argument("--out", default="", metavar="NAME", help="A variable for the response; its `run` is the run.")
+    @cell_magic
+    @_tells_the_user
+    def tract_run(self, line: str, cell: str) -> Any:
+        """Say what is in the cell, and show the run that answers it while it goes on.
+
+        A run is one call of the model with the operations of a profile before and after it: which of them run, what
+        runs side by side, why one does not, the prompt that they make, and the reply::
+
+            %%tract_run --profile research
+            Which of the three sources is newest?
+
+        With an empty cell the context is answered as it stands. %tract run shows the run again.
+        """
+        from tract_jupyter.notebook.runs.calls import RunOptions
+        from tract_jupyter.notebook.runs.cell import run_cell
+
+        given = parse_argstring(self.tract_run, line)
+        options = RunOptions(given.profile, given.regenerate, given.model)
+        return _told(run_cell(self._session, cell, options, given.out))
 
     @line_cell_magic
     @no_var_expand

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
-import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 from IPython.display import display
 
 from tract_jupyter.notebook.script_view import LiveView, ResultView
+from tract_jupyter.notebook.worker import Worker
 from tract_jupyter.review.request import findings_text
 from tract_jupyter.scripts.streams import real_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from IPython.core.interactiveshell import InteractiveShell
 
@@ -26,9 +25,7 @@ if TYPE_CHECKING:
     from tract_jupyter.scripts.run import Run
     from tract_jupyter.scripts.runner import Backend
 
-_HEARTBEAT_SECONDS = 0.05
 _REFRESHED_EVERY = 4  # heartbeats
-_PATIENCE_SECONDS = 2.0  # for a script that was stopped
 
 
 @dataclass(frozen=True)
@@ -63,18 +60,17 @@ async def run_cell(session: Session, code: str, options: ScriptOptions) -> None:
         anew=options.anew,
     )
     note = _findings(session, code)
-    worker = _Worker(lambda: _executed(session, run, fresh=options.fresh))
+    worker = Worker(lambda: _executed(session, run, fresh=options.fresh), "tract-script")
     view = LiveView(run)
     worker.start()
     try:
-        await _awaited(worker, view)
+        result = await worker.wait(_Beats(view))
     except asyncio.CancelledError:
         run.stopper.stop("interrupted")
-        await _ended(worker)
+        await worker.ended()
         if worker.result is not None:
             view.end(ResultView(worker.result, note))
         raise
-    result = worker.outcome()
     _show_rest(run)
     if result.value is not None:
         display(result.value)
@@ -92,53 +88,17 @@ def _findings(session: Session, code: str) -> str:
     return f"{found} %%tract_check shows more." if found else ""
 
 
-class _Worker:
-    """A thread in the cell's context, so that what it displays belongs to the cell."""
+class _Beats:
+    """Refreshes a view every few heartbeats."""
 
-    def __init__(self, work: Callable[[], ScriptResult]) -> None:
-        self.result: ScriptResult | None = None
-        self._error: BaseException | None = None
-        self._work = work
-        context = contextvars.copy_context()
-        self._thread = threading.Thread(
-            target=context.run, args=(self._run,), name="tract-script", daemon=True
-        )
+    def __init__(self, view: LiveView) -> None:
+        self._view = view
+        self._count = 0
 
-    @property
-    def is_running(self) -> bool:
-        return self._thread.is_alive()
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def outcome(self) -> ScriptResult:
-        """The result, or the error that kept the script from running."""
-        if self.result is None:
-            raise self._error or RuntimeError("the script's thread ended without a result")
-        return self.result
-
-    def _run(self) -> None:
-        try:
-            self.result = self._work()
-        except BaseException as error:  # noqa: BLE001 # raised again where the cell waits
-            self._error = error
-
-
-async def _awaited(worker: _Worker, view: LiveView) -> None:
-    beats = 0
-    while worker.is_running:
-        await asyncio.sleep(_HEARTBEAT_SECONDS)
-        beats += 1
-        if not beats % _REFRESHED_EVERY:
-            view.refresh()
-
-
-async def _ended(worker: _Worker) -> None:
-    """Wait a little for a script that was told to stop; one that waits in C may go on for longer."""
-    for _ in range(int(_PATIENCE_SECONDS / _HEARTBEAT_SECONDS)):
-        if not worker.is_running:
-            return
-        await asyncio.sleep(_HEARTBEAT_SECONDS)
+    def __call__(self) -> None:
+        self._count += 1
+        if not self._count % _REFRESHED_EVERY:
+            self._view.refresh()
 
 
 def _executed(session: Session, run: Run, *, fresh: bool) -> ScriptResult:

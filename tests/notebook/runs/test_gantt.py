@@ -1,0 +1,53 @@
+"""The time line: what ran beside what."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.notebook.runs.examples import FIVE, op, run
+from tract_jupyter.notebook.runs.gantt import gantt, gantt_svg, gantt_text
+from tract_jupyter.notebook.runs.picture import picture
+
+
+def chart_of(*operations, **parts):
+    return gantt(picture(run(*operations, **parts)))
+
+
+def test_rows_are_in_the_order_of_the_run():
+    chart = chart_of(*FIVE)
+    assert [bar.title for bar in chart.bars] == [
+        "guard",
+        "retrieve",
+        "style",
+        "rewrite",
+        "main call",
+        "summary",
+    ]
+    assert chart.seconds == pytest.approx(3.88)
+    assert chart.bars[0].start == 0
+    assert chart.most_at_once == 2
+
+
+def test_one_that_begins_when_another_ends_is_not_beside_it():
+    assert chart_of(op("a", start=0, took=1), op("b", start=1, took=1)).most_at_once == 1
+    assert (
+        chart_of(
+            op("a", start=0, took=1), op("b", start=0.5, took=1), op("c", start=0.9, took=0)
+        ).most_at_once
+        == 3
+    )
+
+
+def test_what_never_began_has_no_row():
+    assert chart_of(op("a", status="skipped"), status="failed", reply=None).bars == ()
+
+
+@given(st.lists(st.tuples(st.floats(0, 1e4), st.floats(0, 1e4)), min_size=1, max_size=20))
+def test_bars_stay_within_the_drawing(spans):
+    chart = chart_of(*(op(f"o{n}", start=start, took=took) for n, (start, took) in enumerate(spans)))
+    assert gantt_svg(chart).count('role="listitem"') == len(chart.bars)
+    for bar in chart.bars:
+        assert 0 <= bar.start <= bar.end <= chart.seconds
+        drawn = gantt_text(bar, chart.seconds, 32)
+        assert len(drawn) == 32
+        assert "━" in drawn

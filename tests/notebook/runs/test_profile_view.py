@@ -1,0 +1,41 @@
+"""A profile as it is shown."""
+
+from types import SimpleNamespace
+
+from tests.notebook.outline import stands_alone
+from tests.notebook.runs.examples import AFTER, BEFORE, HOSTILE, operation
+from tract_jupyter.notebook.runs.profile_view import ProfileView
+
+
+def test_operations_stand_at_each_of_their_hooks():
+    view = ProfileView(
+        "p", (operation("both", hooks=(BEFORE, AFTER)), operation("off", enabled=False)), is_active=True
+    )
+    html = view.to_html()
+    stands_alone(html)
+    assert html.count('aria-label="both, planned"') == 2
+    assert "off, skipped, It is switched off in the profile." in html
+    assert "1 skipped" in html
+    assert ">active<" in html
+    assert view.to_text().startswith("Profile p: active\n")
+
+
+def test_an_empty_one():
+    assert "It has no operations." in ProfileView("p", ()).to_text()
+    stands_alone(ProfileView("p", ()).to_html())
+
+
+def test_any_text_is_safe():
+    warning = SimpleNamespace(where=HOSTILE, message=HOSTILE)
+    view = ProfileView(
+        HOSTILE,
+        (operation(HOSTILE, kind=HOSTILE[:60], depends_on=(HOSTILE,)),),
+        (warning,),
+        facts=((HOSTILE, HOSTILE),),
+        said=HOSTILE,
+    )
+    html = view.to_html()
+    stands_alone(html)
+    assert "<script" not in html
+    assert "\x1b" not in html + view.to_text()
+    html.encode()

@@ -1,0 +1,1 @@
+"""What a person sees of runs: graph, time line, prompt, profiles; and the magics for them."""

@@ -1,0 +1,116 @@
+"""A profile as a person sees it: its operations as a graph, what is probably not meant, what each operation is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from tract_jupyter.models.text import printable
+from tract_jupyter.notebook.display import Grid
+from tract_jupyter.notebook.excerpts import one_line, style_tag
+from tract_jupyter.notebook.markup import escaped, heading
+from tract_jupyter.notebook.runs.graph_svg import profile_svg
+from tract_jupyter.notebook.runs.picture import planned
+from tract_jupyter.notebook.runs.run_view import legend_html
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tract_jupyter.runs.model import Operation
+
+_NAME = 60
+
+
+class LintWarning(Protocol):
+    """Something about a profile that is allowed, and probably not meant."""
+
+    @property
+    def where(self) -> str:
+        """The operation, and what of it."""
+        ...
+
+    @property
+    def message(self) -> str:
+        """A sentence."""
+        ...
+
+
+@dataclass(frozen=True)
+class ProfileView:
+    """A profile, shown."""
+
+    name: str
+    operations: Sequence[Operation]
+    warnings: Sequence[LintWarning] = ()
+    is_active: bool = False
+    facts: tuple[tuple[str, str], ...] = ()
+    said: str = ""
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        return {"text/html": self.to_html(), "text/plain": self.to_text()}
+
+    def to_html(self) -> str:
+        """A part of a page that stands alone, everything escaped."""
+        styles = style_tag("views.css") + style_tag("runs/runs.css") + style_tag("display.css")
+        badge = f'<span class="tract-badge{" tract-done" if self.is_active else ""}">{self._standing}</span>'
+        facts = "".join(f"<span><b>{escaped(n)}</b> {escaped(v)}</span>" for n, v in self.facts)
+        said = f"<p>{escaped(self.said)}</p>" if self.said else ""
+        return (
+            f'{styles}<section class="tract-views tract-run" data-testid="tract-profile" aria-label="Profile">'
+            f"<header>{heading(f'Profile {one_line(self.name, _NAME)}', 3)}{badge}</header>"
+            f'<p class="tract-facts">{facts}</p>{said}{self._graph_html()}{self._warnings_html()}'
+            f'<details class="tract-section"><summary>Operations <span class="tract-about">'
+            f'{len(self.operations):,}</span></summary><div class="tract-canvas tract-view">{self._grid().to_html()}'
+            f"</div></details></section>"
+        )
+
+    def to_text(self) -> str:
+        """A line for each operation and warning."""
+        facts = ", ".join(f"{name} {value}" for name, value in self.facts)
+        lines = [f"Profile {one_line(self.name, _NAME)}: {self._standing}{f' ({facts})' if facts else ''}"]
+        lines += [self.said] if self.said else []
+        lines += [self._grid().to_text()] if self.operations else ["It has no operations."]
+        lines += [f"! {one_line(w.where, _NAME)}: {one_line(w.message, 400)}" for w in self.warnings]
+        return printable("\n".join(lines))
+
+    @property
+    def _standing(self) -> str:
+        return "active" if self.is_active else "not active"
+
+    def _graph_html(self) -> str:
+        nodes = planned(self.operations)
+        if not nodes:
+            return '<p class="tract-dim">It has no operations.</p>'
+        return (
+            f'<div class="tract-canvas tract-flow tract-plan" data-testid="tract-profile-graph" '
+            f'tabindex="0" role="region" aria-label="Graph of operations">{profile_svg(nodes)}</div>'
+            f"{legend_html(nodes)}"
+        )
+
+    def _warnings_html(self) -> str:
+        rows = "".join(
+            f'<li><i class="tract-mark tract-waiting">!</i><b>{escaped(w.where)}</b> {escaped(w.message)}</li>'
+            for w in self.warnings
+        )
+        return f'<ul class="tract-reasons" data-testid="tract-profile-warnings">{rows}</ul>' if rows else ""
+
+    def _grid(self) -> Grid:
+        heads = ("Operation", "Kind", "Hooks", "Triggers", "Order", "After", "Artifact", "")
+        return Grid(
+            heads, tuple(map(_row, self.operations)), code=frozenset({"Artifact"}), right=frozenset({"Order"})
+        )
+
+
+def _row(operation: Operation) -> tuple[str, ...]:
+    config = operation.config
+    marks = [word for word, holds in (("required", config.required), ("off", not config.enabled)) if holds]
+    return (
+        one_line(operation.id, _NAME),
+        one_line(operation.definition.kind, _NAME),
+        ", ".join(hook.value for hook in config.hooks),
+        ", ".join(trigger.value for trigger in config.triggers),
+        f"{config.order:g}",
+        one_line(", ".join(config.depends_on), _NAME),
+        f"art.{config.artifact.tag}" if config.artifact else "",
+        ", ".join(marks),
+    )
