@@ -7,10 +7,8 @@ from datetime import timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tract_jupyter.runs.recording import check_replay, recorded_results
 
-from tests.runs.stories import BEFORE, START, aborted, after, before, done, finished, numbered, whole
-from tract_jupyter.exceptions import RunError, UnknownRunError
+from tests.runs.stories import BEFORE, START, after, before, done, finished, numbered, whole
 from tract_jupyter.runs.events import OperationProgress, RunFinished
 from tract_jupyter.runs.model import MainReply
 from tract_jupyter.runs.root_hash import differences, root_hash, sealed
@@ -97,40 +95,6 @@ def test_different_artifacts_have_different_hashes(one, other):
     """R58: equal if and only if the same was written."""
     hashes = {root_hash(whole([*before(world=world), *after()])) for world in (one, other)}
     assert len(hashes) == len({one, other})
-
-
-# --- replay
-
-
-def test_a_recording_gives_what_each_operation_gave():
-    """R58: a replay feeds these results instead of running anything."""
-    recording = recorded_results(whole())
-    begin = recording.begin(BEFORE)
-    operations = {one.id: one for one in recording.snapshot.operations}
-    assert begin(operations["world"]).effects[0].value == "wet"
-    assert begin(operations["guarded"], {}).skip.reason == "condition_false"
-    assert recording.reply().text == "In Rome"
-    assert recording.root_hash == ROOT
-    check_replay(whole(), whole(run_id="b" * 32))
-
-
-def test_a_replay_that_differs_is_told_where():
-    """R58: another report is another run."""
-    with pytest.raises(RunError, match=r"differs from the run in main\.text"):
-        check_replay(whole(), replaced([*before(), *after()], 16, reply=MainReply(text="In Pisa")))
-
-
-def test_what_was_not_recorded_is_not_made_up():
-    """R13: nothing runs in a replay."""
-    with pytest.raises(RunError, match="has not ended"):
-        recorded_results(numbered(before()))
-    recording = recorded_results(aborted())
-    with pytest.raises(RunError, match="no main call"):
-        recording.reply()
-    with pytest.raises(RunError, match=r"no result of operation 'polish'"):
-        recording.begin(BEFORE)(recording.snapshot.operations[3])
-    with pytest.raises(UnknownRunError):
-        recorded_results([])
 
 
 def test_a_second_end_of_an_operation_takes_the_place_of_the_first():

@@ -29,7 +29,7 @@ def test_what_is_called_a_secret_is_masked(text):
 
 
 @pytest.mark.parametrize("text", [
-    "a token of love", "max tokens: 128000", "bearer of bad news", "he passed the word", "sky-high", "sha256:" + "ab" * 32, "ask-me", "Basic needs", "the secret is out",
+    "a token of love", "max tokens: 128000", "bearer of bad news", "he passed the word", "sky-high", "skateboardingworld", "ghostwritersunion", "sha256:" + "ab" * 32, "ask-me", "Basic needs", "the secret is out",
 ])  # fmt: skip
 def test_ordinary_texts_stay(text):
     """R56: what explains is kept."""

@@ -16,7 +16,8 @@ MASK: Final = "[masked]"
 
 # each begins with something fixed and repeats one class of characters, so that its time is linear
 _KEYS: Final = re.compile(
-    r"\b(?:sk|pk|rk|xox[abprs]|gh[opusr]|github_pat|glpat|hf|gsk|AIza)[-_]?[A-Za-z0-9][A-Za-z0-9_-]{11,}"
+    r"\b(?:sk|pk|rk|xox[abprs]|gh[opusr]|github_pat|glpat|hf|gsk)[-_][A-Za-z0-9][A-Za-z0-9_-]{11,}"
+    r"|\bAIza[A-Za-z0-9_-]{12,}"
     r"|\bAKIA[0-9A-Z]{12,}"
     r"|\beyJ[A-Za-z0-9_-]{10,}(?:\.[A-Za-z0-9_-]+){0,2}"
 )

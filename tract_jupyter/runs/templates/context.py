@@ -49,7 +49,8 @@ def variables_of(context: OperationContext) -> dict[str, Any]:
     """The variables, by name."""
     messages = _messages(context)
     spoken = [one for one in messages if one["role"] in _SPOKEN]
-    artifacts = {name: view.model_dump(mode="json") for name, view in context.artifacts.items()}
+    # their values are JSON already; copying large ones for each rendering would be a waste
+    artifacts = {name: dict(view) for name, view in context.artifacts.items()}
     last_reply = _last(messages, "assistant") if context.reply is None else context.reply
     return {
         "now": context.now,
