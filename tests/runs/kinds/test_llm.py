@@ -160,7 +160,7 @@ def test_a_schema_is_held_only_if_strict(text, told_of):
     ({"stop": ["x" * 121]}, ["stop_limit"]),
     ({"samplers": {"topP": 2}}, ["samplers_range"]),
     ({"prompt": "{{", "system": "{%"}, ["template_syntax", "template_syntax"]),
-    ({"apiKey": "sk-1"}, ["params"]),
+    ({"apiKey": "sk-1"}, ["unknown_field"]),
 ])  # fmt: skip
 def test_it_is_checked_before_it_is_saved_and_when_it_runs(params, rules):
     """E20, E25, X08, R27: the same rules hold when it is saved and, before any call, when it runs."""

@@ -44,7 +44,7 @@ def test_it_is_checked_before_it_is_saved():
     assert rules({"template": "{{ nope }}"}) == []
     assert rules({"template": "{{ nope"}) == ["template_syntax"]
     assert rules({}) == ["template_required"]
-    assert rules({"template": "x", "more": 1}) == ["params"]
+    assert rules({"template": "x", "more": 1}) == ["unknown_field"]
 
 
 def test_it_runs_anywhere():
