@@ -9,16 +9,22 @@ import sys
 import time
 import venv
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.timing import Row, best_of
+from tract_jupyter.runs.commit import CommitItem, commit
+from tract_jupyter.runs.effect_types import EFFECTS
 from tract_jupyter.runs.execute import execute
+from tract_jupyter.runs.memory_target import MemoryTarget
 from tract_jupyter.runs.model import Operation, OperationContext, OperationResult
 from tract_jupyter.runs.plan import make_plan
+from tract_jupyter.runs.prompt import Prompt
 from tract_jupyter.runs.terms import Hook, OperationStatus, Trigger
+from tract_jupyter.runs.turn import Turn
 from tract_jupyter.runs.workers import Job, ThreadWorkers
 
 if TYPE_CHECKING:
@@ -36,10 +42,12 @@ def rows(sizes: Sequence[int] = (1_000, 10_000)) -> Iterator[Row]:
     before = None
     for size in sizes:
         operations = _lattice(size, reach=3)
-        seconds = best_of(lambda operations=operations: _planned(operations))  # type: ignore[misc]
+        queue = _queue(operations)
+        seconds = best_of(partial(_planned_and_committed, operations, queue))
         growth = None if before is None else seconds / before
-        target = 50.0 if size <= _EACH else None
-        yield Row(f"planning {size:,} operations of 3 dependencies each", seconds, "ms", target, growth, 20.0)
+        target = 150.0 if size <= _EACH else None
+        label = f"planning and committing {size:,} operations of 3 dependencies each"
+        yield Row(label, seconds, "ms", target, growth, 20.0)
         before = seconds
     yield Row("an operation on threads, over what the bare executor takes", _overhead(), "µs", 100.0)
     yield Row(f"makespan of {_DAGS} random graphs on 4 threads, over list scheduling", _makespan(), "x", 1.03)
@@ -68,8 +76,22 @@ def _lattice(size: int, reach: int) -> list[Operation]:
     ]
 
 
-def _planned(operations: Sequence[Operation]) -> None:
+def _queue(operations: Sequence[Operation]) -> list[CommitItem]:
+    """All of them done, each with an artifact, and every third with a message for the prompt."""
+    items = []
+    for number, one in enumerate(operations):
+        given: list[dict[str, Any]] = [{"type": "artifact.upsert", "tag": f"t{number}", "value": "x" * 100}]
+        if number % 3 == 0:
+            given.append({"type": "prompt.append_after_last_user", "role": "system", "content": "x" * 100})
+        effects = [EFFECTS.validate_python(effect) for effect in given]
+        items.append(CommitItem(one.id, one.config.order, one.config.depends_on, effects=effects))
+    return items
+
+
+def _planned_and_committed(operations: Sequence[Operation], queue: Sequence[CommitItem]) -> None:
     make_plan(operations, Hook.BEFORE, Trigger.GENERATE)
+    prompt = Prompt.of([{"role": "system", "content": "s"}, {"role": "user", "content": "u"}])
+    commit(Hook.BEFORE, queue, Turn.of(prompt), MemoryTarget())
 
 
 def _job(key: str, function: Callable[[OperationContext], OperationResult]) -> Job:
