@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from tract_jupyter.exceptions import (
     LLMConfigError,
     LLMError,
+    PendingStateError,
     RejectedError,
     TractError,
     UndecidedError,
@@ -65,7 +66,7 @@ class RunOptions:
         workers: instead of an executor, with a clock of their own.
         concurrency: how many operations may run at once; None for all.
         limits: per provider, of time at each hook, and how long those that were told to stop may go on.
-        timeout: seconds for the whole run.
+        timeout: seconds for the whole run; a main call that has begun is waited for.
         abort: a signal that another thread may give.
         variables: what templates may read besides: `user`, `char`, ...
         clients: models by the name that operations give as `providerRef`; the tract's own otherwise.
@@ -89,7 +90,6 @@ class MainCall:
     options: dict[str, Any]
     validator: Callable[[str], str | None] | None = None
     raised: BaseException | None = None
-    response: Any = None
 
 
 class Conducting(Restoring):
@@ -129,34 +129,34 @@ class Conducting(Restoring):
         self,
         snapshot: RunStarted,
         log: RunLog,
+        lease: Lease,
         call: MainCall,
         options: RunOptions,
         so_far: Unfinished | None = None,
     ) -> Ending:
         """Carry a run out, from its beginning or from where it was interrupted, and note its end."""
-        lease = Lease(self._database, RunLeaseRows(self.tract_id), log.run_id)
-        with lease, self._workers(options) as workers:
-            deadline = None if options.timeout is None else workers.now() + options.timeout
-            abort = options.abort or Abort(deadline)
+        with self._workers(options) as workers, _signal(options, workers) as abort:
             equipment = Equipment(
                 kinds=self.kinds, services=self._services(options), workers=workers,
-                ask=lambda turn: self._main_call(turn, snapshot, log, call),
+                ask=lambda turn: self._main_call(turn, snapshot, log, call, abort),
                 decide=self._decide_all, tick=lease.renew, limits=options.limits,
                 concurrency=options.concurrency, abort=abort,
             )  # fmt: skip
             target = TractTarget(
                 cast("Tract", self), log.run_id, session=snapshot.session_key,
-                artifacts=self._run_artifacts, log=self._run_reports,
+                artifacts=self._run_artifacts, log=self._run_reports, branch=snapshot.branch,
             )  # fmt: skip
             loop = Loop(Conductor(snapshot, log, target, equipment, so_far))
             try:
                 ending = loop.run()
             except KeyboardInterrupt:
-                abort.set()
                 _end(log, ABORTED)
                 raise
             _end(log, ending)
         return ending
+
+    def _lease(self, run_id: str) -> Lease:
+        return Lease(self._database, RunLeaseRows(self.tract_id), run_id)
 
     @contextmanager
     def _workers(self, options: RunOptions) -> Iterator[Workers]:
@@ -178,31 +178,41 @@ class Conducting(Restoring):
         )  # fmt: skip
 
     def _decide_all(self, pending_ids: Collection[str]) -> bool:
-        """Have a person decide about what operations wait for; False if nobody can be asked."""
-        found = [self._run_decisions.find(pending_id) for pending_id in pending_ids]
-        for pending in found:
-            if pending is not None and pending.status.is_open:
-                try:
-                    self.reviewer.decide_now(pending)
-                except UndecidedError:  # nobody to ask, or not in time
-                    return False
-        return True
+        """Have a person decide about what operations wait for; False if nothing is decided."""
+        decided = [self._decided_about(pending_id) for pending_id in pending_ids]
+        return any(decided)
+
+    def _decided_about(self, pending_id: str) -> bool:
+        pending = self._run_decisions.find(pending_id)
+        if pending is not None and pending.status.is_open:
+            # nobody to ask, not in time, or somebody else was faster
+            with suppress(UndecidedError, PendingStateError):
+                self.reviewer.decide_now(pending)
+        return pending is None or not pending.status.is_open
 
     # --- the main call
 
-    def _main_call(self, turn: Turn, snapshot: RunStarted, log: RunLog, call: MainCall) -> MainFinished:
+    def _main_call(
+        self, turn: Turn, snapshot: RunStarted, log: RunLog, call: MainCall, abort: Abort
+    ) -> MainFinished:
         """Ask the model with the effective prompt, and commit its reply; once, also when the run was interrupted."""
-        kept = self._run_reports.find(log.run_id, _MAIN)
-        if kept is not None:
-            ended = MainFinished.from_dict(kept)
-        else:
-            ended = self._asked_and_kept(turn, snapshot, log.run_id, call)
+        ended = self._kept_reply(log.run_id)
+        if ended is None:
+            failed = self._asked_and_kept(turn, snapshot, log.run_id, call)
+            # a reply that is committed counts, whatever was raised after that
+            ended = self._kept_reply(log.run_id) or failed
+        if isinstance(call.raised, KeyboardInterrupt):
+            abort.set()
         log.add(ended)
         log.flush()
         return ended
 
+    def _kept_reply(self, run_id: str) -> MainFinished | None:
+        kept = self._run_reports.find(run_id, _MAIN)
+        return None if kept is None else MainFinished.from_dict(kept)
+
     def _asked_and_kept(self, turn: Turn, snapshot: RunStarted, run_id: str, call: MainCall) -> MainFinished:
-        made: list[MainFinished] = []
+        """Ask, and keep the reply with its commit; returns what counts if it is not kept."""
 
         def keep(fields: dict[str, Any]) -> Any:
             with self.batch():
@@ -210,13 +220,12 @@ class Conducting(Restoring):
                 reply = MainReply(text=response.text, usage=response.usage)
                 ended = MainFinished(reply=reply, reply_commit=response.commit_info.commit_hash)
                 self._run_reports.add(run_id, _MAIN, ended.to_dict())
-            made.append(ended)
             return response
 
         try:
-            call.response = self._generated(
+            self._generated(
                 call.settings, call.validator, dict(call.options), keep=keep,
-                prompt=turn.prompt.provider_messages(), replaces=snapshot.replaces,
+                prompt=turn.prompt.provider_messages(), replaces=snapshot.replaces, on=snapshot.branch,
             )  # fmt: skip
         except KeyboardInterrupt as error:
             call.raised = error
@@ -224,7 +233,22 @@ class Conducting(Restoring):
         except Exception as error:  # noqa: BLE001 # a client may raise anything
             call.raised = error
             return _failed(error)
-        return made[0]
+        return _failed(RejectedError("the reply was not committed: nobody approved it"))
+
+
+@contextmanager
+def _signal(options: RunOptions, workers: Workers) -> Iterator[Abort]:
+    """The run's own signal: the caller's gives it, not the other way round. It is given where an error ends the run."""
+    deadline = None if options.timeout is None else workers.now() + options.timeout
+    abort = Abort(deadline)
+    with ExitStack() as stack:
+        if options.abort is not None:
+            stack.callback(options.abort.on_set(abort.set))
+        try:
+            yield abort
+        except BaseException:
+            abort.set()
+            raise
 
 
 def _end(log: RunLog, ending: Ending) -> None:

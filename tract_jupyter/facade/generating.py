@@ -127,6 +127,7 @@ class Generating(Writing, Compiling, Branches, Gated):
         prompt: list[dict[str, Any]] | None = None,
         replaces: str | None = None,
         keep: Callable[[dict[str, Any]], Any] | None = None,
+        on: str | None = None,
     ) -> PendingGeneration:
         """Ask the model, and have the validator look at its reply.
 
@@ -137,17 +138,21 @@ class Generating(Writing, Compiling, Branches, Gated):
             prompt: what is sent instead of the context, in OpenAI's shape.
             replaces: the commit whose place the reply takes.
             keep: commits the reply, in another way than usual.
+            on: the branch that the reply is for; otherwise the current one.
         """
         client, tools = self.llm, options.pop("tools", None)
         options = {**self.model_settings.get("chat", {}), **options}
         branch, context = self._to_be_answered()
+        if on not in {None, branch}:
+            raise BranchMovedError(
+                f"the reply is for branch {on!r}, and the current one is {branch!r}; the model was not asked. "
+                f"switch({on!r}), then generate() again"
+            )
         self._check_settings(settings, validator, options)
         offered = tools if tools is not None else self.get_tools() or list(context.tools)
         fields = {
             **plain({**settings, "options": options, "tools": offered}),
-            "validator": None
-            if validator is None
-            else getattr(validator, "__name__", type(validator).__name__),
+            "validator": name_of(validator),
             "diagnosis": None,
             "retry_count": 0,
             "retry_history": [],
@@ -263,3 +268,8 @@ class Generating(Writing, Compiling, Branches, Gated):
             message=message,
             tools=tools if tools and tools != self.get_tools() else None,
         )
+
+
+def name_of(validator: Validator | None) -> str | None:
+    """What a validator is called in what is stored; None if there is none."""
+    return None if validator is None else getattr(validator, "__name__", type(validator).__name__)

@@ -41,6 +41,12 @@ class Learning(Writing):
 
 
 def _is_told_anyway(pending: Any) -> bool:
-    """Whether a model reads the reason in the answer of its tool call, which a message would part from the call."""
+    """Whether a message about it would be out of place.
+
+    A model reads the reason in the answer of its tool call, which a message would part from the call. What an operation
+    of a run was refused is in the run; a message of the user would begin another turn in the midst of it.
+    """
+    if str(pending.actor).startswith("operation:"):
+        return True
     is_models_call = pending.actor != "user" and str(pending.triggered_by).startswith("tools.")
     return is_models_call or pending.operation in _ANSWERED

@@ -16,13 +16,15 @@ from tract_jupyter.exceptions import (
     UnknownRunError,
 )
 from tract_jupyter.facade.conducting import Conducting, MainCall, RunOptions
+from tract_jupyter.facade.generating import name_of
 from tract_jupyter.facade.reading import Reading
 from tract_jupyter.models.canonical import plain
 from tract_jupyter.models.checks import check_choice, check_limit, check_text
+from tract_jupyter.models.toolcall import ToolCall
 from tract_jupyter.review.process import this_process
 from tract_jupyter.runs.artifacts import session_key
 from tract_jupyter.runs.due import due
-from tract_jupyter.runs.events import RunResumed, RunStarted
+from tract_jupyter.runs.events import MainFinished, RunResumed, RunStarted
 from tract_jupyter.runs.log import RunLog, load
 from tract_jupyter.runs.opening import opening
 from tract_jupyter.runs.outcome import WAITING
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from tract_jupyter.runs.model import Run
     from tract_jupyter.runs.outcome import Ending
     from tract_jupyter.runs.profile.model import Profile
+    from tract_jupyter.runs.projection import Unfinished
 
     OnEvent = Callable[[RunEvent], object]
 
@@ -133,33 +136,40 @@ class Running(Conducting, Reading):
         return load(self._database, self._run_rows, self._full_run_id(run_id))
 
     def resume_run(
-        self, run_id: str, *, on_event: OnEvent | None = None, run: RunOptions | None = None
+        self,
+        run_id: str,
+        *,
+        on_event: OnEvent | None = None,
+        run: RunOptions | None = None,
+        validator: Callable[[str], str | None] | None = None,
     ) -> ChatResponse:
         """Go on with a run that waits for a person, or whose process ended.
 
         What is done is not done again: operations, commits, the reply. A main call whose reply did not come is made
         again.
 
+        Args:
+            run_id: of the run, or the beginning of it.
+            on_event: as of `generate`; it is called with the new events.
+            run: how it is carried on; variables are those that the run began with.
+            validator: a function is not kept with the run, so give it again where the run began with one.
+
         Raises:
             UnknownRunError: there is no such run.
-            RunError: it has ended, or another process works on it.
+            RunError: it has ended, another process works on it, or its validator is missing.
             BranchMovedError: it belongs to another branch than the current one.
             RunFailedError, UndecidedError: as of `generate`.
         """
-        events = self.run_events(run_id)
-        so_far = unfinished(events)
-        if so_far.is_finished:
-            raise RunError(f"run {so_far.run_id[:8]} has ended; generate() makes another one")
-        branch = so_far.snapshot.branch
-        if branch != self.current_branch:
-            raise BranchMovedError(
-                f"run {so_far.run_id[:8]} belongs to branch {branch!r}; switch({branch!r}), then resume it"
-            )
-        log = RunLog(self._database, self._run_rows, so_far.run_id, events, on_event=on_event)
-        log.add(RunResumed(process=this_process()))
-        settings = dict(so_far.snapshot.settings)
-        call = MainCall(settings.pop("reply", dict(_SETTINGS)), settings.pop("options", {}))
-        ending = self._conduct(so_far.snapshot, log, call, run or RunOptions(), so_far)
+        run_id = self._full_run_id(run_id)
+        with self._lease(run_id) as lease:  # what is read before that may be old
+            events = self.run_events(run_id)
+            so_far = unfinished(events)
+            self._check_resumable(so_far, validator)
+            log = RunLog(self._database, self._run_rows, run_id, events, on_event=on_event)
+            log.add(RunResumed(process=this_process()))
+            settings = so_far.snapshot.settings
+            call = MainCall(settings["reply"], settings["options"], validator)
+            ending = self._conduct(so_far.snapshot, log, lease, call, run or RunOptions(), so_far)
         return self._response(log, call, ending)
 
     def replay_run(self, run_id: str) -> Run:
@@ -178,6 +188,21 @@ class Running(Conducting, Reading):
 
     # ---
 
+    def _check_resumable(self, so_far: Unfinished, validator: object) -> None:
+        run_id, branch = so_far.run_id[:8], so_far.snapshot.branch
+        if so_far.is_finished:
+            raise RunError(f"run {run_id} has ended; generate() makes another one")
+        if branch != self.current_branch:
+            raise BranchMovedError(
+                f"run {run_id} belongs to branch {branch!r}; switch({branch!r}), then resume it"
+            )
+        wanted = so_far.snapshot.settings["validator"]
+        if wanted is not None and validator is None and so_far.main is None:
+            raise RunError(
+                f"run {run_id} began with a validator, {wanted!r}, that looks at its reply; give it again: "
+                f"resume_run({run_id!r}, validator=...)"
+            )
+
     def _profile_of(self, given: str | Profile | None) -> Profile | None:
         if given is None:
             found = self.profiles.active
@@ -192,8 +217,10 @@ class Running(Conducting, Reading):
     ) -> ChatResponse:  # fmt: skip
         _ = self.llm
         log = RunLog(self._database, self._run_rows, uuid4().hex, on_event=on_event)
-        snapshot = self._begin(log, trigger, profile, call, options)
-        return self._response(log, call, self._conduct(snapshot, log, call, options))
+        with self._lease(log.run_id) as lease:
+            snapshot = self._begin(log, trigger, profile, call, options)
+            ending = self._conduct(snapshot, log, lease, call, options)
+        return self._response(log, call, ending)
 
     def _begin(
         self, log: RunLog, trigger: Trigger, profile: Profile | None, call: MainCall, options: RunOptions
@@ -217,7 +244,9 @@ class Running(Conducting, Reading):
                 replaces=start.replaces, activation_skips=counted.skips, seed=secrets.randbits(32),
                 artifacts={} if session is None else dict(self._run_artifacts.load(session)),
                 clock=datetime.now(UTC).isoformat(), variables=plain(dict(options.variables)),
-                settings=plain({"reply": call.settings, "options": call.options}),
+                settings=plain({
+                    "reply": call.settings, "options": call.options, "validator": name_of(call.validator)
+                }),
                 mode=ExecutionMode.CONCURRENT if compiled is None else compiled.execution_mode,
             )  # fmt: skip
             log.add(snapshot)
@@ -234,9 +263,9 @@ class Running(Conducting, Reading):
         if run.reply is None or ending.failed_type in {FailedType.BEFORE_BARRIER, FailedType.MAIN_LLM}:
             raise RunFailedError(_why(run), run) from call.raised
         info = self.get_commit(run.reply_commit or "")
-        usage = {} if call.response is None else call.response.usage
-        calls = () if call.response is None else call.response.tool_calls
-        return RunResponse(run.reply, info, usage, dict(info.generation_config or {}), calls, run)
+        main = next(one.data for one in reversed(log.events) if isinstance(one.data, MainFinished))
+        calls = tuple(ToolCall.from_dict(one) for one in info.metadata.get("tool_calls", ()))
+        return RunResponse(run.reply, info, main.reply.usage, dict(info.generation_config or {}), calls, run)
 
     def _waiting(self, run: Run) -> UndecidedError:
         waiting = [one for one in run.operations if one.status == "waiting"]

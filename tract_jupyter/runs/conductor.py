@@ -136,7 +136,8 @@ class Conductor:
         given = list(results)
         queue = [CommitItem.of(operations[one.operation_id], one) for one in given]
         self.turn, report = commit(hook, queue, self.turn, self._target)
-        if self._so_far is None or hook not in self._so_far.commits:
+        # one that failed is tried again when the run goes on, and may have gone well now
+        if self._so_far is None or not _is_noted(report, self._so_far.commits.get(hook)):
             written = _written(given, report, self.turn)
             self._log.add(CommitFinished(hook=hook, report=report.to_dict(), artifacts=written))
         self._log.flush()
@@ -200,6 +201,10 @@ class _Flushing:
         self._log.flush()
         self._tick()
         return self._workers.wait(timeout)
+
+
+def _is_noted(report: CommitReport, noted: CommitFinished | None) -> bool:
+    return noted is not None and noted.report == report.to_dict()
 
 
 def _written(results: Iterable[OperationResult], report: CommitReport, turn: Turn) -> dict[str, ArtifactView]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 import time
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, Self
 
-from tract_jupyter.exceptions import RunError
+from tract_jupyter.exceptions import RunError, TractError
 from tract_jupyter.review.process import has_ended, process_text, this_process
 from tract_jupyter.storage.clock import to_text
 from tract_jupyter.storage.lenient import read_moment
@@ -21,12 +23,14 @@ if TYPE_CHECKING:
 LASTS: Final = 120.0
 """Seconds that a lease counts unless it is renewed. That a process of this host has ended is seen at once."""
 
+_BETWEEN: Final = LASTS / 3
+
 _HERE: Final[set[str]] = set()
 """The runs that this process works on."""
 
 
 class Lease:
-    """The right to go on with a run, within `with`.
+    """The right to go on with a run, within `with`. A thread renews it: a call of a model may take longer.
 
     Args:
         database: where the run is.
@@ -39,6 +43,7 @@ class Lease:
         self._database = database
         self._rows = rows
         self._renew_at = 0.0
+        self._given_back = threading.Event()
 
     def __enter__(self) -> Self:
         """Take it.
@@ -54,18 +59,26 @@ class Lease:
                     "process has ended"
                 )
             self._rows.put(connection, self._fresh())
-        _HERE.add(self.run_id)
+            # within the transaction: another thread, which comes next, is to see it
+            _HERE.add(self.run_id)
+            self._database.if_rolled_back(lambda: _HERE.discard(self.run_id))
+        threading.Thread(target=self._renew_now_and_then, name="tract-lease", daemon=True).start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Give it back."""
-        _HERE.discard(self.run_id)
-        with self._database.write() as connection:
-            held = self._rows.of(connection, self.run_id)
-            if held is not None and held.process == this_process():
-                self._rows.remove(connection, self.run_id)
+        """Give it back. Where that fails nobody else needs it back before this process ends, or its time is over."""
+        self._given_back.set()
+        try:
+            with self._database.write() as connection:
+                held = self._rows.of(connection, self.run_id)
+                if held is not None and held.process == this_process():
+                    self._rows.remove(connection, self.run_id)
+                # within the transaction: another thread may take it right after
+                _HERE.discard(self.run_id)
+        except TractError:
+            _HERE.discard(self.run_id)
 
     def renew(self) -> None:
         """Say that this process is still at it. Costs nothing until a third of the time is over.
@@ -82,8 +95,14 @@ class Lease:
                 raise RunError(f"run {self.run_id} was taken from this process; it is with {by} now")
             self._rows.put(connection, self._fresh())
 
+    def _renew_now_and_then(self) -> None:
+        while not self._given_back.wait(_BETWEEN):
+            # a store that is busy is asked again; that the run was taken over is told where `renew` is called next
+            with contextlib.suppress(TractError):
+                self.renew()
+
     def _fresh(self) -> StoredLease:
-        self._renew_at = time.monotonic() + LASTS / 3
+        self._renew_at = time.monotonic() + _BETWEEN
         until = datetime.now(UTC) + timedelta(seconds=LASTS)
         return StoredLease(self.run_id, this_process(), to_text(until))
 

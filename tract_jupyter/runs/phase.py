@@ -97,7 +97,8 @@ def job_of(
     """What runs for an operation. What its kind cannot prepare fails when it is run, as anything else (R53)."""
     try:
         kind = kinds[operation.definition.kind]
-        run, anywhere = kind.prepare(operation, services), bool(kind.anywhere)
+        run = kind.prepare(operation, services)
+        anywhere = bool(getattr(run, "anywhere", kind.anywhere))
         resume = getattr(run, "resume", None)
         if waits_for is not None and resume is not None:
             run = partial(resume, pending_id=waits_for)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import RunError
 from tract_jupyter.runs.artifacts import MemoryArtifacts
+from tract_jupyter.runs.commit_report import CommitReport
 from tract_jupyter.runs.conductor import Conductor, Equipment
 from tract_jupyter.runs.events import MainFinished, OperationFinished, RunFinished
 from tract_jupyter.runs.kinds.base import Services
@@ -16,7 +17,7 @@ from tract_jupyter.runs.memory_target import MemoryTarget
 from tract_jupyter.runs.projection import project, unfinished
 from tract_jupyter.runs.root_hash import differences, sealed
 from tract_jupyter.runs.run import Loop
-from tract_jupyter.runs.terms import RunStatus
+from tract_jupyter.runs.terms import ErrorCode, RunStatus
 from tract_jupyter.runs.workers import ThreadWorkers
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from tract_jupyter.runs.events import RunEvent, RunStarted
     from tract_jupyter.runs.kinds.registry import KindRegistry
     from tract_jupyter.runs.model import Run
+    from tract_jupyter.runs.terms import Hook
     from tract_jupyter.runs.turn import Turn
 
 
@@ -49,7 +51,9 @@ def replayed(events: Sequence[RunEvent], kinds: KindRegistry) -> Run:
             log.add(event.data)
     with closing(ThreadWorkers()) as workers:
         equipment = Equipment(kinds=kinds, services=Services(), workers=workers, ask=_no_call)
-        ending = Loop(Conductor(so_far.snapshot, log, _target(so_far.snapshot), equipment, so_far)).run()
+        ending = Loop(
+            Conductor(so_far.snapshot, log, _target(recorded, so_far.snapshot), equipment, so_far)
+        ).run()
     log.add(sealed(log.events, RunFinished.of(ending)))
     parts = differences(events, log.events)
     if parts:
@@ -67,12 +71,56 @@ def _check_complete(run: Run) -> None:
         raise RunError(f"run {run.run_id[:8]} was aborted, so there is no whole run to replay")
 
 
-def _target(snapshot: RunStarted) -> MemoryTarget:
+class _RecordedTarget(MemoryTarget):
+    """Keeps the turn in memory, and refuses what the store refused when the run was made."""
+
+    def __init__(self, reports: Sequence[CommitReport], **kept: Any) -> None:
+        super().__init__(**kept)
+        self._refused = {
+            (one.operation_id, one.effect_type)
+            for report in reports
+            for one in report.entries
+            if one.error is not None and one.error.code == ErrorCode.STORAGE
+        }
+        self._failed = {one.hook for one in reports if _has_failed(one)}
+
+    def committed(self, hook: Hook) -> CommitReport | None:
+        """Nothing yet; a commit that failed fails again."""
+        if hook in self._failed:
+            raise RunError("the store refused the commit when the run was made")
+        return super().committed(hook)
+
+    def rewrite_user(self, part: str | None, text: str, operation_id: str) -> str:
+        """Keep a text of the user, unless that was refused."""
+        self._check(operation_id, "turn.user.replace_text")
+        return super().rewrite_user(part, text, operation_id)
+
+    def rewrite_reply(self, part: str | None, text: str, operation_id: str) -> str:
+        """Keep a text of the reply, unless that was refused."""
+        self._check(operation_id, "turn.assistant.replace_text")
+        return super().rewrite_reply(part, text, operation_id)
+
+    def _check(self, operation_id: str, effect_type: str) -> None:
+        if (operation_id, effect_type) in self._refused:
+            raise RunError("the store refused this when the run was made")
+
+
+def _has_failed(report: CommitReport) -> bool:
+    """Whether a whole transaction was lost: then even what is not stored, such as a message of the prompt, is refused.
+
+    A commit that stores nothing but artifacts, and had all of them refused, fails just the same.
+    """
+    errors = [one.error for one in report.entries]
+    return any(one is not None and one.code == ErrorCode.STORAGE for one in errors) and None not in errors
+
+
+def _target(recorded: Run, snapshot: RunStarted) -> MemoryTarget:
     """The artifacts as they were; nothing else is needed of a store."""
     artifacts = MemoryArtifacts()
     if snapshot.session_key is not None:
         artifacts.put(snapshot.session_key, list(snapshot.artifacts.values()))
-    return MemoryTarget(session=snapshot.session_key, artifacts=artifacts)
+    reports = [CommitReport.from_dict(one) for one in recorded.reports]
+    return _RecordedTarget(reports, session=snapshot.session_key, artifacts=artifacts)
 
 
 def _no_call(_: Turn) -> NoReturn:

@@ -35,6 +35,7 @@ class TractTarget:
         session: the key of the persisted artifacts, see `session_key`; None if the run has no session.
         artifacts: where those are kept; otherwise with this target.
         log: where reports are kept; otherwise with this target, so that only this process knows of them.
+        branch: that the run began on; the current one if left out.
     """
 
     def __init__(
@@ -45,10 +46,11 @@ class TractTarget:
         session: str | None = None,
         artifacts: ArtifactStore | None = None,
         log: CommitLog | None = None,
+        branch: str | None = None,
     ) -> None:
         self._tract = tract
         self._run_id = run_id
-        self._branch = tract.current_branch
+        self._branch = branch or tract.current_branch
         self._artifacts = artifacts or MemoryArtifacts()
         self._log = log or MemoryCommitLog()
         self.session = session
@@ -69,7 +71,8 @@ class TractTarget:
             if self._tract.current_branch != self._branch:
                 raise BranchMovedError(
                     f"the run began on branch {self._branch!r}, and the current one is "
-                    f"{self._tract.current_branch!r}; nothing was committed. switch({self._branch!r}), then resume it"
+                    f"{self._tract.current_branch!r}; nothing was committed. switch({self._branch!r}), then generate() "
+                    "again"
                 )
             yield
 

@@ -7,15 +7,19 @@ from contextlib import closing
 import pytest
 from sqlalchemy import text
 
-from tract_jupyter.exceptions import ContentError, RunError, StoreCorruptError, TrustError, UnknownRunError
+from tract_jupyter.exceptions import ProfileError, RunError, StoreCorruptError, TrustError, UnknownRunError
 from tract_jupyter.review.trust import Trust
+from tract_jupyter.runs.profile.build import operation
+from tract_jupyter.runs.profile.model import Profile
 from tract_jupyter.runs.store.profiles import Profiles
 from tract_jupyter.storage.database import Database
 from tract_jupyter.storage.events import EventRows
 from tract_jupyter.storage.run_profiles import RunProfileRows
 
 TRACT = "1" * 32
-DATA = {"name": "scene", "operations": [{"order": 10, "note": "é\0"}]}
+SCENE = Profile.of("scene", [operation("note", order=10, text="é")])
+OTHER = Profile.of("other")
+DATA = SCENE.to_dict()
 
 
 @pytest.fixture
@@ -45,10 +49,10 @@ def change(database, statement, **values):
 
 
 def test_a_profile_is_kept(make, profiles):
-    """E19: a profile is data, stored as it was given."""
-    profiles.save("scene", DATA)
-    profiles.save("other", {})
-    assert make().load("scene") == DATA
+    """E19: a profile is data, and comes back as it was given."""
+    profiles.save(SCENE)
+    profiles.save(OTHER)
+    assert make().get("scene") == SCENE
     assert [(one.name, one.is_active, one.quarantined) for one in profiles.list()] == [
         ("other", False, ""), ("scene", False, ""),
     ]  # fmt: skip
@@ -57,46 +61,47 @@ def test_a_profile_is_kept(make, profiles):
 
 def test_one_is_active(profiles):
     """E9: without one, a run has no operations."""
-    assert profiles.active() is None
-    profiles.save("scene", DATA, activate=True)
-    profiles.save("other", {})
-    assert profiles.active() == ("scene", DATA)
-    profiles.save("scene", {"name": "scene"})  # stays active
-    assert profiles.active() == ("scene", {"name": "scene"})
+    assert profiles.active is None
+    profiles.save(SCENE, activate=True)
+    profiles.save(OTHER)
+    assert profiles.active == SCENE
+    changed = Profile.of("scene")
+    profiles.save(changed)  # stays active
+    assert profiles.active == changed
     profiles.activate("other")
     assert [one.name for one in profiles.list() if one.is_active] == ["other"]
-    profiles.activate(None)
-    assert profiles.active() is None
+    profiles.deactivate()
+    assert profiles.active is None
 
 
 def test_removing_one(profiles):
     """E9: the active one too."""
-    profiles.save("scene", DATA, activate=True)
+    profiles.save(SCENE, activate=True)
     profiles.remove("scene")
-    assert profiles.active() is None
-    for call in (profiles.remove, profiles.load, profiles.activate):
+    assert profiles.active is None
+    for call in (profiles.remove, profiles.get, profiles.activate):
         with pytest.raises(UnknownRunError, match="there is no profile 'scene'; there are: none"):
             call("scene")
-    profiles.save("Scene", DATA)
+    profiles.save(Profile.of("Scene"))
     with pytest.raises(UnknownRunError, match="Did you mean 'Scene'"):
-        profiles.load("scene")
+        profiles.get("scene")
 
 
 def test_another_users_profile_is_shown_and_not_used(make, profiles):
     """R27: operations of somebody else run only once a person has taken them over."""
     theirs = make("them")
-    theirs.save("scene", DATA, activate=True)
+    theirs.save(SCENE, activate=True)
     (listed,) = profiles.list()
     assert (listed.data, listed.is_active) == (DATA, True)
     assert "nobody here has saved it" in listed.quarantined
-    for call in (profiles.active, lambda: profiles.load("scene"), lambda: profiles.activate("scene")):
+    for call in (lambda: profiles.active, lambda: profiles.get("scene"), lambda: profiles.activate("scene")):
         with pytest.raises(RunError, match="is not used: nobody here has saved it"):
             call()
     profiles.adopt(listed)
-    assert profiles.active() == ("scene", DATA)
+    assert profiles.active == SCENE
     assert profiles.list()[0].quarantined == ""
     with pytest.raises(RunError, match="is not used"):
-        theirs.load("scene")
+        theirs.get("scene")
 
 
 @pytest.mark.parametrize(
@@ -110,20 +115,20 @@ def test_another_users_profile_is_shown_and_not_used(make, profiles):
 )
 def test_a_changed_profile_is_not_used(database, profiles, statement):
     """R27: nobody can put operations into it without the user's secret."""
-    profiles.save("scene", DATA, activate=True)
+    profiles.save(SCENE, activate=True)
     change(database, statement)
     (listed,) = profiles.list()
     assert listed.quarantined
-    for call in (profiles.active, lambda: profiles.load(listed.name)):
+    for call in (lambda: profiles.active, lambda: profiles.get(listed.name)):
         with pytest.raises(RunError, match="it was changed"):
             call()
 
 
 def test_what_is_adopted_is_what_was_read(database, make, profiles):
     """R27: a change after that is not signed."""
-    make("them").save("scene", DATA)
+    make("them").save(SCENE)
     (listed,) = profiles.list()
-    make("them").save("scene", {"name": "worse"})
+    make("them").save(Profile.of("scene"))
     with pytest.raises(RunError, match="was changed since you read it"):
         profiles.adopt(listed)
     assert profiles.list()[0].quarantined
@@ -134,18 +139,18 @@ def test_what_is_adopted_is_what_was_read(database, make, profiles):
 
 def test_refusals(make, profiles, tmp_path):
     """E19: what cannot be stored or signed changes nothing."""
-    for name, data in (("", {}), ("x", {"n": float("nan")}), ("x", {"n": "\ud800"})):
-        with pytest.raises(ContentError):
-            profiles.save(name, data)
+    for wrong in ({"name": ""}, {"profile_id": "x", "name": "x", "operations": [{"order": float("nan")}]}, 5):
+        with pytest.raises(ProfileError):
+            profiles.save(wrong)
     (tmp_path / "broken").write_bytes(b"x")
     with pytest.raises(TrustError):
-        make("broken").save("x", {})
+        make("broken").save(OTHER)
     assert profiles.list() == []
 
 
 def test_what_happens_to_profiles_is_noted(database, make, profiles):
     """R57: by name, without their contents."""
-    make("them").save("scene", DATA)
+    make("them").save(SCENE)
     profiles.adopt(profiles.list()[0])
     profiles.activate("scene")
     profiles.remove("scene")

@@ -1,0 +1,263 @@
+"""Runs that wait for a person: asked at once, or decided later and elsewhere."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.facade.running import compute, errors
+from tests.hooks.fakes import ScriptedClient, said
+from tests.review.fakes import FakeChannel, click
+from tract_jupyter import Tract
+from tract_jupyter.exceptions import BranchMovedError, RunError, RunFailedError, UndecidedError
+from tract_jupyter.facade.conducting import RunOptions
+from tract_jupyter.runs.profile.build import operation
+from tract_jupyter.runs.profile.model import Profile
+
+SYSTEM = {"type": "prompt_part", "target": "system"}
+
+
+def checked(name="check", **config):
+    """An operation that a person decides about."""
+    return operation(
+        name,
+        "dynamic",
+        operation="citation_check",
+        tag=name,
+        fields={"urls": [name]},
+        **{"order": 10, **config},
+    )
+
+
+def profile(*operations, **config):
+    more = [
+        operation("mood", order=5, text="Be kind.", into="system"),
+        operation(
+            "sources", order=20, text="Sources: {{ art.check.value.urls }}", into="system", after="check"
+        ),
+    ]
+    return Profile.of("p", [checked(**config), *more, *operations])
+
+
+@pytest.fixture
+def reopened(any_store, spec):
+    """Opens the tract: each time as another process would."""
+
+    def reopened(*replies):
+        tract = any_store()
+        tract.configure_llm(ScriptedClient(*replies or ["On the mat."]))
+        return tract
+
+    with_operation = reopened()
+    with_operation.register_operation(spec(unhandled="ask"))
+    with_operation.user("Where is it?")
+    return reopened
+
+
+def left_waiting(tract, **how):
+    """Begin a run that nobody can be asked about."""
+    with pytest.raises(UndecidedError, match=r"waits for a decision about 'check'; .*resume_run"):
+        tract.generate(**{"profile": profile(), **how})
+    (run,) = tract.runs()
+    assert (run.status, tract.llm.asked) == ("waiting", [])
+    return run
+
+
+def decided_elsewhere(tract, decide):
+    for stored in tract.inbox():
+        decide(tract.operations.rebuild(stored))
+
+
+def test_with_nobody_to_ask_the_run_waits_and_goes_on_when_decided(reopened):
+    """R11, R13: what is done stays done; the person decides in another process, the run goes on in a third one."""
+    waiting = left_waiting(reopened())
+    assert {one.operation_id: one.status for one in waiting.operations} == {
+        "check": "waiting",
+        "mood": "done",
+    }
+    decided_elsewhere(reopened(), lambda pending: pending.approve(edits={"urls": ["a book"]}))
+    tract = reopened()
+    response = tract.resume_run(waiting.run_id[:8])
+    assert (response.text, response.run.status, response.run.run_id) == (
+        "On the mat.",
+        "done",
+        waiting.run_id,
+    )
+    assert "a book" in tract.llm.last_messages[0]["content"]
+    started = [
+        one.data.operation_id for one in tract.run_events(waiting.run_id) if one.type == "operation.started"
+    ]
+    assert sorted(started) == ["check", "check", "mood", "sources"]
+    assert tract.replay_run(waiting.run_id).root_hash == response.run.root_hash
+    assert tract.verify() == []
+
+
+@pytest.mark.parametrize("required", [False, True])
+def test_what_a_person_turns_down_is_skipped(reopened, required):
+    """R36, R40, G4: a required one fails the barrier; why is in the run, and no message of the user's."""
+    run_id = left_waiting(reopened(), profile=profile(required=required)).run_id
+    decided_elsewhere(reopened(), lambda pending: pending.reject("no such book"))
+    tract = reopened()
+    assert said(tract) == [("user", "Where is it?")]
+    if required:
+        with pytest.raises(RunFailedError, match="condition_false"):
+            tract.resume_run(run_id)
+    else:
+        tract.resume_run(run_id)
+        assert said(tract) == [("user", "Where is it?"), ("assistant", "On the mat.")]
+    run = tract.run(run_id)
+    assert (run.status, run.failed_type) == (("failed", "before_barrier") if required else ("done", None))
+    assert errors(run) == {"check": "condition_false", "mood": None, "sources": "dependency_failed"}
+    (skipped,) = [one for one in run.operations if one.operation_id == "check"]
+    assert skipped.skip.condition["reason"] == "no such book"
+    assert tract.replay_run(run_id).root_hash == run.root_hash
+    assert tract.verify() == []
+
+
+def test_resumed_without_a_decision_it_still_waits(reopened):
+    """R11: and says so, however often it is resumed."""
+    run_id = left_waiting(reopened()).run_id
+    for _ in range(2):
+        tract = reopened()
+        with pytest.raises(UndecidedError):
+            tract.resume_run(run_id)
+        run = tract.run(run_id)
+        assert (run.status, len(tract.inbox()), tract.llm.asked) == ("waiting", 1, [])
+        with pytest.raises(RunError, match="has not ended"):
+            tract.replay_run(run_id)
+
+
+def test_of_two_that_wait_one_may_be_decided(reopened):
+    """R11, G12: the run goes on as far as it can, and waits for the other."""
+    two = profile(checked("other", order=30, when="before"))
+    with pytest.raises(UndecidedError, match="'check', 'other'"):
+        reopened().generate(profile=two)
+    tract = reopened()
+    run_id = tract.runs()[0].run_id
+    tract.operations.rebuild(tract.inbox()[0]).approve()
+    with pytest.raises(UndecidedError, match="about '(check|other)'; "):
+        tract.resume_run(run_id)
+    last = reopened()
+    assert last.run(run_id).status == "waiting"
+    last.operations.rebuild(last.inbox()[0]).approve()
+    assert last.resume_run(run_id).run.status == "done"
+
+
+def test_an_operation_after_the_reply_may_wait_too(reopened):
+    """R13, R21: the reply is there, and is not asked for again."""
+    tract = reopened()
+    after = Profile.of("p", [checked(when="after", required=True)])
+    with pytest.raises(UndecidedError):
+        tract.generate(profile=after)
+    assert said(tract)[-1] == ("assistant", "On the mat.")
+    run_id = tract.runs()[0].run_id
+    decided_elsewhere(reopened(), lambda pending: pending.reject("no"))
+    last = reopened()
+    response = last.resume_run(run_id)
+    assert (response.text, response.run.status, response.run.failed_type) == (
+        "On the mat.",
+        "failed",
+        "after_main_llm",
+    )
+    assert (response.usage["total_tokens"], last.llm.asked) == (12, [])
+
+
+def test_the_run_of_another_branch_is_not_resumed_here(reopened):
+    """R5: it belongs to the turn that it began with."""
+    tract = reopened()
+    run_id = left_waiting(tract).run_id
+    tract.branch("side")
+    with pytest.raises(BranchMovedError, match=r"belongs to branch 'main'; switch\('main'\)"):
+        tract.resume_run(run_id)
+    tract.switch("main")
+    with pytest.raises(UndecidedError):
+        tract.resume_run(run_id)
+
+
+def test_a_run_with_a_validator_is_resumed_with_it(reopened):
+    """R13: a reply that nobody looked at is not taken for one that was."""
+    run_id = left_waiting(reopened("short", "On the mat."), validator=lambda text: None).run_id
+    tract = reopened("short", "On the mat.")
+    decided_elsewhere(tract, lambda pending: pending.approve())
+    with pytest.raises(RunError, match=r"began with a validator, '<lambda>'.*validator=\.\.\."):
+        tract.resume_run(run_id)
+    response = tract.resume_run(run_id, validator=lambda text: None if "mat" in text else "where?")
+    assert (response.text, len(tract.llm.asked)) == ("On the mat.", 2)
+
+
+# --- with somebody to ask
+
+
+def test_a_person_who_can_be_reached_is_asked_within_the_call(tract, spec):
+    """R11: meanwhile the one worker that there is does something else."""
+    tract.configure_llm(ScriptedClient("On the mat."))
+    tract.register_operation(spec(unhandled="ask"))
+    tract.user("Where is it?")
+    others = []
+
+    def asked(ticket):
+        others.append([one.status for one in tract.runs()[0].operations])
+        click(ticket, "approve")
+
+    tract.reviewer.channel = FakeChannel(asked)
+    tract.functions.register("work")(lambda c, a: "worked")
+    response = tract.generate(profile=profile(compute("work", order=99)), run=RunOptions(concurrency=1))
+    assert (response.run.status, tract.inbox()) == ("done", [])
+    assert others == [["done", "waiting", "done"]]
+    assert {one.status for one in response.run.operations} == {"done"}
+
+
+def test_a_person_turns_it_down_at_once(tract, spec):
+    """R36, R40, R47: the reason is not committed into the midst of the turn."""
+    tract.configure_llm(ScriptedClient("On the mat."))
+    tract.register_operation(spec(unhandled="ask"))
+    tract.user("Where is it?")
+    tract.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "reject", reason="no such book"))
+    rewrite = operation("rewrite", order=30, text="Where is the cat?", into="message")
+    response = tract.generate(profile=profile(rewrite))
+    assert errors(response.run)["check"] == "condition_false"
+    assert said(tract) == [("user", "Where is the cat?"), ("assistant", "On the mat.")]
+
+
+def test_a_person_who_decides_one_of_two_is_told_what_is_left(tract, spec):
+    """R11: the decision counts, though the other one is left open."""
+    tract.configure_llm(ScriptedClient("On the mat."))
+    tract.register_operation(spec(unhandled="ask"))
+    tract.user("Where is it?")
+    tract.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "approve"), ready=False)
+    tract.reviewer.channel.prompts.extend([None, None, None])
+    with pytest.raises(UndecidedError, match="about 'other'; "):
+        tract.generate(profile=profile(checked("other", order=30)))
+    run = tract.runs()[0]
+    assert {one.operation_id: one.status for one in run.operations}["check"] == "done"
+    assert run.status == "waiting"
+
+
+def test_the_process_that_asked_decides_in_its_own_inbox(tract, spec):
+    """R11: in a notebook the panel is clicked once the cell has ended, and the next cell goes on."""
+    tract.configure_llm(ScriptedClient("On the mat."))
+    tract.register_operation(spec(unhandled="ask"))
+    tract.user("Where is it?")
+    run_id = left_waiting(tract).run_id
+    decided_elsewhere(tract, lambda pending: pending.approve())
+    assert tract.resume_run(run_id).run.status == "done"
+
+
+def test_two_tracts_of_one_process_do_not_resume_one_run_at_once(tmp_path, spec):
+    """R13: the lease counts between threads too."""
+    with Tract.open(tmp_path / "t.db") as tract, Tract.open(tmp_path / "t.db") as other:
+        tract.configure_llm(ScriptedClient("On the mat."))
+        other.configure_llm(ScriptedClient("On the mat."))
+        tract.register_operation(spec(unhandled="ask"))
+        tract.user("Where is it?")
+        run_id = left_waiting(tract).run_id
+        decided_elsewhere(tract, lambda pending: pending.approve())
+        refused = []
+
+        def resume_too(event):
+            if event.type == "main_llm.started":
+                with pytest.raises(RunError, match="is being run by this process"):
+                    other.resume_run(run_id)
+                refused.append(event)
+
+        assert tract.resume_run(run_id, on_event=resume_too).run.status == "done"
+        assert (len(refused), other.llm.asked) == (1, [])
