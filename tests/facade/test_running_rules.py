@@ -274,10 +274,19 @@ def test_statuses_and_effects_are_recorded(asked):
 
 def test_operations_that_cannot_be_planned_fail_the_run_at_once(asked):
     """G6, G11: nothing was run and nobody was asked; the plan's code tells why."""
-    run, failed = run_of(asked, operation("it", order=1, text="a"), run=RunOptions(concurrency=0))
-    assert failed
-    assert (run.status, run.failed_type) == (RunStatus.FAILED, FailedType.BEFORE_BARRIER)
-    assert run.failed_details["errorCode"] == "INVALID_CONCURRENCY"
+    circle = tuple(
+        operation(one, order=1, text="a", after=other, when="after") for one, other in ("ab", "ba")
+    )
+    unchecked = Profile.of("p").model_copy(update={"operations": circle})
+    for options, code in (
+        ({"profile": unchecked}, "CYCLE_DETECTED"),
+        ({"profile": Profile.of("p"), "run": RunOptions(concurrency=0)}, "INVALID_CONCURRENCY"),
+    ):
+        with pytest.raises(RunFailedError, match=code) as failed:
+            asked.generate(**options)
+        run = failed.value.run
+        assert (run.status, run.failed_type) == (RunStatus.FAILED, FailedType.BEFORE_BARRIER)
+        assert run.failed_details["errorCode"] == code
     assert asked.llm.calls == []
 
 
@@ -330,6 +339,17 @@ def test_a_run_that_is_aborted_before_the_barrier_asks_nobody(asked):
     assert (run.status, run.failed_type) == (RunStatus.ABORTED, None)
     assert ended(run) == {"first": ("done", None), "next": ("skipped", "run_aborted")}
     assert run.reports == ()
+    assert asked.llm.calls == []
+
+
+@pytest.mark.parametrize(
+    "options", [RunOptions(timeout=0), RunOptions(abort=Abort(deadline=0))], ids=["timeout", "deadline"]
+)
+def test_a_run_whose_time_is_over_asks_nobody(asked, options):
+    """R32, G28: whether it is the run's timeout, or the deadline of the caller's own signal."""
+    run, failed = run_of(asked, operation("it", order=1, text="a"), run=options)
+    assert failed
+    assert run.status is RunStatus.ABORTED
     assert asked.llm.calls == []
 
 

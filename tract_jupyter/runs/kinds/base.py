@@ -166,5 +166,5 @@ class Kind(Protocol):
         ...
 
     def prepare(self, operation: Operation, services: Services) -> Runner:
-        """Make what is run. It may raise `OperationFailed`, as running it may."""
+        """Make what is run: a `Resumable` if it may wait. It may raise `OperationFailed`, as running it may."""
         ...
