@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 # Imported when first used: loading the extension must stay quick.
 _HOME = {
     "ActionDef": "tract_jupyter.hooks",
+    "Block": "tract_jupyter.runs.profile",
     "CodeAnalyzer": "tract_jupyter.analysis",
     "CommitInfo": "tract_jupyter.models.commit",
     "CompiledContext": "tract_jupyter.models.context",
@@ -21,13 +22,18 @@ _HOME = {
     "Pending": "tract_jupyter.hooks",
     "PendingStatus": "tract_jupyter.hooks",
     "Priority": "tract_jupyter.models.priority",
+    "Profile": "tract_jupyter.runs.profile",
     "Refusal": "tract_jupyter.notebook.refusal",
+    "RunFailedError": "tract_jupyter.exceptions",
+    "RunOptions": "tract_jupyter.facade.conducting",
     "Session": "tract_jupyter.session",
     "ToolDeniedError": "tract_jupyter.exceptions",
     "ToolExecutionError": "tract_jupyter.exceptions",
     "Tract": "tract_jupyter.tract",
     "TractError": "tract_jupyter.exceptions",
     "mcp_server": "tract_jupyter.toolkit.mcp_server",
+    "operation": "tract_jupyter.runs.profile",
+    "run_function": "tract_jupyter.runs.functions",
     "verify": "tract_jupyter.notebook.verify",
     "verify_store": "tract_jupyter.notebook.verify_store",
 }

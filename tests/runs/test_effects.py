@@ -255,3 +255,20 @@ def test_the_artifact_takes_everything_of_its_specification():
     write = exposed(NOTE, **settings)[0].to_dict()
     assert settings.items() <= write.items()
     assert exposed(NOTE, **settings)[1].format == "json"
+
+
+@pytest.mark.parametrize("kind", ["prompt.append_after_last_user", "prompt.insert_at_depth"])
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        *(({"role": role, "content": "x"}, None) for role in ("system", "developer", "user", "assistant")),
+        ({"role": "system", "content": "x", "source": "art.world_state"}, None),
+        ({"role": "narrator", "content": "x"}, ErrorCode.VALIDATION),
+        ({"role": "system"}, ErrorCode.VALIDATION),
+        ({"content": "x"}, ErrorCode.VALIDATION),
+        ({"role": "system", "content": "x", "name": "Ada"}, ErrorCode.VALIDATION),
+    ],
+)
+def test_a_message_has_one_of_four_roles_and_content(kind, message, code):
+    """R45, G19: it may name its source, and has nothing else."""
+    assert codes([{"type": kind, **message}]) == code

@@ -1,6 +1,6 @@
 """The data of runs: what operations are, what they are given, what comes back, and the log of it.
 
-Sources: the seed's model (R16 to R40), activation and artifact exposures of the living system (X01, X04).
+Sources: the seed's model (R16 to R40), activation and artifact exposures (X01, X04).
 """
 
 from __future__ import annotations

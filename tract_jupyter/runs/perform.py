@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import BudgetExceededError, TemplateError
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-_LONGEST_CODE: Final = 64
+_CODE: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _CODES: Final[dict[type[BaseException], ErrorCode]] = {
     TemplateError: ErrorCode.TEMPLATE_RENDER,
     BudgetExceededError: ErrorCode.BUDGET_EXCEEDED,
@@ -121,10 +122,11 @@ def _as_failure(error: OperationError) -> OperationFailed:
 
 
 def _failed(operation: Operation, failed: OperationFailed) -> OperationResult:
+    code, details = failed.code, failed.details
+    if not _CODE.fullmatch(code):  # G31
+        code, details = ErrorCode.OPERATION, {**details, "code": code}
     error = OperationError(
-        code=str(failed.code)[:_LONGEST_CODE] or ErrorCode.OPERATION,
-        message=message_of(str(failed.message)),
-        details=bounded(failed.details, MAX_DEBUG),
+        code=code, message=message_of(str(failed.message)), details=bounded(details, MAX_DEBUG)
     )
     return _ended(
         operation,

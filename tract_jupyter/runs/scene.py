@@ -5,6 +5,7 @@ Nothing else leaks in: operations that run side by side see neither each other's
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import TYPE_CHECKING
 
 from tract_jupyter.runs.conditions import value_of
@@ -62,7 +63,8 @@ class Scene:
     def context(self, operation: Operation, dependencies: Mapping[str, OperationResult]) -> OperationContext:
         """The context of one operation, from the results of its direct dependencies (R29 to R34).
 
-        Their effects are replayed in commit order, so that what it sees is what will be committed.
+        Their effects are replayed in commit order, so that what it sees is what will be committed. What can be
+        changed in it is a copy: nobody else sees what an operation does to that.
         """
         done = sorted((key for key, one in dependencies.items() if one.is_done), key=self._position)
         effects = [
@@ -75,11 +77,12 @@ class Scene:
         return self._base.model_copy(
             update={
                 "operation_id": operation.id,
-                "messages": (*prompt.messages, *_as_message(reply)),
+                "messages": (*map(_own, prompt.messages), *_as_message(reply)),
                 "user_key": prompt.user_key,
                 "reply": reply,
                 "artifacts": self._artifacts(effects),
-                "by_operation": {key: value_of(dependencies[key]) for key in done},
+                "by_operation": {key: deepcopy(value_of(dependencies[key])) for key in done},
+                "variables": deepcopy(self._base.variables),
             }
         )
 
@@ -106,3 +109,7 @@ class Scene:
 
 def _as_message(reply: str | None) -> tuple[RunMessage, ...]:
     return () if reply is None else (RunMessage(role=Role.ASSISTANT, content=reply, key=REPLY_KEY),)
+
+
+def _own(message: RunMessage) -> RunMessage:
+    return message.model_copy(update={"extra": deepcopy(message.extra)})

@@ -29,7 +29,6 @@ _TABLE = run_artifacts.c
 _IN_SESSION = (_TABLE.tract_id == bindparam("tract"), _TABLE.session_key == bindparam("session"))
 # made once: building a statement takes longer than running it
 _OF = select(*(_TABLE[name] for name in StoredArtifact._fields)).where(*_IN_SESSION).order_by(_TABLE.tag)
-_CLEAR = run_artifacts.delete().where(*_IN_SESSION)
 _REMOVE = run_artifacts.delete().where(
     _TABLE.tract_id == bindparam("tract"),
     tuple_(_TABLE.session_key, _TABLE.tag).in_(bindparam("keys", expanding=True)),
@@ -56,7 +55,3 @@ class RunArtifactRows:
         connection.execute(_REMOVE, {"tract": self.tract_id, "keys": keys})
         common = {"tract_id": self.tract_id, "created_at": now_text()}
         connection.execute(_INSERT, [{**common, **one._asdict()} for one in artifacts])
-
-    def clear(self, connection: Connection, session_key: str) -> None:
-        """Forget the artifacts of a session."""
-        connection.execute(_CLEAR, {"tract": self.tract_id, "session": session_key})

@@ -60,7 +60,8 @@ class OperationFailed(Exception):  # noqa: N818 # it leads to a result, and neve
     """The operation failed, with a stable code (R55).
 
     Args:
-        code: one of `ErrorCode`, or a code of the kind's own.
+        code: one of `ErrorCode`, or a code of the kind's own in lower snake case (G31); otherwise it is replaced by
+            `operation_error`.
         message: what happened, why, and what to do; no secrets.
         details: more of it, as JSON.
         inputs, outputs: what the log shall tell nevertheless.
@@ -165,5 +166,5 @@ class Kind(Protocol):
         ...
 
     def prepare(self, operation: Operation, services: Services) -> Runner:
-        """Make what is run. It may raise `OperationFailed`, as running it may."""
+        """Make what is run: a `Resumable` if it may wait. It may raise `OperationFailed`, as running it may."""
         ...

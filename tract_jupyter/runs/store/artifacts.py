@@ -59,15 +59,6 @@ class SqlArtifacts:
         with self._database.write() as connection:
             self._rows.replace(connection, list(stored.values()))
 
-    def clear(self, session: str) -> None:
-        """Forget the artifacts of a session.
-
-        Raises:
-            StoreError: that cannot be.
-        """
-        with self._database.write() as connection:
-            self._rows.clear(connection, session)
-
 
 def _stored(session: str, artifact: ArtifactView) -> StoredArtifact:
     settings = artifact.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude=_OWN_COLUMNS)

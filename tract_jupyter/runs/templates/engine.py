@@ -35,7 +35,7 @@ class Template:
         seed: object = 0,
         now: str = "",
     ) -> str:
-        """Return the text. Data goes in as it is: what looks like a template in it stays text (defect 5 of e).
+        """Return the text. Data goes in as it is: what looks like a template in it stays text.
 
         Args:
             variables: by name; JSON values.
