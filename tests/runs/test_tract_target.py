@@ -66,6 +66,13 @@ def test_a_rewrite_is_an_edit_that_keeps_what_the_message_is(tract):
     assert tract.get_content(said.commit_hash)["text"] == "hello"
 
 
+def test_a_rewrite_keeps_the_tags_of_the_message(tract):
+    """R5, R49: what was found by a tag is still found; the tag of a rewrite is added once."""
+    said = tract.user("U", tags=["pinned"])
+    turn, _ = rewritten(tract, said, user("A"), user("B"))
+    assert tract.get_commit(turn.user_part).tags == ("canonicalization", "pinned")
+
+
 def test_the_second_rewrite_replaces_the_first_one(tract):
     """G30, R47: within one commit and over both; the newest wins."""
     said = tract.user("U")

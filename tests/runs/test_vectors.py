@@ -1,4 +1,7 @@
-"""Each vector of `operations.json`: what is expected must be there and equal."""
+"""Each vector of both files: what is expected must be there and equal.
+
+Those of `derived_operations.json` follow from the rules, and have none of the other file's cases.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,9 @@ import pytest
 
 from tests.vectors.operations_adapter import run_vector
 
-VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "operations.json").read_text("utf-8"))
+FOLDER = Path(__file__).parents[1] / "vectors"
+FILES = ("operations.json", "derived_operations.json")
+VECTORS = [vector for name in FILES for vector in json.loads((FOLDER / name).read_text("utf-8"))]
 
 
 def differences(expected, found, where=""):

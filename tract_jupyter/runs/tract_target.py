@@ -132,7 +132,7 @@ class TractTarget:
             edit_target=original,
             metadata={**replaced.metadata, **metadata, "operation_id": operation_id},
             generation_config=replaced.generation_config or None,
-            tags=(CANONICALIZATION,),
+            tags=tuple(dict.fromkeys((*replaced.tags, CANONICALIZATION))),
         )
         return edit.commit_hash
 

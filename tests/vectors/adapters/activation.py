@@ -7,6 +7,8 @@ from typing import Any
 from tract_jupyter.runs.activation import Counters, Step, advance, replay, steps_of
 from tract_jupyter.runs.model import Activation, RunMessage
 
+_HISTORY = ("steps", "messages", "history", "entries", "branch")
+
 
 def activation_steps(given: dict[str, Any]) -> dict[str, Any]:
     """Each run's answer and the counters after it."""
@@ -18,18 +20,27 @@ def activation_steps(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def activation_replay(given: dict[str, Any]) -> dict[str, Any]:
-    """The counters that a history leaves."""
-    if "steps" in given:
-        steps = [_step(step) for step in given["steps"]]
-    else:
-        messages = next(
-            (given[key] for key in ("messages", "history", "entries", "branch") if key in given), []
-        )
-        steps = steps_of([RunMessage(role=one["role"], content=_content(one)) for one in messages],
-                         trigger_supported="generate" in given.get("triggers", ["generate"]))  # fmt: skip
-    counters = _view(replay(_activation(given), steps, _counters(given)))
-    return {**counters, "counters": counters, "state": counters, "turnsCounter": counters["turns"],
-            "tokensCounter": counters["tokens"]}  # fmt: skip
+    """The counters that a history leaves, of one activation or of each operation."""
+    ops = next((given[key] for key in ("ops", "operations") if key in given), [])
+    by_id = {one["id"]: _replayed({**given, **one}) for one in ops}
+    counters = _replayed(given)
+    named = by_id or counters
+    return {**counters, **by_id, "counters": named, "state": named, "results": by_id}
+
+
+def _replayed(given: dict[str, Any]) -> dict[str, int]:
+    found = _view(replay(_activation(given), _history(given), _counters(given)))
+    return {**found, "turnsCounter": found["turns"], "tokensCounter": found["tokens"]}
+
+
+def _history(given: dict[str, Any]) -> list[Step]:
+    """The steps of a history: steps themselves, messages, or only their roles."""
+    entries = next((given[key] for key in _HISTORY if given.get(key) is not None), [])
+    entries = [{"role": one} if isinstance(one, str) else one for one in entries]
+    if any("role" not in one for one in entries):
+        return [_step(one) for one in entries]
+    return steps_of([RunMessage(role=one["role"], content=_content(one)) for one in entries],
+                    trigger_supported="generate" in (given.get("triggers") or ["generate"]))  # fmt: skip
 
 
 def _activation(given: dict[str, Any]) -> Activation | None:
@@ -44,7 +55,9 @@ def _counters(given: dict[str, Any]) -> Counters:
 
 def _step(step: dict[str, Any]) -> Step:
     return Step(
-        step.get("source", "user_message"), step.get("contextTokens", 0), step.get("triggerSupported", True)
+        step.get("source", "user_message"),
+        step.get("contextTokens") or 0,
+        step.get("triggerSupported", True),
     )
 
 

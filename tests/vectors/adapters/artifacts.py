@@ -23,6 +23,10 @@ _CONTEXT = {
     "profile": ("profileId", "profile", "operationProfileId"),
     "session": ("operationProfileSessionId", "sessionId", "session"),
 }
+_STORES = {
+    "persisted": ("persisted", "persistedArtifacts", "stored"),
+    "run_only": ("runOnly", "run_only", "runOnlyArtifacts", "run"),
+}
 
 
 def told_artifacts(view: Mapping[str, ArtifactView]) -> Given:
@@ -56,12 +60,12 @@ def artifact_upserts(given: Given) -> Given:
 
 
 def artifact_write_error(given: Given) -> Given:
-    _, error = _written([given["write"]], given["sessionKey"], MemoryArtifacts())
+    _, error = _written([given["write"]], given.get("sessionKey"), MemoryArtifacts())
     return {"error": told_error(error), "ok": error is None}
 
 
 def persisted_artifact_upserts(given: Given) -> Given:
-    store, session = MemoryArtifacts(), given["sessionKey"]
+    store, session = MemoryArtifacts(), given.get("sessionKey")
     turn, error = _written(given["writes"], session, store)
     view = turn.artifacts.view
     if given.get("reload") or any(name.endswith("SessionKey") for name in given):
@@ -69,6 +73,23 @@ def persisted_artifact_upserts(given: Given) -> Given:
         asked = others[0] if others else session
         view = Artifacts(persisted=store.load(asked)).view
     return {"records": told_artifacts(view), "error": told_error(error)}
+
+
+def artifact_view(given: Given) -> Given:
+    """What is seen of persisted artifacts and of those of this run, which shadow them (c.4)."""
+    persisted, own = (_views(given, names, one) for one, names in _STORES.items())
+    view = Artifacts(persisted, own).view
+    told = told_artifacts(view)
+    names = ("records", "view", "artifacts", "art", "result")
+    return {**dict.fromkeys(names, told), "values": {tag: one.value for tag, one in view.items()}}
+
+
+def _views(given: Given, names: tuple[str, ...], persistence: str) -> dict[str, ArtifactView]:
+    found = next((given[name] for name in names if given.get(name) is not None), {})
+    fields = {tag: one if isinstance(one, dict) and "value" in one else {"value": one}
+              for tag, one in found.items()}  # fmt: skip
+    return {tag: ArtifactView(**{"persistence": persistence, **one, "tag": tag})
+            for tag, one in fields.items()}  # fmt: skip
 
 
 def session_key(given: Given) -> Given:

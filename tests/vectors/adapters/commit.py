@@ -47,7 +47,7 @@ def _committed(given: Given, ops: list[Given]) -> Given:
     target = _Target(given)
     part = (given.get("userTarget") or {}).get("mainPartId")
     turn = Turn(
-        prompt := Prompt.of(given["messages"]),
+        prompt := Prompt.of(given.get("messages") or ()),
         prompt.user.content if prompt.user else "",
         part,
         given.get("assistantText", "") if given["hook"] == Hook.AFTER else given.get("assistantText"),
@@ -88,8 +88,8 @@ def _item(op: Given) -> CommitItem:
     return CommitItem(
         op["id"],
         op["order"],
-        op.get("dependsOn", ()),
-        op.get("required", False),
-        OperationStatus(op["status"]),
-        op.get("effects", ()),
+        op.get("dependsOn") or (),
+        op.get("required") or False,
+        OperationStatus(op.get("status", "done")),
+        op.get("effects") or (),
     )

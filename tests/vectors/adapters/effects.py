@@ -21,10 +21,17 @@ def operation_effects_policy(given: Given) -> Given:
 
 def exposure_effects(given: Given) -> Given:
     settings = {"tag": "t", **given.get("artifact", {})}
-    settings.setdefault("exposures", given.get("exposures", []))
+    settings.setdefault("exposures", given.get("exposures") or [])
     effects = effects_of(ArtifactSpec.from_dict(settings), given.get("value", "v"))
     told = [one.to_dict() for one in effects]
-    return {"effects": [one.type for one in effects], "values": told, "details": told}
+    texts = [one[name] for one in told for name in ("content", "payload", "text") if name in one]
+    return {
+        "effects": [one.type for one in effects],
+        "values": told,
+        "details": told,
+        "texts": texts,
+        "exposedText": texts[0] if texts else None,
+    }
 
 
 def _told(error: OperationError | None) -> Given:

@@ -10,7 +10,12 @@ from tract_jupyter.runs.run import Loop
 from tract_jupyter.runs.terms import Hook, RunPhase
 
 _ENDS = {"aborted": "user_abort", "error": "provider_error"}
-_DURING = {"before": RunPhase.BEFORE, "main": RunPhase.MAIN_LLM, "after": RunPhase.AFTER}
+_DURING = {
+    "before": RunPhase.BEFORE,
+    "main": RunPhase.MAIN_LLM,
+    "after": RunPhase.AFTER,
+    **{one.value: one for one in RunPhase},
+}
 
 
 class ScriptedHost:
@@ -67,5 +72,5 @@ def _result(op):
     error = {"code": op.get("code", "operation_error")} if status == "error" else None
     skip = Skip(reason=op.get("reason", "condition_false")) if status == "skipped" else None
     return OperationResult(
-        operation_id=op["id"], status=status, required=op["required"], error=error, skip=skip
+        operation_id=op["id"], status=status, required=op.get("required", False), error=error, skip=skip
     )

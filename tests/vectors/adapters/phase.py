@@ -9,7 +9,7 @@ from typing import Any
 from tests.runs.virtual import VirtualWorkers
 from tests.vectors.adapters.template import view_of
 from tract_jupyter.exceptions import PlanError
-from tract_jupyter.runs.abort import Abort, enter_abort
+from tract_jupyter.runs.abort import Abort, Aborted, enter_abort
 from tract_jupyter.runs.artifacts import Artifacts, MemoryArtifacts
 from tract_jupyter.runs.commit import CommitItem, commit
 from tract_jupyter.runs.conditions import value_of
@@ -66,6 +66,11 @@ class ScriptedClient:
         for event in events:
             if event["type"] == "error":
                 raise RuntimeError(event.get("message", "error"))
+        status = next((event.get("status", "done") for event in events if event["type"] == "done"), "done")
+        if status == "aborted":
+            raise Aborted
+        if status == "error":
+            raise RuntimeError("the provider ended with an error")
         text = "".join(event["text"] for event in events if event["type"] == "delta")
         return {"choices": [{"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}]}
 
@@ -120,7 +125,7 @@ def operation_of(given: Given) -> Operation:
     config = {name: given[name] for name in _CONFIG if given.get(name) is not None}
     config["params"] = params_of(kind, given.get(kind) or {})
     if given.get("artifact") is not None:
-        config["artifact"] = given["artifact"]
+        config["artifact"] = {name: one for name, one in given["artifact"].items() if one is not None}
     definition = {"operationId": given["id"], "name": given.get("name", given["id"]), "kind": kind}
     return Operation.from_dict({"definition": definition, "config": config})
 
@@ -142,10 +147,10 @@ def params_of(kind: str, given: Given) -> Given:
 
 def execute_phase(given: Given) -> Given:
     """One hook: results by operation, and what was asked of the model."""
-    client = ScriptedClient(given.get("llm", []))
+    client = ScriptedClient(given.get("llm") or [])
     contexts: dict[str, OperationContext] = {}
     try:
-        phase, finished = _phase(given, Hook(given["hook"]), _turn(given), client, contexts)
+        phase, finished = _phase(given, Hook(given.get("hook", Hook.BEFORE)), _turn(given), client, contexts)
     except PlanError as error:
         return {"planError": {"code": error.code, "message": str(error)}, "results": {}}
     results = {key: _told(one) for key, one in phase.executed.results.items()}
@@ -164,12 +169,12 @@ def execute_phase(given: Given) -> Given:
 
 def flow(given: Given) -> Given:
     """Before, commit, the main call, after, commit."""
-    client = ScriptedClient(given.get("llm", []))
+    client = ScriptedClient(given.get("llm") or [])
     turn = _turn({**given, "hook": Hook.BEFORE})
     kept = MemoryArtifacts()
     kept.put("session", list(turn.artifacts.persisted.values()))
     target = MemoryTarget(session="session", artifacts=kept)
-    found: Given = {"results": {}}
+    found: Given = {"results": {}, "afterRequiredError": False}
     found["beforeRequiredError"], turn = _step(given, Hook.BEFORE, turn, target, client, found["results"])
     # the barrier: nothing is sent if a required operation is not done (R12)
     found["promptSent"] = None if found["beforeRequiredError"] else turn.prompt.provider_messages()
@@ -246,8 +251,8 @@ def _phase(
 
 def _turn(given: Given) -> Turn:
     """The turn of a vector: afterwards, the last message is the reply."""
-    messages, reply = list(given["messages"]), None
-    if given["hook"] == Hook.AFTER and messages and messages[-1]["role"] == "assistant":
+    messages, reply = list(given.get("messages") or ()), None
+    if given.get("hook") == Hook.AFTER and messages and messages[-1]["role"] == "assistant":
         reply = messages.pop()["content"]
     views = {tag: view_of(tag, one) for tag, one in (given.get("artifacts") or {}).items()}
     persisted = {

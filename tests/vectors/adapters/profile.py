@@ -14,7 +14,9 @@ from tract_jupyter.runs.profile import (
     read_block,
     read_profile,
 )
+from tract_jupyter.runs.profile.bundle import BUNDLE, VERSION
 
+_CONTENT = ("bundle", "profile", "input", "file", "data", "payload", "content", "legacy", "old")
 _PARAMS = {"text": "template", "strict": "strictVariables", "outputs": "outputContract"}
 
 
@@ -31,7 +33,7 @@ def validate_profile(given: dict[str, Any]) -> dict[str, Any]:
     """Save a profile of which only the references are given."""
     profile = dict(given["profile"])
     refs = [{**_without(ref, "block"), "block": {"blockId": ref["block"], "name": ref["block"]}}
-            for ref in profile.pop("refs", [])]  # fmt: skip
+            for ref in profile.pop("refs", None) or []]  # fmt: skip
     return _tried(
         lambda: {"refCount": len(read_profile({"profileId": "p", **profile, "blocks": refs}).blocks)}
     )
@@ -43,12 +45,9 @@ def compile_profile(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _profile(given: dict[str, Any]) -> Profile:
-    refs = [
-        {**_without(ref, "block"), "block": block_json(ref["block"], given["blocks"][ref["block"]])}
-        for ref in given["refs"]
-    ]
-    head = {key: value for key, value in given.items() if key not in {"refs", "blocks"}}
-    return read_profile({"profileId": "p", "name": "p", **head, "blocks": refs})
+    head = {"id": "p", "name": "p", **_without(given, "blocks")}
+    bundle = {"type": BUNDLE, "version": VERSION, "profile": head, "blocks": given["blocks"]}
+    return import_bundle(_respelled(bundle))
 
 
 def _compiled(plan: CompiledProfile) -> dict[str, Any]:
@@ -57,12 +56,14 @@ def _compiled(plan: CompiledProfile) -> dict[str, Any]:
         one.id: [{"source": c.source, "output": c.output, "is": c.is_} for c in one.config.run_conditions]
         for one in operations
     }
+    needs = {one.id: list(one.config.depends_on) for one in operations}
     return {
         "ops": [one.id for one in operations],
         "orders": {one.id: int(one.config.order) for one in operations},
         "fingerprint": plan.fingerprint,
         "commitPriority": [one.id for one in sorted(operations, key=lambda one: (one.config.order, one.id))],
-        "dependsOn": {one.id: list(one.config.depends_on) for one in operations},
+        "dependsOn": needs,
+        "deps": needs,
         "runConditions": conditions,
         "conditions": conditions,
         "tags": {one.id: one.config.artifact.tag for one in operations if one.config.artifact},
@@ -71,9 +72,7 @@ def _compiled(plan: CompiledProfile) -> dict[str, Any]:
 
 def import_profile(given: dict[str, Any]) -> dict[str, Any]:
     """Import a bundle or an old profile."""
-    content = next(
-        (given[key] for key in ("bundle", "profile", "input", "file", "data") if key in given), given
-    )
+    content = next((given[key] for key in _CONTENT if key in given), given)
     return _tried(lambda: _profile_view(import_bundle(_respelled(content), taken=given.get("existing", ()))))
 
 
@@ -82,7 +81,9 @@ def operation(op: dict[str, Any]) -> dict[str, Any]:
     kind = op["kind"]
     params = {_PARAMS.get(key, key): value for key, value in op.get(kind, {}).items()}
     if "outputContract" in params:
-        params["outputContract"] = [{"key": key} for key in params["outputContract"]]
+        params["outputContract"] = [
+            one if isinstance(one, dict) else {"key": one} for one in params["outputContract"]
+        ]
     artifact = op.get("artifact")
     if artifact is not None:
         drop = {"omitTag", "tag"} if artifact.get("omitTag") else {"omitTag"}

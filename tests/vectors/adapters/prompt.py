@@ -8,6 +8,12 @@ from tract_jupyter.runs.effect_types import EFFECTS
 from tract_jupyter.runs.prompt import Prompt, provider_role
 
 Given = dict[str, Any]
+_OF_PROMPT = (
+    "prompt.append_after_last_user",
+    "prompt.system_update",
+    "prompt.insert_at_depth",
+    "turn.user.replace_text",
+)
 
 
 def plain_messages(prompt: Prompt) -> list[dict[str, str]]:
@@ -16,8 +22,11 @@ def plain_messages(prompt: Prompt) -> list[dict[str, str]]:
 
 def apply_prompt_effects(given: Given) -> Given:
     prompt = Prompt.of(given["messages"])
-    for place, effect in enumerate(given.get("effects", ())):
-        prompt = prompt.apply(EFFECTS.validate_python(effect), f"operation {place}")
+    for place, one in enumerate(given.get("effects") or ()):
+        effect = EFFECTS.validate_python(one)
+        # the others change something else than the prompt
+        if effect.type in _OF_PROMPT:
+            prompt = prompt.apply(effect, f"operation {place}")
     return {"messages": plain_messages(prompt)}
 
 
@@ -28,6 +37,9 @@ def finalize_prompt(given: Given) -> Given:
 
 
 def normalize_role(given: Given) -> Given:
+    if "roles" in given:
+        roles = [str(provider_role(one)) for one in given["roles"]]
+        return dict.fromkeys(("roles", "normalized", "result", "values"), roles)
     role = str(provider_role(given["role"]))
     return dict.fromkeys(("role", "normalized", "result", "value"), role)
 

@@ -11,6 +11,7 @@ from tract_jupyter.runs.reports import Stage
 from tract_jupyter.runs.terms import ExecutionMode, Hook, Trigger
 
 _SCRIPT = {"ms": "ms", "result": "result", "onAbort": "on_abort", "code": "code", "message": "message", "reason": "reason"}  # fmt: skip
+_LISTED = ("ids", "taskIds", "opIds", "operationIds", "operations", "nodes")
 _CONFIG = ("enabled", "required", "dependsOn", "hooks", "triggers")
 
 
@@ -21,7 +22,7 @@ def orchestrate(given):
         executed = _executed(given, events)
     except PlanError as error:
         listed = list(error.operations)
-        found = {"code": error.code, "message": str(error), "ids": listed, "taskIds": listed, "opIds": listed}
+        found = {"code": error.code, "message": str(error), **dict.fromkeys(_LISTED, listed)}
         return {"planError": found, "startOrder": [], "resultOrder": [], "results": {}, "events": []}
     runs = {run.operation_id: run for run in executed.runs if run.started_at is not None}
     start = given.get("clockStartMs", 0)
@@ -105,13 +106,27 @@ def _result(result):
     }
 
 
+class Told(dict):
+    """An event with its fields, as E15 names them. It may also be written as a commit's event is: `started:a`."""
+
+    def __eq__(self, other):
+        short = f"{self['stage']}:{self['id']}"
+        if isinstance(other, str):
+            return other in {short, f"{short}:{self.get('status')}"}
+        return super().__eq__(other)
+
+    __hash__ = None
+
+
 def _events(event):
-    """As E15 names them; a skip is told as skipped and as finished."""
+    """What an event tells; a skip is told as skipped and as finished (c.3)."""
     stages = [Stage.SKIPPED, Stage.FINISHED] if event.stage is Stage.SKIPPED else [event.stage]
     result = _result(event.result) if event.result else {}
     key = event.operation_id
     return [
-        {"type": f"operation.{stage}", "operationId": key, "id": key, "atMs": _ms(event.at), **result}
+        Told(
+            type=f"operation.{stage}", stage=str(stage), operationId=key, id=key, atMs=_ms(event.at), **result
+        )
         for stage in stages
     ]
 

@@ -35,7 +35,7 @@ def persist_user_rewrite(given: Given) -> Given:
         names = {commit_hash: name for name, commit_hash in known.items()}
         rewrite = report.rewrites[0]
         return {
-            "created": _created(tract, turn.user_part or "", names),
+            "created": {**_created(tract, turn.user_part or "", names), "tags": _tags(tract, turn, part)},
             "previousText": tract.get_content(rewrite.replaced or "")["text"],
             "replacedPartId": names[rewrite.replaced or ""],
         }
@@ -86,5 +86,11 @@ def _created(tract: Tract, part: str, names: dict[str, str]) -> Given:
         "payload": tract.get_content(part)["text"],
         "source": info.metadata["source"],
         "replacesPartId": names[info.metadata["replaces"]],
-        "tags": list(info.tags),
     }
+
+
+def _tags(tract: Tract, turn: Turn, part: Given) -> list[str]:
+    """A commit's tags are a set: those of the part come first, in its order."""
+    found = tract.get_commit(turn.user_part or "").tags
+    kept = [tag for tag in part.get("tags", ()) if tag in found]
+    return [*kept, *(tag for tag in found if tag not in kept)]
