@@ -343,11 +343,11 @@ def test_a_run_that_is_aborted_before_the_barrier_asks_nobody(asked):
 
 
 @pytest.mark.parametrize(
-    "options", [RunOptions(timeout=0), RunOptions(abort=Abort(deadline=0))], ids=["timeout", "deadline"]
+    "options", [{"timeout": 0}, {"timeout": 0, "abort": Abort()}, {"timeout": 60, "abort": Abort(deadline=0)}]
 )
 def test_a_run_whose_time_is_over_asks_nobody(asked, options):
     """R32, G28: whether it is the run's timeout, or the deadline of the caller's own signal."""
-    run, failed = run_of(asked, operation("it", order=1, text="a"), run=options)
+    run, failed = run_of(asked, operation("it", order=1, text="a"), run=RunOptions(**options))
     assert failed
     assert run.status is RunStatus.ABORTED
     assert asked.llm.calls == []

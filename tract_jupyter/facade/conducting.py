@@ -239,11 +239,11 @@ class Conducting(Restoring):
 @contextmanager
 def _signal(options: RunOptions, workers: Workers) -> Iterator[Abort]:
     """The run's own signal: the caller's gives it, not the other way round. It is given where an error ends the run."""
-    deadline = None if options.timeout is None else workers.now() + options.timeout
-    abort = Abort(deadline)
+    given = options.abort or Abort()
+    timeout = None if options.timeout is None else workers.now() + options.timeout
+    abort = Abort(min((one for one in (given.deadline, timeout) if one is not None), default=None))
     with ExitStack() as stack:
-        if options.abort is not None:
-            stack.callback(options.abort.on_set(abort.set))
+        stack.callback(given.on_set(abort.set))
         try:
             yield abort
         except BaseException:
