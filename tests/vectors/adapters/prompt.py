@@ -39,7 +39,8 @@ def finalize_prompt(given: Given) -> Given:
 def normalize_role(given: Given) -> Given:
     if "roles" in given:
         roles = [str(provider_role(one)) for one in given["roles"]]
-        return dict.fromkeys(("roles", "normalized", "result", "values"), roles)
+        by_role = dict(zip(given["roles"], roles, strict=True))
+        return {**by_role, **dict.fromkeys(("roles", "normalized", "result", "values"), roles)}
     role = str(provider_role(given["role"]))
     return dict.fromkeys(("role", "normalized", "result", "value"), role)
 
