@@ -13,7 +13,7 @@ _HISTORY = ("steps", "messages", "history", "entries", "branch")
 def activation_steps(given: dict[str, Any]) -> dict[str, Any]:
     """Each run's answer and the counters after it."""
     activation, counters, views = _activation(given), _counters(given), []
-    for step in given["steps"]:
+    for step in given.get("steps") or ():
         run, counters = advance(activation, counters, _step(step))
         views.append({"run": run, **_view(counters)})
     return {"steps": views}
@@ -50,7 +50,7 @@ def _activation(given: dict[str, Any]) -> Activation | None:
 
 def _counters(given: dict[str, Any]) -> Counters:
     start = given.get("start") or {}
-    return Counters(start.get("turns", 0), start.get("tokens", 0))
+    return Counters(start.get("turns") or 0, start.get("tokens") or 0)
 
 
 def _step(step: dict[str, Any]) -> Step:

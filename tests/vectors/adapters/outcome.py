@@ -69,8 +69,8 @@ def run_outcome(given):
 
 def _result(op):
     status = op["status"]
-    error = {"code": op.get("code", "operation_error")} if status == "error" else None
-    skip = Skip(reason=op.get("reason", "condition_false")) if status == "skipped" else None
+    error = {"code": op.get("code") or "operation_error"} if status == "error" else None
+    skip = Skip(reason=op.get("reason") or "condition_false") if status == "skipped" else None
     return OperationResult(
-        operation_id=op["id"], status=status, required=op.get("required", False), error=error, skip=skip
+        operation_id=op["id"], status=status, required=op.get("required") or False, error=error, skip=skip
     )

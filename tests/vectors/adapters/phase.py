@@ -138,7 +138,7 @@ def params_of(kind: str, given: Given) -> Given:
     if kind != "guard":
         return asked
     contract = [
-        one if isinstance(one, dict) else {"key": one, "title": one} for one in given.get("outputs", [])
+        one if isinstance(one, dict) else {"key": one, "title": one} for one in given.get("outputs") or []
     ]
     own = {"engine": given.get("engine", "liquid"), "outputContract": contract}
     own |= {name: given[name] for name in ("template", "runOnError") if name in given}
@@ -150,7 +150,9 @@ def execute_phase(given: Given) -> Given:
     client = ScriptedClient(given.get("llm") or [])
     contexts: dict[str, OperationContext] = {}
     try:
-        phase, finished = _phase(given, Hook(given.get("hook", Hook.BEFORE)), _turn(given), client, contexts)
+        phase, finished = _phase(
+            given, Hook(given.get("hook") or Hook.BEFORE), _turn(given), client, contexts
+        )
     except PlanError as error:
         return {"planError": {"code": error.code, "message": str(error)}, "results": {}}
     results = {key: _told(one) for key, one in phase.executed.results.items()}
@@ -221,7 +223,7 @@ def _phase(
     base = OperationContext(
         run_id="run",
         operation_id="none",
-        trigger=Trigger(given.get("trigger", Trigger.GENERATE)),
+        trigger=Trigger(given.get("trigger") or Trigger.GENERATE),
         hook=hook,
         now="2026-01-02T03:04:05+00:00",
         variables=given.get("context") or {},
@@ -230,7 +232,7 @@ def _phase(
         [operation_of(one) for one in given["ops"]],
         base,
         kinds,
-        mode=ExecutionMode(given.get("mode", ExecutionMode.CONCURRENT)),
+        mode=ExecutionMode(given.get("mode") or ExecutionMode.CONCURRENT),
         activation_skips={
             key: Skip(reason=SkippedReason.ACTIVATION_NOT_REACHED, activation=one)
             for key, one in (given.get("activationSkips") or {}).items()

@@ -79,7 +79,7 @@ def import_profile(given: dict[str, Any]) -> dict[str, Any]:
 def operation(op: dict[str, Any]) -> dict[str, Any]:
     """JSON of an operation for the short form of the vectors."""
     kind = op["kind"]
-    params = {_PARAMS.get(key, key): value for key, value in op.get(kind, {}).items()}
+    params = {_PARAMS.get(key, key): value for key, value in (op.get(kind) or {}).items()}
     if "outputContract" in params:
         params["outputContract"] = [
             one if isinstance(one, dict) else {"key": one} for one in params["outputContract"]

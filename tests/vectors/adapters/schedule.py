@@ -41,7 +41,11 @@ def orchestrate(given):
 def operation_runs(given):
     """The records of a plan, in milliseconds."""
     records = []
-    for run in _executed(given, []).runs:
+    try:
+        runs = _executed(given, []).runs
+    except PlanError as error:
+        return {"records": [], "planError": {"code": error.code, "message": str(error)}}
+    for run in runs:
         times = {"startedAt": _ms(run.started_at), "finishedAt": _ms(run.finished_at)}
         texts = {
             "errorCode": run.error_code,
@@ -54,11 +58,12 @@ def operation_runs(given):
 
 
 def _executed(given, events):
+    hook = Hook(given.get("hook") or Hook.BEFORE)
     plan = make_plan(
-        [_operation(one) for one in given["ops"]],
-        Hook(given.get("hook", Hook.BEFORE)),
-        Trigger(given.get("trigger", Trigger.GENERATE)),
-        mode=ExecutionMode(given.get("mode", ExecutionMode.CONCURRENT)),
+        [_operation(one, hook) for one in given["ops"]],
+        hook,
+        Trigger(given.get("trigger") or Trigger.GENERATE),
+        mode=ExecutionMode(given.get("mode") or ExecutionMode.CONCURRENT),
         concurrency=given.get("concurrency"),
         include=given.get("include"),
         exclude=given.get("exclude") or (),
@@ -81,8 +86,9 @@ def _executed(given, events):
     )
 
 
-def _operation(one):
-    made = operation(one["id"], 0, **{key: one[key] for key in _CONFIG if one.get(key) is not None})
+def _operation(one, hook):
+    given = {key: one[key] for key in _CONFIG if one.get(key) is not None}
+    made = operation(one["id"], 0, **{"hooks": [hook], **given})
     # what is no number is refused when it is read; here it is to come through to the plan
     config = made.config.model_copy(update={"order": one.get("order")})
     return made.model_copy(update={"config": config})

@@ -13,7 +13,7 @@ from tract_jupyter.runs.terms import ErrorCode, Hook, Trigger
 def context_of(given: dict[str, Any], operation_id: str = "op", **more: Any) -> OperationContext:
     """A context of a vector: `messages`, `art` or `artifacts`, and any other variable."""
     given = dict(given)
-    messages = tuple(RunMessage(**one) for one in given.pop("messages", ()))
+    messages = tuple(RunMessage(**one) for one in given.pop("messages", None) or ())
     artifacts = {**given.pop("artifacts", {}), **given.pop("art", {})}
     made = given.pop("artByOpId", {})
     return OperationContext(
@@ -45,7 +45,7 @@ def render(given: dict[str, Any]) -> dict[str, Any]:
     """A text and a context -> the output, or an error."""
     try:
         output = render_in(
-            given["text"], context_of(given.get("context", {})), strict=given.get("strict", False)
+            given["text"], context_of(given.get("context") or {}), strict=given.get("strict", False)
         )
     except TemplateError as error:
         return {

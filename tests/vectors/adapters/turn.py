@@ -18,7 +18,7 @@ _OWNER = "me"
 
 def persist_user_rewrite(given: Given) -> Given:
     """The part is a commit, with its fields as metadata; its entry is the turn that it begins."""
-    part, target = given["part"], given["target"]
+    part, target = given.get("part"), given.get("target")
     with Tract.open(":memory:") as tract:
         tract.system("S")
         known = {} if part is None else {part["partId"]: _begun(tract, part)}
