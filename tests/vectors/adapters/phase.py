@@ -18,6 +18,7 @@ from tract_jupyter.runs.kinds.base import Services
 from tract_jupyter.runs.kinds.registry import KindRegistry
 from tract_jupyter.runs.memory_target import MemoryTarget
 from tract_jupyter.runs.model import Operation, OperationContext, OperationResult, Skip
+from tract_jupyter.runs.outcome import counts_against
 from tract_jupyter.runs.phase import plan_phase, run_phase
 from tract_jupyter.runs.prompt import Prompt
 from tract_jupyter.runs.reports import Stage
@@ -201,8 +202,8 @@ def _step(
     items = [CommitItem.of(one, phase.executed.results[one.id]) for one in phase.plan.operations]
     turn, report = commit(hook, items, turn, target)
     results.update({key: _told(one) for key, one in phase.executed.results.items()})
-    failed = [one for one in phase.executed.results.values() if one.required and not one.is_done]
-    return bool(failed) or report.required_error, turn
+    failed = any(map(counts_against, phase.executed.results.values()))
+    return failed or report.required_error, turn
 
 
 def _phase(

@@ -71,7 +71,9 @@ class Scope:
         try:
             found = function(*arguments)
         except (TypeError, ValueError, ArithmeticError) as error:
-            raise TemplateError(f"the function {name!r} cannot be called like this: {error}") from None
+            # without the name that it has in this program
+            reason = str(error).rpartition("() ")[2]
+            raise TemplateError(f"the function {name!r} cannot be called like this: {reason}") from None
         self.budget.weigh(found)
         return found
 
