@@ -147,6 +147,18 @@ def test_the_time_of_a_run_counts_beside_the_callers_signal(asked):
     assert (run.status, abort.is_set()) == ("aborted", False)
 
 
+def test_an_abort_during_the_main_call_keeps_the_reply_and_runs_nothing_after_it(asked):
+    """E14, R21: what came is there and can be seen; the required operation after it did not run."""
+    abort = Abort()
+    answer = asked.llm.chat
+    asked.llm.chat = lambda messages, **options: (abort.set(), answer(messages, **options))[1]
+    response = asked.generate(profile=story(), run=RunOptions(abort=abort))
+    assert (response.text, response.run.status, response.run.failed_type) == ("On the mat.", "aborted", None)
+    assert errors(response.run)["polish"] == "run_aborted"
+    assert said(asked)[-1] == ("assistant", "On the mat.")
+    assert asked.verify() == []
+
+
 # --- executors
 
 
@@ -349,4 +361,26 @@ def test_a_branch_that_is_switched_meanwhile_gets_nothing(asked, when):
     assert said(asked) == [("user", "Where is it?")]
     asked.switch("main")
     assert [text for _, text in said(asked)[1:]] == ([] if when == "before" else ["On the mat."])
+    assert asked.verify() == []
+
+
+def test_another_variant_takes_the_place_of_the_reply(asked):
+    """R9, R49: the operations run for it too, and all of it is replayed."""
+    asked.generate(profile=story())
+    before = asked.log()
+    response = asked.generate(profile=story(), trigger="regenerate")
+    assert said(asked) == [("user", "Where is the cat?"), ("assistant", "It sleeps.")]
+    assert len(asked.log()) > len(before)
+    assert [one["role"] for one in asked.llm.last_messages if one["role"] != "system"] == ["user"]
+    assert (response.run.status, response.run.trigger, asked.verify()) == ("done", "regenerate", [])
+    assert asked.replay_run(response.run.run_id).root_hash == response.run.root_hash
+
+
+def test_another_variant_without_a_profile(asked):
+    """R9: it is a run without operations."""
+    asked.generate()
+    response = asked.generate(trigger="regenerate")
+    assert (response.text, response.run.operations) == ("Under it.", ())
+    assert said(asked) == [("user", "Where is it?"), ("assistant", "Under it.")]
+    assert asked.replay_run(response.run.run_id).root_hash == response.run.root_hash
     assert asked.verify() == []

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager, suppress
 from functools import partial
 from multiprocessing import get_context
 
@@ -18,6 +19,7 @@ from tract_jupyter.exceptions import RunError, RunFailedError, StoreError, Unkno
 from tract_jupyter.facade.conducting import RunOptions
 from tract_jupyter.runs.profile.build import operation
 from tract_jupyter.runs.profile.model import Profile
+from tract_jupyter.runs.terms import Hook
 from tract_jupyter.storage.database import Database
 
 SERVER = get_context("forkserver")
@@ -157,16 +159,16 @@ class _DiesAfter:
 
 
 class Failing:
-    """In the place of the transactions for writing: from one on, so many fail before anything is written."""
+    """In the place of the transactions for writing: those that `fails` names fail before anything is written."""
 
-    def __init__(self, number, times):
-        self.number, self.times, self.seen = number, times, 0
+    def __init__(self, fails):
+        self.fails, self.seen = fails, 0
 
     def __call__(self, write):
         def failing(database):
             if not database.in_transaction:
                 self.seen += 1
-                if self.number < self.seen <= self.number + self.times:
+                if self.fails(self.seen - 1):
                     raise StoreError("the store is read-only; nothing was written")
             return write(database)
 
@@ -176,7 +178,7 @@ class Failing:
 def writes(folder):
     """How many transactions for writing an undisturbed run has."""
     with pytest.MonkeyPatch.context() as patch, opened(folder) as tract:
-        counting = Failing(0, 0)
+        counting = Failing(lambda _: False)
         patch.setattr(Database, "write", counting(Database.write))
         tract.generate(profile=story(), run=RunOptions(concurrency=1))
     return counting.seen
@@ -207,16 +209,24 @@ def test_a_run_that_is_killed_at_any_write_ends_as_if_it_was_not(
     assert set(made) <= {2, 3}
 
 
-@pytest.mark.parametrize("times", [1, 1_000])
+FAILS = {
+    "one": lambda number: lambda seen: seen == number,
+    "all from one on": lambda number: lambda seen: seen >= number,
+    # the report of a commit that failed is stored, and then the process is at its end
+    "one, and all after the next": lambda number: lambda seen: seen >= number and seen != number + 1,
+}
+
+
+@pytest.mark.parametrize("fails", FAILS)
 @pytest.mark.parametrize("step", STEPS)
-def test_a_store_that_refuses_any_write_loses_nothing(tmp_path_factory, times, step):
+def test_a_store_that_refuses_any_write_loses_nothing(tmp_path_factory, fails, step):
     """R59, E6, G21: either the run goes on later as if nothing had happened, or its report says what was refused."""
     many = writes(prepared(tmp_path_factory.mktemp("counted")))
     ended = set()
     for number in range(0, many, step):
         folder = prepared(tmp_path_factory.mktemp("refused"))
         with pytest.MonkeyPatch.context() as patch, opened(folder) as tract:
-            patch.setattr(Database, "write", Failing(number, times)(Database.write))
+            patch.setattr(Database, "write", Failing(FAILS[fails](number))(Database.write))
             try:
                 tract.generate(profile=story(), run=RunOptions(concurrency=1))
             except (StoreError, RunFailedError) as error:
@@ -224,12 +234,62 @@ def test_a_store_that_refuses_any_write_loses_nothing(tmp_path_factory, times, s
         with opened(folder) as tract:
             newest = tract.runs()[0]
             if newest.status == "running":
-                newest = tract.resume_run(newest.run_id).run
+                with suppress(RunFailedError):  # its main call had failed
+                    tract.resume_run(newest.run_id)
+                newest = tract.run(newest.run_id)
             assert tract.verify() == []
             assert tract.replay_run(newest.run_id).root_hash == newest.root_hash
             ended.add(newest.status)
     assert "StoreError" in ended
     assert "done" in ended
+
+
+class Interrupting:
+    """In the place of the transactions for writing: Ctrl-C at one, before or after it is committed."""
+
+    def __init__(self, number, is_after):
+        self.number, self.is_after, self.seen = number, is_after, 0
+
+    def __call__(self, write):
+        @contextmanager
+        def interrupting(database):
+            is_it = False
+            if not database.in_transaction:
+                self.seen += 1
+                is_it = self.seen - 1 == self.number
+            if is_it and not self.is_after:
+                raise KeyboardInterrupt
+            with write(database) as connection:
+                yield connection
+            if is_it:
+                raise KeyboardInterrupt
+
+        return interrupting
+
+
+@pytest.mark.parametrize("is_after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("step", STEPS)
+def test_ctrl_c_at_any_write_comes_through_and_leaves_the_store_whole(tmp_path_factory, is_after, step):
+    """E14, R15: the run is recorded as aborted with all that it did, or had not begun, or had ended."""
+    many = writes(prepared(tmp_path_factory.mktemp("counted")))
+    for number in range(0, many, step):
+        folder = prepared(tmp_path_factory.mktemp("interrupted"))
+        with opened(folder) as tract:
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(Database, "write", Interrupting(number, is_after)(Database.write))
+                with pytest.raises(KeyboardInterrupt):
+                    tract.generate(profile=story(), run=RunOptions(concurrency=1))
+            newest, *before = tract.runs()
+            assert newest.status == ("aborted" if before and number < many - 2 else "done"), number
+            assert tract.verify() == []
+            events = tract.run_events(newest.run_id)
+            told = {one.data.hook for one in events if one.type == "commit.finished"}
+            reports = tract._run_reports
+            assert told == {hook for hook in Hook if reports.find(newest.run_id, hook) is not None}, number
+            assert (newest.reply_commit is None) is (reports.find(newest.run_id, "main_llm") is None)
+            with pytest.raises(RunError, match="has ended"):
+                tract.resume_run(newest.run_id)
+            assert tract.generate(profile=story()).run.status == "done"
 
 
 # --- two processes, one run

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from tests.facade.running import compute, errors
 from tests.hooks.fakes import ScriptedClient, said
 from tests.review.fakes import FakeChannel, click
 from tract_jupyter import Tract
-from tract_jupyter.exceptions import BranchMovedError, RunError, RunFailedError, UndecidedError
+from tract_jupyter.exceptions import (
+    BranchMovedError,
+    LLMConfigError,
+    RunError,
+    RunFailedError,
+    UndecidedError,
+)
 from tract_jupyter.facade.conducting import RunOptions
 from tract_jupyter.runs.profile.build import operation
 from tract_jupyter.runs.profile.model import Profile
@@ -261,3 +270,37 @@ def test_two_tracts_of_one_process_do_not_resume_one_run_at_once(tmp_path, spec)
 
         assert tract.resume_run(run_id, on_event=resume_too).run.status == "done"
         assert (len(refused), other.llm.asked) == (1, [])
+
+
+def test_threads_that_resume_one_run_at_the_same_time(tmp_path, spec):
+    """R13: one of them does, and makes one call."""
+    with Tract.open(tmp_path / "t.db") as tract:
+        tract.configure_llm(ScriptedClient("On the mat."))
+        tract.register_operation(spec(unhandled="ask"))
+        tract.user("Where is it?")
+        run_id = left_waiting(tract).run_id
+        decided_elsewhere(tract, lambda pending: pending.approve())
+        together = threading.Barrier(4)
+
+        def resume():
+            together.wait()
+            try:
+                return tract.resume_run(run_id).text
+            except RunError as error:
+                return str(error)
+
+        with ThreadPoolExecutor(4) as threads:
+            told = [one.result() for one in [threads.submit(resume) for _ in range(4)]]
+        assert told.count("On the mat.") == 1
+        assert all("is being run by" in one or "has ended" in one for one in told if one != "On the mat.")
+        assert len(tract.llm.asked) == 1
+        assert tract.verify() == []
+
+
+def test_without_a_model_the_run_keeps_waiting(reopened, any_store):
+    """R13: the main call is not given up because it could not be made here."""
+    run_id = left_waiting(reopened()).run_id
+    decided_elsewhere(reopened(), lambda pending: pending.approve())
+    with pytest.raises(LLMConfigError):
+        any_store().resume_run(run_id)
+    assert reopened().resume_run(run_id).run.status == "done"

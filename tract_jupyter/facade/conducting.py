@@ -19,9 +19,10 @@ from tract_jupyter.facade.restoring import Restoring
 from tract_jupyter.runs.abort import Abort
 from tract_jupyter.runs.conductor import Conductor, Equipment
 from tract_jupyter.runs.deciding import RunDecisions
-from tract_jupyter.runs.events import MainFinished, RunFinished
+from tract_jupyter.runs.events import CommitFinished, MainFinished, RunFinished
 from tract_jupyter.runs.executors import ExecutorWorkers
 from tract_jupyter.runs.functions import Functions
+from tract_jupyter.runs.history import History
 from tract_jupyter.runs.kinds.base import Services
 from tract_jupyter.runs.kinds.registry import KindRegistry
 from tract_jupyter.runs.lease import Lease
@@ -34,7 +35,7 @@ from tract_jupyter.runs.safe_text import message_of
 from tract_jupyter.runs.schedule import Limits
 from tract_jupyter.runs.store.artifacts import SqlArtifacts
 from tract_jupyter.runs.store.reports import SqlCommitLog
-from tract_jupyter.runs.terms import ErrorCode, RunPhase
+from tract_jupyter.runs.terms import ErrorCode, Hook, RunPhase
 from tract_jupyter.runs.tract_target import TractTarget
 from tract_jupyter.runs.workers import ThreadWorkers
 from tract_jupyter.storage.run_artifacts import RunArtifactRows
@@ -146,14 +147,31 @@ class Conducting(Restoring):
                 cast("Tract", self), log.run_id, session=snapshot.session_key,
                 artifacts=self._run_artifacts, log=self._run_reports, branch=snapshot.branch,
             )  # fmt: skip
-            loop = Loop(Conductor(snapshot, log, target, equipment, so_far))
-            try:
-                ending = loop.run()
-            except KeyboardInterrupt:
-                _end(log, ABORTED)
-                raise
-            _end(log, ending)
+            ending = Loop(Conductor(snapshot, log, target, equipment, so_far)).run()
+        _end(log, ending)
         return ending
+
+    @contextmanager
+    def _aborted_by_ctrl_c(self, log: RunLog) -> Iterator[None]:
+        """Note that the run ended by an interrupt, which comes through."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            if log.events:  # otherwise it had not begun
+                self._note_kept(log)
+                _end(log, ABORTED)
+            raise
+
+    def _note_kept(self, log: RunLog) -> None:
+        """Note what was stored right before an interrupt, and not noted any more."""
+        history = History.of(log.events)
+        for hook in Hook:
+            report = self._run_reports.find(log.run_id, hook)
+            if report is not None and hook not in history.commits:
+                log.add(CommitFinished(hook=hook, report=report))
+        reply = self._kept_reply(log.run_id)
+        if reply is not None and history.main is None:
+            log.add(reply)
 
     def _lease(self, run_id: str) -> Lease:
         return Lease(self._database, RunLeaseRows(self.tract_id), run_id)
@@ -252,8 +270,8 @@ def _signal(options: RunOptions, workers: Workers) -> Iterator[Abort]:
 
 
 def _end(log: RunLog, ending: Ending) -> None:
-    """Note how a run ended; one that waits has not."""
-    if ending is not WAITING:
+    """Note how a run ended, once; one that waits has not."""
+    if ending is not WAITING and not isinstance(log.events[-1].data, RunFinished):
         log.add(sealed(log.events, RunFinished.of(ending)))
     log.flush()
 

@@ -157,6 +157,7 @@ class Running(Conducting, Reading):
         Raises:
             UnknownRunError: there is no such run.
             RunError: it has ended, another process works on it, or its validator is missing.
+            LLMConfigError: no model is configured that could be asked.
             BranchMovedError: it belongs to another branch than the current one.
             RunFailedError, UndecidedError: as of `generate`.
         """
@@ -169,7 +170,8 @@ class Running(Conducting, Reading):
             log.add(RunResumed(process=this_process()))
             settings = so_far.snapshot.settings
             call = MainCall(settings["reply"], settings["options"], validator)
-            ending = self._conduct(so_far.snapshot, log, lease, call, run or RunOptions(), so_far)
+            with self._aborted_by_ctrl_c(log):
+                ending = self._conduct(so_far.snapshot, log, lease, call, run or RunOptions(), so_far)
         return self._response(log, call, ending)
 
     def replay_run(self, run_id: str) -> Run:
@@ -196,6 +198,8 @@ class Running(Conducting, Reading):
             raise BranchMovedError(
                 f"run {run_id} belongs to branch {branch!r}; switch({branch!r}), then resume it"
             )
+        if so_far.main is None:
+            _ = self.llm  # without one the run would end, and could not be resumed with one
         wanted = so_far.snapshot.settings["validator"]
         if wanted is not None and validator is None and so_far.main is None:
             raise RunError(
@@ -217,7 +221,7 @@ class Running(Conducting, Reading):
     ) -> ChatResponse:  # fmt: skip
         _ = self.llm
         log = RunLog(self._database, self._run_rows, uuid4().hex, on_event=on_event)
-        with self._lease(log.run_id) as lease:
+        with self._lease(log.run_id) as lease, self._aborted_by_ctrl_c(log):
             snapshot = self._begin(log, trigger, profile, call, options)
             ending = self._conduct(snapshot, log, lease, call, options)
         return self._response(log, call, ending)

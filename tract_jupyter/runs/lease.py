@@ -43,6 +43,7 @@ class Lease:
         self._database = database
         self._rows = rows
         self._renew_at = 0.0
+        self._is_taken = False
         self._given_back = threading.Event()
 
     def __enter__(self) -> Self:
@@ -51,6 +52,16 @@ class Lease:
         Raises:
             RunError: somebody else has it.
         """
+        try:
+            self._take()
+        except KeyboardInterrupt:
+            if self._is_taken:
+                self._give_back()
+            raise
+        threading.Thread(target=self._renew_now_and_then, name="tract-lease", daemon=True).start()
+        return self
+
+    def _take(self) -> None:
         with self._database.write() as connection:
             held = self._rows.of(connection, self.run_id)
             if held is not None and _is_held(held):
@@ -61,15 +72,18 @@ class Lease:
             self._rows.put(connection, self._fresh())
             # within the transaction: another thread, which comes next, is to see it
             _HERE.add(self.run_id)
+            self._is_taken = True
             self._database.if_rolled_back(lambda: _HERE.discard(self.run_id))
-        threading.Thread(target=self._renew_now_and_then, name="tract-lease", daemon=True).start()
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Give it back. Where that fails nobody else needs it back before this process ends, or its time is over."""
         self._given_back.set()
+        with contextlib.suppress(TractError):
+            self._give_back()
+
+    def _give_back(self) -> None:
         try:
             with self._database.write() as connection:
                 held = self._rows.of(connection, self.run_id)
@@ -77,8 +91,9 @@ class Lease:
                     self._rows.remove(connection, self.run_id)
                 # within the transaction: another thread may take it right after
                 _HERE.discard(self.run_id)
-        except TractError:
+        except BaseException:
             _HERE.discard(self.run_id)
+            raise
 
     def renew(self) -> None:
         """Say that this process is still at it. Costs nothing until a third of the time is over.

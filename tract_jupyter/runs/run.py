@@ -119,4 +119,5 @@ class Loop:
     def _main(self) -> Ending | None:
         self._enter(RunPhase.MAIN_LLM)
         reply = self.host.ask()
-        return of_main(reply.error, aborted=reply.finish_reason in {"user_abort", "deadline"})
+        cut_off = reply.finish_reason in {"user_abort", "deadline"}
+        return of_main(reply.error, aborted=cut_off or self.host.aborted)

@@ -6,6 +6,7 @@ import json
 import re
 from typing import Any, Final, Literal, NoReturn
 
+from tract_jupyter.runs import patterns
 from tract_jupyter.runs.kinds.base import OperationFailed
 from tract_jupyter.runs.safe_text import message_of
 from tract_jupyter.runs.terms import ErrorCode
@@ -15,7 +16,6 @@ ParseMode = Literal["raw", "markdown_code_block", "custom_regex"]
 _FENCE: Final = "```"
 _LANGUAGE: Final = re.compile(r"^[\w+-]*\s")
 _LONGEST_SEARCHED: Final = 200_000
-_SECONDS: Final = 2.0
 _LONGEST_ERROR: Final = 512
 
 
@@ -55,18 +55,13 @@ def _code_block(text: str) -> str:
 
 
 def _searched(text: str, pattern: str) -> str:
-    # `re` cannot be stopped; `regex`, which tiktoken needs too, gives up after a time
-    import regex
-
     try:
-        found = regex.search(pattern, text[:_LONGEST_SEARCHED], timeout=_SECONDS)
-    except regex.error as error:
-        raise _unreadable(f"the pattern is no regular expression: {error}", text) from None
-    except TimeoutError:
-        raise _unreadable(f"the pattern takes longer than {_SECONDS:g} s on this reply", text) from None
+        found = patterns.first(pattern, text[:_LONGEST_SEARCHED])
+    except OperationFailed as failed:
+        raise _unreadable(failed.message, text) from None
     if found is None:
         raise _unreadable("the pattern is not found in the reply", text)
-    return str(next((group for group in found.groups() if group is not None), found[0]))
+    return found
 
 
 def _no_constant(name: str) -> NoReturn:
