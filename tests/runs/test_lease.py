@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from contextlib import closing
+from contextlib import closing, contextmanager
+from threading import Event
 
 import pytest
 from sqlalchemy import text
@@ -102,3 +103,34 @@ def test_it_is_renewed_in_time(database, monkeypatch):
         lease.renew()
         with database.read() as connection:
             assert ROWS.of(connection, RUN).held_until > LONG_AGO
+
+
+def test_a_thread_renews_it_while_its_holder_is_busy(database, monkeypatch):
+    """R13: a model that takes minutes to answer does not cost the run its process."""
+    monkeypatch.setattr("tract_jupyter.runs.lease._BETWEEN", 0.01)
+    with Lease(database, ROWS, RUN):
+        hold(database, this_process(), LONG_AGO)
+        for _ in range(1_000):
+            with database.read() as connection:
+                until = ROWS.of(connection, RUN).held_until
+            if until != LONG_AGO:
+                break
+            Event().wait(0.01)
+        assert until != LONG_AGO
+
+
+def test_an_interrupt_gives_it_back(database, monkeypatch):
+    """R13: or never takes it; nobody has to wait for a process that does not work on the run."""
+    write = Database.write
+
+    @contextmanager
+    def interrupting(database):
+        with write(database) as connection:
+            yield connection
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Database, "write", interrupting)
+    with pytest.raises(KeyboardInterrupt), Lease(database, ROWS, RUN):
+        pass
+    assert not is_held(database, ROWS, RUN)
