@@ -320,14 +320,12 @@ class MainReply(Data):
         text: of the reply; what came until then, if it was aborted.
         finish_reason: `completed`, `user_abort`, `deadline`, or the code of the error.
         usage: the tokens it took, as the provider counts them.
-        fields: what else committing it needs.
     """
 
     text: str = ""
     finish_reason: str = "completed"
     error: OperationError | None = None
     usage: dict[str, Any] = Field(default_factory=dict)
-    fields: dict[str, Any] = Field(default_factory=dict)
 
 
 class OperationRun(Data):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tract_jupyter.models.generation import ChatResponse
@@ -20,12 +20,6 @@ class RunResponse(ChatResponse):
     """
 
     run: Run = None  # type: ignore[assignment] # dataclasses want a default after defaults
-
-    @classmethod
-    def of(cls, response: ChatResponse, run: Run, **changes: object) -> RunResponse:
-        """The same reply, with its run."""
-        given = {one.name: getattr(response, one.name) for one in fields(ChatResponse)}
-        return cls(**{**given, **changes}, run=run)
 
     def __str__(self) -> str:
         return self.text
