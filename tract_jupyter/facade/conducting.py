@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, cast
 
 from tract_jupyter.exceptions import (
@@ -16,10 +17,12 @@ from tract_jupyter.exceptions import (
     UndecidedError,
 )
 from tract_jupyter.facade.restoring import Restoring
-from tract_jupyter.runs.abort import Abort
+from tract_jupyter.llm.call import ended_by
+from tract_jupyter.review.waiting import checking
+from tract_jupyter.runs.abort import Abort, Aborted
 from tract_jupyter.runs.conductor import Conductor, Equipment
 from tract_jupyter.runs.deciding import RunDecisions
-from tract_jupyter.runs.events import CommitFinished, MainFinished, RunFinished
+from tract_jupyter.runs.events import CommitFinished, MainFinished, OperationWaiting, RunFinished
 from tract_jupyter.runs.executors import ExecutorWorkers
 from tract_jupyter.runs.functions import Functions
 from tract_jupyter.runs.history import History
@@ -56,6 +59,11 @@ if TYPE_CHECKING:
 
 _MAIN = RunPhase.MAIN_LLM
 """What the reply is kept under, beside the reports of commits."""
+
+_USER_ABORT = MainFinished(reply=MainReply(finish_reason="user_abort"))
+
+_INTERRUPTS = (KeyboardInterrupt, CancelledError)
+"""What the stop button raises; the latter in a cell with an `await`."""
 
 
 @dataclass(frozen=True)
@@ -140,15 +148,15 @@ class Conducting(Restoring):
             equipment = Equipment(
                 kinds=self.kinds, services=self._services(options), workers=workers,
                 ask=lambda turn: self._main_call(turn, snapshot, log, call, abort),
-                decide=self._decide_all, tick=lease.renew, limits=options.limits,
-                concurrency=options.concurrency, abort=abort,
+                decide=partial(self._decide_all, partial(_check_on, abort, workers)), tick=lease.renew,
+                limits=options.limits, concurrency=options.concurrency, abort=abort,
             )  # fmt: skip
             target = TractTarget(
                 cast("Tract", self), log.run_id, session=snapshot.session_key,
                 artifacts=self._run_artifacts, log=self._run_reports, branch=snapshot.branch,
             )  # fmt: skip
             ending = Loop(Conductor(snapshot, log, target, equipment, so_far)).run()
-        _end(log, ending)
+        self._end(log, ending)
         return ending
 
     @contextmanager
@@ -156,11 +164,20 @@ class Conducting(Restoring):
         """Note that the run ended by an interrupt, which comes through."""
         try:
             yield
-        except KeyboardInterrupt:
+        except _INTERRUPTS:
             if log.events:  # otherwise it had not begun
                 self._note_kept(log)
-                _end(log, ABORTED)
+                self._end(log, ABORTED)
             raise
+
+    def _end(self, log: RunLog, ending: Ending) -> None:
+        """Note how a run ended, once, and take back what it asked; one that waits has not ended."""
+        if ending is not WAITING and not isinstance(log.events[-1].data, RunFinished):
+            log.add(sealed(log.events, RunFinished.of(ending)))
+        log.flush()
+        if ending is not WAITING:
+            asked = {one.data.pending_id for one in log.events if isinstance(one.data, OperationWaiting)}
+            self._run_decisions.withdraw(log.run_id, asked)
 
     def _note_kept(self, log: RunLog) -> None:
         """Note what was stored right before an interrupt, and not noted any more."""
@@ -195,9 +212,18 @@ class Conducting(Restoring):
             search=self._history_search, decisions=self._run_decisions,
         )  # fmt: skip
 
-    def _decide_all(self, pending_ids: Collection[str]) -> bool:
-        """Have a person decide about what operations wait for; False if nothing is decided."""
-        decided = [self._decided_about(pending_id) for pending_id in pending_ids]
+    def _decide_all(self, check: Callable[[], None], pending_ids: Collection[str]) -> bool:
+        """Have a person decide about what operations wait for; False if nothing is decided.
+
+        Args:
+            check: raises `Aborted` once the run is to end. True then: the operations are to learn of it.
+            pending_ids: what is asked.
+        """
+        try:
+            with checking(check):
+                decided = [self._decided_about(pending_id) for pending_id in pending_ids]
+        except Aborted:
+            return True
         return any(decided)
 
     def _decided_about(self, pending_id: str) -> bool:
@@ -216,10 +242,13 @@ class Conducting(Restoring):
         """Ask the model with the effective prompt, and commit its reply; once, also when the run was interrupted."""
         ended = self._kept_reply(log.run_id)
         if ended is None:
-            failed = self._asked_and_kept(turn, snapshot, log.run_id, call)
+            with ended_by(abort):
+                failed = self._asked_and_kept(turn, snapshot, log.run_id, call)
+            if abort.is_set():
+                failed = _USER_ABORT
             # a reply that is committed counts, whatever was raised after that
             ended = self._kept_reply(log.run_id) or failed
-        if isinstance(call.raised, KeyboardInterrupt):
+        if isinstance(call.raised, _INTERRUPTS):
             abort.set()
         log.add(ended)
         log.flush()
@@ -245,9 +274,9 @@ class Conducting(Restoring):
                 call.settings, call.validator, dict(call.options), keep=keep,
                 prompt=turn.prompt.provider_messages(), replaces=snapshot.replaces, on=snapshot.branch,
             )  # fmt: skip
-        except KeyboardInterrupt as error:
+        except _INTERRUPTS as error:
             call.raised = error
-            return MainFinished(reply=MainReply(finish_reason="user_abort"))
+            return _USER_ABORT
         except Exception as error:  # noqa: BLE001 # a client may raise anything
             call.raised = error
             return _failed(error)
@@ -269,11 +298,15 @@ def _signal(options: RunOptions, workers: Workers) -> Iterator[Abort]:
             raise
 
 
-def _end(log: RunLog, ending: Ending) -> None:
-    """Note how a run ended, once; one that waits has not."""
-    if ending is not WAITING and not isinstance(log.events[-1].data, RunFinished):
-        log.add(sealed(log.events, RunFinished.of(ending)))
-    log.flush()
+def _check_on(abort: Abort, workers: Workers) -> None:
+    """Look whether a run that waits for a person is to end.
+
+    Raises:
+        Aborted: it was aborted, or its time is over.
+    """
+    abort.check()
+    if abort.deadline is not None and workers.now() >= abort.deadline:
+        raise Aborted
 
 
 def _failed(error: Exception) -> MainFinished:

@@ -23,10 +23,16 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from tract_jupyter.models.diff import DiffResult
+    from tract_jupyter.protocols import TokenCounter
 
 
 class Reading(Parts):
     """The part of `Tract` that reads commits."""
+
+    @property
+    def tokenizer(self) -> TokenCounter:
+        """What counts the tokens of this tract."""
+        return self._commits.counter
 
     def log(
         self,

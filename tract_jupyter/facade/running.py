@@ -25,6 +25,7 @@ from tract_jupyter.review.process import this_process
 from tract_jupyter.runs.artifacts import session_key
 from tract_jupyter.runs.due import due
 from tract_jupyter.runs.events import MainFinished, RunResumed, RunStarted
+from tract_jupyter.runs.lease import is_held
 from tract_jupyter.runs.log import RunLog, load
 from tract_jupyter.runs.opening import opening
 from tract_jupyter.runs.outcome import WAITING
@@ -35,6 +36,7 @@ from tract_jupyter.runs.store.counters import SqlCounters
 from tract_jupyter.runs.store.profiles import Profiles
 from tract_jupyter.runs.terms import ExecutionMode, FailedType, RunStatus, Trigger
 from tract_jupyter.storage.run_counters import RunCounterRows
+from tract_jupyter.storage.run_leases import RunLeaseRows
 from tract_jupyter.storage.run_profiles import RunProfileRows
 
 if TYPE_CHECKING:
@@ -83,7 +85,8 @@ class Running(Conducting, Reading):
         """Send the context to the model, and commit what it replies as the assistant's.
 
         With a profile, its operations run before and after that. Without one it is the plain call: nothing is sent if
-        the reply could not be committed, and nothing is committed if no reply came.
+        the reply could not be committed, and nothing is committed if no reply came. It is on record as a run all the
+        same if `on_event` or `run` are given.
 
         Args:
             trigger: `generate`, or `regenerate` for another variant of the reply that the context ends with, which
@@ -107,7 +110,7 @@ class Running(Conducting, Reading):
         """
         check_choice(str(trigger), [one.value for one in Trigger], "trigger")
         chosen = self._profile_of(profile)
-        if chosen is None and trigger == Trigger.GENERATE:
+        if chosen is None and trigger == Trigger.GENERATE and on_event is None and run is None:
             return super().generate(validator=validator, **options)
         settings = {name: options.pop(name, usual) for name, usual in _SETTINGS.items()}
         call = MainCall(settings, options, validator)
@@ -134,6 +137,13 @@ class Running(Conducting, Reading):
     def run_events(self, run_id: str) -> list[RunEvent]:
         """All events of a run, in their order; arguments as of `run`."""
         return load(self._database, self._run_rows, self._full_run_id(run_id))
+
+    def is_run_going_on(self, run_id: str) -> bool:
+        """Whether a process works on a run now, as far as is known here; arguments as of `run`.
+
+        One that has not ended and does not go on waits for a person, or its process has ended: see `resume_run`.
+        """
+        return is_held(self._database, RunLeaseRows(self.tract_id), self._full_run_id(run_id))
 
     def resume_run(
         self,
@@ -262,14 +272,16 @@ class Running(Conducting, Reading):
         run = project(log.events)
         if ending is WAITING:
             raise self._waiting(run)
-        if isinstance(call.raised, KeyboardInterrupt):
+        if call.raised is not None and not isinstance(call.raised, Exception):
             raise call.raised
-        if run.reply is None or ending.failed_type in {FailedType.BEFORE_BARRIER, FailedType.MAIN_LLM}:
+        if run.reply_commit is None or ending.failed_type in {FailedType.BEFORE_BARRIER, FailedType.MAIN_LLM}:
             raise RunFailedError(_why(run), run) from call.raised
-        info = self.get_commit(run.reply_commit or "")
+        info = self.get_commit(run.reply_commit)
         main = next(one.data for one in reversed(log.events) if isinstance(one.data, MainFinished))
         calls = tuple(ToolCall.from_dict(one) for one in info.metadata.get("tool_calls", ()))
-        return RunResponse(run.reply, info, main.reply.usage, dict(info.generation_config or {}), calls, run)
+        return RunResponse(
+            run.reply or "", info, main.reply.usage, dict(info.generation_config or {}), calls, run
+        )
 
     def _waiting(self, run: Run) -> UndecidedError:
         waiting = [one for one in run.operations if one.status == "waiting"]

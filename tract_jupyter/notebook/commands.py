@@ -14,6 +14,7 @@ from tract_jupyter.notebook.record_command import RECORD
 from tract_jupyter.notebook.review_commands import REVIEW
 from tract_jupyter.notebook.rule_commands import RULES
 from tract_jupyter.notebook.runs.commands import RUNS
+from tract_jupyter.notebook.runs.profile_commands import PROFILES
 from tract_jupyter.notebook.trust_commands import code_text
 
 if TYPE_CHECKING:
@@ -130,6 +131,7 @@ COMMANDS = {
     "status": Command("status", "where the context stands; the default", _status),
     **HISTORY,
     **RUNS,
+    **PROFILES,
     "ops": Command("ops", "active operations, and stored ones that nobody here has approved", _ops),
     "tools": Command("tools", "every tool with its signature", _tools),
     "mcp": MCP,

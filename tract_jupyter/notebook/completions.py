@@ -107,7 +107,8 @@ def _names(session: Session, kind: str, given: list[str]) -> list[tuple[str, str
     from tract_jupyter.notebook.mcp_commands import mcp_words
     from tract_jupyter.notebook.review_commands import grant_words
     from tract_jupyter.notebook.rule_commands import rule_words
-    from tract_jupyter.notebook.runs.commands import profile_words, run_words
+    from tract_jupyter.notebook.runs.commands import run_words
+    from tract_jupyter.notebook.runs.profile_commands import profile_words
     from tract_jupyter.notebook.trust_commands import trust_words
 
     words = {

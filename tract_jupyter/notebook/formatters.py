@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from tract_jupyter.models.context import CompiledContext
     from tract_jupyter.models.diff import DiffResult
     from tract_jupyter.runs.model import Run
+    from tract_jupyter.runs.response import RunResponse
 
 
 def register(shell: InteractiveShell) -> None:
-    """Show contexts, differences and runs as views from now on."""
+    """Show contexts, differences, runs and what came of them as views from now on."""
     for module, name in _FORMATTERS:
         _bundles(shell).for_type_by_name(module, name, _FORMATTERS[module, name])
 
@@ -56,8 +57,13 @@ def _show_run(run: Run, **_: object) -> dict[str, str]:
     return {"text/html": view.to_html(), "text/plain": view.to_text()}
 
 
+def _show_response(response: RunResponse, **_: object) -> dict[str, str]:
+    return _show_run(response.run)
+
+
 _FORMATTERS: Final = {
     ("tract_jupyter.models.context", "CompiledContext"): _show_context,
     ("tract_jupyter.models.diff", "DiffResult"): _show_diff,
     ("tract_jupyter.runs.model", "Run"): _show_run,
+    ("tract_jupyter.runs.response", "RunResponse"): _show_response,
 }

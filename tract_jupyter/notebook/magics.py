@@ -81,7 +81,7 @@ class TractMagics(Magics):
         %tract diff A B   how two contexts differ
         %tract branch, switch, checkout, tag, pin, skip, undo, redo
         %tract runs       the newest runs: a model's call with the operations around it
-        %tract run ID     one of them as a graph; --prompt for its prompt
+        %tract run ID     one of them as a graph; --prompt for its prompt, --resume to go on with one that did not end
         %tract profiles   the operations that runs use; %tract profile NAME --activate
         %tract ops        operations
         %tract tools      tools, with signatures
@@ -238,13 +238,14 @@ class TractMagics(Magics):
             %%tract_run --profile research
             Which of the three sources is newest?
 
-        With an empty cell the context is answered as it stands. %tract run shows the run again.
+        With an empty cell the context is answered as it stands. %tract run shows the run again. The stop button
+        aborts it.
         """
-        from tract_jupyter.notebook.runs.calls import RunOptions
+        from tract_jupyter.notebook.runs.calls import CellOptions
         from tract_jupyter.notebook.runs.cell import run_cell
 
         given = parse_argstring(self.tract_run, line)
-        options = RunOptions(given.profile, given.regenerate, given.model)
+        options = CellOptions(given.profile, given.regenerate, given.model)
         return _told(run_cell(self._session, cell, options, given.out))
 
     @line_cell_magic

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from tract_jupyter.exceptions import TractError
 from tract_jupyter.models.pending import PendingStatus
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from tract_jupyter.runs.model import OperationContext
 
 _KEPT: Final = 1_000
@@ -35,7 +39,7 @@ class RunDecisions:
         """
         pending = self._tract.operations.fire(
             name, fields, ask=self._left_to_a_person,
-            actor=f"operation:{context.operation_id}"[:128], triggered_by=f"run {context.run_id}",
+            actor=f"operation:{context.operation_id}"[:128], triggered_by=_by(context.run_id),
         )  # fmt: skip
         self.keep(pending)
         return pending
@@ -64,6 +68,23 @@ class RunDecisions:
         with self._lock:
             return self._kept.pop(pending_id, None) is not None
 
+    def withdraw(self, run_id: str, pending_ids: Iterable[str]) -> None:
+        """Turn down what a run has asked that is over: nothing is left to decide about.
+
+        Args:
+            run_id: of the run; what it fired here is known.
+            pending_ids: what it asked besides, also in a process before.
+        """
+        with self._lock:
+            fired = {
+                key for key, one in self._kept.items() if getattr(one, "triggered_by", None) == _by(run_id)
+            }
+        for pending_id in {*fired, *pending_ids}:
+            with suppress(TractError):  # somebody else may just decide it
+                pending = self.find(pending_id)
+                if pending is not None and pending.status.is_open:
+                    pending.reject("the run that asked is over")
+
     def _is_proven(self, pending: Any) -> bool:
         """Whether what the store says is this user's decision, or only stops something."""
         if pending.status in {PendingStatus.REJECTED, PendingStatus.EXPIRED}:
@@ -83,3 +104,7 @@ class RunDecisions:
         pending = self._tract.operations.rebuild(stored)
         pending.status, pending.rounds, pending.executed_at = PendingStatus.PENDING, 0, None
         return pending
+
+
+def _by(run_id: str) -> str:
+    return f"run {run_id}"

@@ -1,23 +1,45 @@
-"""A shell whose tract has runs."""
+"""A shell whose tract has a model made of a script, and a profile."""
 
 import pytest
 
-from tests.notebook.runs.examples import FIVE, run
-from tests.notebook.runs.standin import Profiles, Runs
-from tract_jupyter.tract import Tract
+from tests.hooks.fakes import ScriptedClient
+from tract_jupyter import Tract
+from tract_jupyter.review.trust import Trust
+from tract_jupyter.runs.profile.build import operation
+from tract_jupyter.runs.profile.model import Profile
+
+RESEARCH = Profile.of("research", [
+    operation("question", "guard", order=1, engine="liquid", text='{"is_question": true}', outputs=["is_question"],
+              required=True),
+    operation("style", order=2, text=" Be brief.", into="system"),
+    operation("praise", order=3, text="Say thanks.", into="user", only_if={"question.is_question": False}),
+    operation("shout", order=4, text="{{ lastAssistantMessage | upcase }}", into="reply", when="after"),
+])  # fmt: skip
 
 
 @pytest.fixture
-def runs(shell, monkeypatch):
-    """Runs as the shell's tract has them."""
-    runs = Runs()
-    shell.run("tract.status()")
-    for name in ("runs", "run", "chat", "generate"):
-        monkeypatch.setattr(Tract, name, _method(getattr(runs, name)), raising=False)
-    monkeypatch.setattr(Tract, "profiles", Profiles(), raising=False)
-    monkeypatch.setattr("tract_jupyter.notebook.runs.cell.project", lambda _: run(*FIVE, status="running"))
-    return runs
+def model(shell):
+    """The model of the shell's tract; two profiles are saved, and none is active."""
+    client = ScriptedClient("The survey.", "The census.")
+    tract = shell.namespace["tract"]
+    tract.configure_llm(client)
+    tract.system("Be careful.")
+    tract.profiles.save(RESEARCH)
+    tract.profiles.save(Profile.of("my diary", description="what happened"))
+    return client
 
 
-def _method(function):
-    return lambda _tract, *args, **options: function(*args, **options)
+@pytest.fixture
+def others(shell, model, tmp_path):
+    """The same tract, opened by another user."""
+    tract = shell.namespace["tract"]
+    with Tract.open(tract.location, tract_id=tract.tract_id, trust=Trust(tmp_path / "others")) as theirs:
+        yield theirs
+
+
+@pytest.fixture
+def foreign(others):
+    """A profile that another user has put into the store."""
+    profile = Profile.of("theirs", [operation("hint", order=1, text="Name the year.", into="user")])
+    others.profiles.save(profile)
+    return profile

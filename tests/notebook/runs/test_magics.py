@@ -1,50 +1,84 @@
-"""`%%tract_run` and the subcommands about runs and profiles, in a shell."""
+"""`%%tract_run` and the subcommands about runs, in a shell with a tract and a scripted model."""
 
 import re
 
 import pytest
 
+from tests.hooks.fakes import said
 from tract_jupyter.notebook.awaiting import await_waiting_cells
-from tract_jupyter.runs.terms import Trigger
+from tract_jupyter.runs.profile.build import operation
+from tract_jupyter.runs.profile.model import Profile
 
-pytestmark = pytest.mark.usefixtures("runs")
+pytestmark = pytest.mark.usefixtures("model")
+ASK = "%%tract_run --profile research --out answer\nWhich is newest?\n"
+NEVER = ValueError("the provider is away")
 
 
-def test_a_cell_is_what_the_user_says(shell, runs):
-    result = shell.run("%%tract_run --profile research --model small --out r\nWhich is newest?\n")
+def ran(shell, cell=ASK):
+    """The run of a cell, by its id in the store."""
+    assert shell.run(cell).ok
+    return shell.namespace["tract"].runs()[0].run_id
+
+
+def test_a_cell_is_what_the_user_says(shell, model):
+    result = shell.run(ASK.replace("--out", "--model small --out"))
     assert result.ok, result.error
-    ((text, options),) = runs.asked
-    assert text == "Which is newest?"
-    assert (options["profile"], options["model"]) == ("research", "small")
-    assert shell.namespace["r"].text == "The survey."
-    assert "Run 7f3a9c1e: done" in result.text
+    ((messages, options),) = model.asked
+    assert [one["content"] for one in messages] == ["Be careful. Be brief.", "Which is newest?"]
+    assert options == {"model": "small"}
+    assert shell.namespace["answer"].text == "THE SURVEY."
+    assert re.search(r"Run \w{8}: done \(trigger generate, profile research, branch main", result.text)
+    assert "Its condition does not hold: question.is_question is true, and should be false." in result.text
+    assert "Committed before the main call: question → style" in result.text
     assert 'data-testid="tract-run-graph"' in result.html
+    assert said(shell.namespace["tract"])[-1] == ("assistant", "THE SURVEY.")
 
 
-def test_an_empty_cell_has_the_context_answered(shell, runs):
-    assert shell.run("%%tract_run\n").ok
-    assert shell.run("%%tract_run --regenerate\n\n").ok
-    assert [(text, options["trigger"]) for text, options in runs.asked] == [
-        (None, Trigger.GENERATE), (None, Trigger.REGENERATE),
-    ]  # fmt: skip
-    assert all("profile" not in options for _, options in runs.asked)
+def test_an_empty_cell_has_the_context_answered(shell):
+    shell.namespace["tract"].user("Which?")
+    assert "trigger generate" in shell.run("%%tract_run\n").text
+    result = shell.run("%%tract_run --regenerate\n\n")
+    assert "trigger regenerate" in result.text
+    assert said(shell.namespace["tract"])[1:] == [("user", "Which?"), ("assistant", "The census.")]
 
 
-def test_a_run_that_failed_is_shown_with_one_line_of_error(shell, runs):
-    runs.fails = True
+def test_without_a_profile_it_is_a_run_all_the_same(shell):
     result = shell.run("%%tract_run\nWhich?")
+    assert "profile none" in result.text
+    assert "No operations: the context was sent as it stands." in result.html
+    assert len(shell.namespace["tract"].runs()) == 1
+
+
+def test_the_active_profile_is_used(shell):
+    shell.namespace["tract"].profiles.activate("research")
+    assert "profile research" in shell.run("%%tract_run\nWhich?").text
+
+
+def test_a_run_that_failed_is_shown_with_one_line_of_error(shell, model):
+    model.replies = [NEVER]
+    result = shell.run(ASK)
     assert not result.ok
-    assert result.error == "run 7f3a9c1e failed in the main call"
-    assert "Run 7f3a9c1e: failed" in result.text
+    assert re.fullmatch(
+        r"run \w{8}: the main call failed: provider_error: ValueError: the provider is away", result.error
+    )
+    assert re.search(r"Run \w{8}: failed", result.text)
     assert "Traceback" not in result.text
 
 
-def test_a_mistake_is_one_line(shell, runs):
-    result = shell.run("%%tract_run --regenerate\nAnd this?")
+@pytest.mark.parametrize(
+    ("cell", "told"),
+    [
+        ("%%tract_run --regenerate\nAnd this?", "leave the cell empty"),
+        ("%%tract_run --profile reserch\nAnd this?", "there is no profile 'reserch'"),
+        ("%%tract_run --nothing\nx", "unrecognized arguments"),
+    ],
+)
+def test_a_mistake_in_a_cell_says_nothing_to_the_model(shell, model, cell, told):
+    result = shell.run(cell)
     assert not result.ok
-    assert "leave the cell empty" in result.error
-    assert runs.asked == []
-    assert not shell.run("%%tract_run --nothing\nx").ok
+    assert told in result.error + result.text
+    assert model.asked == []
+    assert said(shell.namespace["tract"]) == [("system", "Be careful.")]
 
 
 def test_the_cell_is_awaited():
@@ -53,94 +87,172 @@ def test_the_cell_is_awaited():
     assert await_waiting_cells(["%%tract_runs\n"]) == ["%%tract_runs\n"]
 
 
-def test_runs_are_listed(shell):
+def test_runs_are_listed(shell, model):
+    model.replies.insert(1, NEVER)
+    run_id = ran(shell)
+    shell.run(ASK)
     result = shell.run("%tract runs")
-    assert re.search(r"7f3a9c1e .*generate  done +research +5 of 5  4\.00 s  The survey\.", result.text)
+    assert re.search(rf"{run_id[:8]} .*generate  done +research +3 of 4 .* THE SURVEY\.", result.text)
     assert "failed: main_llm" in result.text
-    assert "7f3a0000" not in shell.run("%tract runs 1").text
+    assert run_id[:8] not in shell.run("%tract runs 1").text
 
 
-def test_a_run_that_is_a_value_is_shown(shell):
-    result = shell.run("from IPython.display import display\ndisplay(tract.runs()[0])")
-    assert "Run 7f3a9c1e: done" in result.text
-    assert 'data-testid="tract-run-graph"' in result.html
-
-
-def test_no_runs_yet(shell, runs):
-    runs.kept = []
+def test_no_runs_yet(shell):
     assert "None yet" in shell.run("%tract runs").text
     assert "there are no runs yet" in shell.run("%tract run").error
 
 
-def test_one_run_by_its_beginning(shell):
-    result = shell.run("%tract run 7f3a9")
-    assert "Run 7f3a9c1e: done" in result.text
+def test_a_stored_run_is_shown_with_the_time_of_its_main_call(shell):
+    run_id = ran(shell)
+    result = shell.run(f"%tract run {run_id[:6]}")
+    assert f"Run {run_id[:8]}: done" in result.text
+    assert "its own time is not known" not in result.html
     assert 'data-testid="tract-run-prompt"' in result.html
-    assert "Run 7f3a9c1e" in shell.run("%tract run").text
-    assert shell.run("%tract run 7f3a9 --prompt").text.startswith("Prompt of run 7f3a9c1e: 12 messages")
+    assert result.text == shell.run("%tract run").text
+
+
+def test_the_prompt_of_a_run_is_counted_as_the_tract_counts(shell):
+    run_id = ran(shell)
+    text = shell.run(f"%tract run {run_id} --prompt").text
+    assert text.startswith(f"Prompt of run {run_id[:8]}: 2 messages: 1 changed, 1 as it was")
+    tract = shell.namespace["tract"]
+    tokens = sum(tract.tokenizer.count_text(one.content) for one in tract.run(run_id).prompt)
+    assert re.search(rf"\b{tokens} tokens", text)
+
+
+@pytest.mark.parametrize("expression", ["tract.run(run_id)", "answer"], ids=["run", "response"])
+def test_a_run_that_is_a_value_is_shown(shell, expression):
+    shell.namespace["run_id"] = run_id = ran(shell)
+    result = shell.run(f"from IPython.display import display\ndisplay({expression})")
+    assert f"Run {run_id[:8]}: done" in result.text
+    assert 'data-testid="tract-run-graph"' in result.html
+
+
+def test_a_plain_call_with_an_active_profile_gives_its_run_as_the_value(shell):
+    shell.namespace["tract"].profiles.activate("research")
+    result = shell.run("tract.chat('Which?')")
+    assert re.search(r"Run \w{8}: done", result.text)
+    assert result.html.count('data-testid="tract-run"') <= 1
+
+
+def test_ctrl_c_in_a_plain_call_ends_the_run_as_aborted(shell, model):
+    model.chat = interrupted
+    assert "KeyboardInterrupt" in shell.run("tract.chat('Which?', profile='research')").text
+    (run,) = shell.namespace["tract"].runs()
+    assert run.status == "aborted"
+    assert not run.reply
+    assert "It was aborted, and nothing was committed after that." in shell.run("%tract run").text
+
+
+def interrupted(*_, **__):
+    raise KeyboardInterrupt
+
+
+# --- going on
+
+
+def crash(shell, model):
+    """A run whose process ended before the main call came back."""
+    tract = shell.namespace["tract"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tract, "_main_call", interrupted_hard)
+        with pytest.raises(SystemExit):
+            tract.chat("Which?", profile="research")
+    return tract.runs()[0].run_id[:8]
+
+
+def interrupted_hard(*_, **__):
+    raise SystemExit
+
+
+def test_a_crashed_run_says_how_to_go_on_and_does(shell, model):
+    run_id = crash(shell, model)
+    told = shell.run(f"%tract run {run_id}")
+    assert (
+        f"its process has ended. What was done is kept, and is not done again: %tract run {run_id} --resume"
+        in (told.text)
+    )
+    assert f"Run {run_id}: interrupted" in told.text
+    assert ">interrupted<" in told.html
+    assert re.search(rf"{run_id} .* interrupted ", shell.run("%tract runs").text)
+    result = shell.run(f"%tract run {run_id} --resume")
+    assert result.ok, result.error
+    assert f"Run {run_id}: done" in result.text
+    assert len(model.asked) == 1
+    assert "has ended; generate() makes another one" in shell.run(f"%tract run {run_id} --resume").error
+
+
+def test_a_run_that_waits_goes_on_after_the_decision(shell):
+    shell.run(
+        "%%tract_operation confirm --activate --ask\ntext: str\ndef yes(pending):\n    pending.approve()\n"
+    )
+    tract = shell.namespace["tract"]
+    asks = operation(
+        "sure", "dynamic", order=1, operation="confirm", fields={"text": "ask it?"}, required=True
+    )
+    tract.profiles.save(Profile.of("careful", [asks]), activate=True)
+    result = shell.run("%%tract_run\nWhich?")
+    run_id = tract.runs()[0].run_id[:8]
+    assert f"run {run_id} waits for a decision about 'sure'" in result.error
+    assert f"%tract inbox. Then %tract run {run_id} --resume goes on with it." in result.text
+    assert not shell.run("%tract run --resume").ok
+    (waiting,) = tract.inbox()
+    tract.operations.rebuild(waiting).approve()
+    assert f"Run {run_id}: done" in shell.run("%tract run --resume").text
+
+
+def test_a_replay_tells_the_root_hash(shell, model):
+    run_id = ran(shell)
+    result = shell.run(f"%tract run {run_id[:8]} --replay")
+    assert f"Run {run_id[:8]}: the replay comes out the same" in result.text
+    assert shell.namespace["tract"].run(run_id).root_hash in result.text
+    assert len(model.asked) == 1
+
+
+def test_a_run_that_has_not_ended_is_not_replayed(shell, model):
+    run_id = crash(shell, model)
+    assert (
+        "has not ended, so it cannot be replayed; resume it first"
+        in shell.run(f"%tract run {run_id} --replay").error
+    )
+
+
+# --- mistakes, help, completion
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "told"),
     [
-        ("run 7f3a", "2 runs begin with '7f3a': 7f3a9c1e55aa, 7f3a0000"),
-        ("run abc", "this tract has no run 'abc'"),
-        ("run a b", "%tract run [ID] [--prompt] is how it is used"),
-        ("run --all", "%tract run [ID] [--prompt] is how it is used"),
+        ("run xyz", "there is no run 'xyz'; runs() lists them"),
+        ("run a b", "%tract run [ID] [--prompt | --resume | --replay] is how it is used"),
+        ("run --all", "is how it is used"),
+        ("run --prompt --replay", "is how it is used"),
         ("runs all", "takes one number"),
-        ("profiles all", "takes no arguments"),
-        ("profile nothing", "there is no profile 'nothing'"),
-        ("profile nothing --activate", "there is no profile 'nothing'"),
-        ("profile", "no profile is active"),
-        ("profile --activate", "is how it is used"),
-        ("profile research --off", "is how it is used"),
-        ("profile research --activate --off", "is how it is used"),
-        ("profile --of", "is how it is used"),
     ],
 )
-def test_a_users_mistake_is_one_line(shell, line, said):
+def test_a_users_mistake_is_one_line(shell, line, told):
     result = shell.run(f"%tract {line}")
     assert not result.ok
-    assert said in result.error
-
-
-def test_profiles_are_listed_and_shown(shell):
-    assert re.search(r"research +2\b", shell.run("%tract profiles").text)
-    result = shell.run("%tract profile research")
-    assert "Profile research: not active (runs concurrent, version 2, session default" in result.text
-    assert "! style.artifact: nobody reads art.style" in result.text
-    assert 'data-testid="tract-profile-graph"' in result.html
-    assert "nobody reads art.style" in result.html
-    assert "It has no operations." in shell.run("%tract profile my diary").text
-
-
-def test_a_profile_is_activated_and_put_aside(shell):
-    assert "Profile my diary: active" in shell.run("%tract profile my diary --activate").text
-    assert re.search(r"→ +my diary", shell.run("%tract profiles").text)
-    assert "Profile my diary: active" in shell.run("%tract profile").text
-    assert "No profile is active" in shell.run("%tract profile --off").text
-    assert "→" not in shell.run("%tract profiles").text
+    assert told in result.error
 
 
 def test_help_tells_of_them(shell):
     text = shell.run("%tract help").text
-    for usage in ("%tract runs [N]", "%tract run [ID] [--prompt]", "%tract profile [NAME]", "%%tract_run"):
+    for usage in ("%tract runs [N]", "%tract run [ID]", "%tract profile [NAME]", "%%tract_run"):
         assert usage in text
 
 
-@pytest.mark.parametrize(
-    ("line", "offered"),
-    [
-        ("%tract run 7f", {"7f3a9c1e", "7f3a0000"}),
-        ("%tract run 7f3a9c1e --", {"--prompt"}),
-        ("%tract run 7f3a9c1e 7", set()),
-        ("%tract profile re", {"research"}),
-        ("%tract profile research --a", {"--activate"}),
-        ("%%tract_run --profile r", {"research"}),
-        ("%%tract_run --re", {"--regenerate"}),
-    ],
-)
-def test_completions(shell, line, offered):
-    context = type("Context", (), {"line_with_cursor": line, "cursor_position": len(line)})
-    found = shell.ip.Completer.custom_matchers[-1](context)
-    assert {one.text for one in found["completions"]} == offered
+def test_completions(shell):
+    run_id = ran(shell)[:8]
+    for line, offered in {
+        f"%tract run {run_id[:2]}": {run_id},
+        f"%tract run {run_id} --": {"--prompt", "--resume", "--replay"},
+        f"%tract run {run_id} {run_id[:1]}": set(),
+        "%tract profile re": {"research"},
+        "%tract profile research --a": {"--activate", "--adopt"},
+        "%%tract_run --profile r": {"research"},
+        "%%tract_run --re": {"--regenerate"},
+    }.items():
+        context = type("Context", (), {"line_with_cursor": line, "cursor_position": len(line)})
+        found = shell.ip.Completer.custom_matchers[-1](context)
+        assert {one.text for one in found["completions"]} == offered, line

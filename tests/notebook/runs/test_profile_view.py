@@ -39,3 +39,20 @@ def test_any_text_is_safe():
     assert "<script" not in html
     assert "\x1b" not in html + view.to_text()
     html.encode()
+
+
+def test_what_operations_are_given_can_be_read_whole():
+    given = {"template": "Name <b>the</b> year.\nartifact: none", "artifact": {"tag": "not_it"}}
+    shown = operation("hint", params=given, artifact={"tag": "hint"})
+    view = ProfileView("p", (shown,), to_be_read=True)
+    lines = view.to_text().splitlines()
+    assert lines[-3:] == [
+        'hint: template: "Name <b>the</b> year.\\nartifact: none"', 'artifact: {"tag": "not_it"}',
+        'artifact: {"tag": "hint"}',
+    ]  # fmt: skip
+    html = view.to_html()
+    stands_alone(html)
+    assert "Name &lt;b&gt;the&lt;/b&gt; year." in html
+    assert html.count(" open>") == 2
+    assert " open>" not in ProfileView("p", (shown,)).to_html()
+    assert "template:" not in ProfileView("p", (shown,)).to_text()

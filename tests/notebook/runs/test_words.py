@@ -94,8 +94,9 @@ def test_others():
     [
         ({"status": "done"}, ""),
         ({"status": "running"}, ""),
-        ({"status": "waiting"}, "A person has to decide before it goes on: %tract inbox."),
-        ({"status": "aborted"}, "It was aborted; nothing that came later was committed."),
+        ({"status": "waiting"}, "A person has to decide first: %tract inbox. Then %tract run 7f3a9c1e --resume goes on with it."),
+        ({"status": "aborted"}, "It was aborted. The reply had come, and is kept; nothing was done after it."),
+        ({"status": "aborted", "reply_commit": None}, "It was aborted, and nothing was committed after that."),
         (
             {"status": "failed", "failed_type": "before_barrier", "failed_details": {"operationId": "a"}},
             "Failed before the main call. Required operation a: It took too long.",

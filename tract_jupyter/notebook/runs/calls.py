@@ -1,4 +1,4 @@
-"""What the notebook asks the facade about runs. All such calls are here, and nothing else is."""
+"""What the notebook asks the facade about runs: has a cell answered, and finds what there is to show of a run."""
 
 from __future__ import annotations
 
@@ -6,24 +6,26 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.engine.tokens import default_counter
-from tract_jupyter.exceptions import UnknownRunError
-from tract_jupyter.models.text import one_line
+from tract_jupyter.facade.conducting import RunOptions
 from tract_jupyter.notebook.runs.prompt_parts import inspect_prompt
-from tract_jupyter.runs.terms import Trigger
+from tract_jupyter.notebook.runs.run_view import RunView
+from tract_jupyter.runs.projection import project
+from tract_jupyter.runs.terms import RunStatus, Trigger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from tract_jupyter.models.generation import ChatResponse
     from tract_jupyter.notebook.runs.prompt_parts import Inspection
-    from tract_jupyter.runs.model import Operation, Run
-
-RECENT = 20
-_SEARCHED = 1_000
-_MOST_NAMED = 5
+    from tract_jupyter.protocols import TokenCounter
+    from tract_jupyter.runs.abort import Abort
+    from tract_jupyter.runs.events import RunEvent
+    from tract_jupyter.runs.model import Run
+    from tract_jupyter.tract import Tract
 
 
 @dataclass(frozen=True)
-class RunOptions:
+class CellOptions:
     """How a cell's run is to be made. None is what the tract says: its active profile, its model."""
 
     profile: str | None = None
@@ -31,90 +33,39 @@ class RunOptions:
     model: str | None = None
 
 
-def ask(tract: Any, text: str, options: RunOptions, on_event: Callable[[Any], object]) -> Any:
+def ask(
+    tract: Tract, text: str, options: CellOptions, on_event: Callable[[RunEvent], object], abort: Abort
+) -> ChatResponse:
     """Say something and have it answered; with an empty text, have the context answered as it stands.
-
-    Returns:
-        The `ChatResponse`; its `run` is the run.
 
     Raises:
         RunFailedError: the run failed or was aborted.
+        UndecidedError: it waits for a person.
+        RunError: there is no such profile, or it is not used; nothing is said then.
     """
-    given: dict[str, Any] = {"on_event": on_event}
-    given |= {"profile": options.profile} if options.profile is not None else {}
-    given |= {"model": options.model} if options.model is not None else {}
+    profiles = tract.profiles
+    profile = profiles.active if options.profile is None else profiles.get(options.profile)
+    given: dict[str, Any] = {"profile": profile, "on_event": on_event, "run": RunOptions(abort=abort)}
+    given |= {} if options.model is None else {"model": options.model}
     if text:
         return tract.chat(text, **given)
     trigger = Trigger.REGENERATE if options.regenerate else Trigger.GENERATE
     return tract.generate(trigger=trigger, **given)
 
 
-def project(events: Sequence[Any]) -> Run:
-    """The run that events tell of, so far."""
-    from tract_jupyter.runs.projection import project as of_events
-
-    return of_events(events)
-
-
-def recent(tract: Any, number: int = RECENT) -> list[Run]:
-    """The newest runs, the newest first."""
-    return list(tract.runs(limit=number))
-
-
-def find(tract: Any, prefix: str) -> Run:
-    """The run whose id begins so.
-
-    Raises:
-        UnknownRunError: there is none, or there are several.
-    """
-    found = [run for run in recent(tract, _SEARCHED) if run.run_id.startswith(prefix)]
-    exact = next((run for run in found if run.run_id == prefix), None)
-    if exact is not None or len(found) == 1:
-        return exact or found[0]
-    if not found:
-        run: Run = tract.run(prefix)
-        return run
-    named = ", ".join(run.run_id[:12] for run in found[:_MOST_NAMED])
-    raise UnknownRunError(
-        f"{len(found):,} runs begin with {one_line(prefix, 60)!r}: {named}; type more of the id"
-    )
+def view_of(tract: Tract, events: Sequence[RunEvent]) -> RunView:
+    """A run of this tract with all that is known of it, and how to go on where it did not end."""
+    run = project(events)
+    said = ""
+    if run.status is RunStatus.RUNNING and not tract.is_run_going_on(run.run_id):
+        said = (
+            "It did not end, and nothing works on it: its process has ended. What was done is kept, and is not done "
+            f"again: %tract run {run.run_id[:8]} --resume goes on with it."
+        )
+    return RunView(run, tuple(events), inspected(run, tract.tokenizer), said=said)
 
 
-def profiles(tract: Any) -> list[Any]:
-    """All profiles that are kept."""
-    return list(tract.profiles.list())
-
-
-def active_name(tract: Any) -> str | None:
-    """The name of the profile that runs use; None if there is none."""
-    active = tract.profiles.active
-    return active if active is None or isinstance(active, str) else str(active.name)
-
-
-def profile(tract: Any, name: str) -> Any:
-    """A profile by its name.
-
-    Raises:
-        UnknownRunError: there is none.
-    """
-    return tract.profiles.get(name)
-
-
-def activate(tract: Any, name: str | None) -> None:
-    """Have runs use a profile from now on, or none."""
-    if name is None:
-        tract.profiles.deactivate()
-    else:
-        tract.profiles.activate(name)
-
-
-def operations_of(profile: Any) -> Sequence[Operation]:
-    """The operations of a profile with those of its blocks, as they would be run."""
-    operations: Sequence[Operation] = profile.compile().operations
-    return operations
-
-
-def inspected(run: Run) -> Inspection:
+def inspected(run: Run, counter: TokenCounter | None = None) -> Inspection:
     """The prompt of a run against the one without operations, with its tokens."""
-    counter = default_counter()
+    counter = counter or default_counter()
     return inspect_prompt(run, counter.count_text, counter.name)

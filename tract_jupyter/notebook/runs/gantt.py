@@ -26,7 +26,7 @@ _TEXT = 6.9
 _BARS = 390
 _LEAST = 3.0
 _TIME = 60
-_COMMIT = 54
+_COMMIT = 66
 _TICKS = 6
 _MOMENT = 1e-6  # seconds that even what took no time is there
 

@@ -25,6 +25,7 @@ _HEAD = 24
 _PAD = 12
 _BETWEEN = 16
 _MAIN = 104
+_SMALLEST = 0.7  # of its size; what does not fit even so is scrolled
 _MOST_NAMED = 60
 _HEADS = {Hook.BEFORE: "before the main call", Hook.AFTER: "after the main call"}
 
@@ -82,10 +83,10 @@ def _drawing(bands: tuple[Band, ...], size: _Size, label: str, main: State | Non
         if hook is Hook.BEFORE:
             parts.append(_main_svg(main, x, height))
             x += _MAIN + _BETWEEN
-    end = x - _BETWEEN
+    end = x - _BETWEEN + 2  # a thick line is wider than its shape
     return (
         f'<svg role="list" aria-label="{html.escape(label)}" width="{end:g}" height="{height:g}" '
-        f'viewBox="0 0 {end:g} {height:g}" xmlns="http://www.w3.org/2000/svg">{"".join(parts)}</svg>'
+        f'style="min-width:{_SMALLEST * end:g}px" viewBox="0 0 {end:g} {height:g}" xmlns="http://www.w3.org/2000/svg">{"".join(parts)}</svg>'
     )
 
 

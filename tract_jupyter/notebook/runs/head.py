@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.notebook.runs.gantt import Gantt
     from tract_jupyter.notebook.runs.picture import Node, Picture
+    from tract_jupyter.runs.model import Run
 
 _NAME = 60
 _NAMED = 8
@@ -32,6 +33,11 @@ class Reason:
     state: State
     names: str
     why: str
+
+
+def standing(run: Run, *, is_interrupted: bool = False) -> str:
+    """How a run ended, or that it goes on; one word."""
+    return "interrupted" if is_interrupted and run.status is RunStatus.RUNNING else run.status.value
 
 
 def facts(shown: Picture) -> list[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import secrets
 import threading
 import time
@@ -10,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from IPython.display import display, update_display
 
 from tract_jupyter.notebook.runs.run_view import RunView
+from tract_jupyter.runs.terms import RunStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from tract_jupyter.notebook.runs.picture import Event
     from tract_jupyter.runs.model import Run
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 _SECONDS = 0.3
 _BEAT = 1.0
 _END = "run.finished"
+_ASKED = "A person has to decide; the run goes on with the answer."
 
 
 class Later(Protocol):
@@ -38,6 +41,7 @@ class RunDisplay:
 
     Args:
         project: makes the run of its events so far.
+        events: those that came before, of a run that goes on.
         seconds: the least time between two drawings.
         shows_all: False draws the end only, for a terminal, where every drawing stays.
         clock: gives seconds, from any beginning.
@@ -48,6 +52,7 @@ class RunDisplay:
     def __init__(
         self,
         project: Callable[[Sequence[Any]], Run],
+        events: Iterable[Event] = (),
         *,
         seconds: float = _SECONDS,
         shows_all: bool = True,
@@ -61,12 +66,18 @@ class RunDisplay:
         self._clock = clock
         self._now = now
         self._later = later or _on_a_timer
-        self._events: list[Event] = []
+        self._events: list[Event] = list(events)
         self._lock = threading.RLock()
         self._waiting: Later | None = None
         self._drawn_at: float | None = None
         self._is_closed = False
         self._display_id = secrets.token_hex(16)
+
+    @property
+    def events(self) -> list[Any]:
+        """All of the run's, so far."""
+        with self._lock:
+            return list(self._events)
 
     def __call__(self, event: Event) -> None:
         """Take note of an event, and draw it now or soon."""
@@ -115,7 +126,9 @@ class RunDisplay:
 
     def _draw(self) -> None:
         self._forget_waiting()
-        self._put(RunView(self._project(self._events), tuple(self._events), now=self._now()))
+        run = self._project(self._events)
+        said = _ASKED if run.status is RunStatus.WAITING else ""
+        self._put(RunView(run, tuple(self._events), now=self._now(), said=said))
 
     def _put(self, view: Any) -> None:
         if self._drawn_at is None:
@@ -131,7 +144,8 @@ class RunDisplay:
 
 
 def _on_a_timer(seconds: float, action: Callable[[], None]) -> Later:
-    timer = threading.Timer(seconds, action)
+    # what it displays belongs to the cell
+    timer = threading.Timer(seconds, contextvars.copy_context().run, (action,))
     timer.daemon = True
     timer.start()
     return timer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from tract_jupyter.runs.model import Operation
 
 _NAME = 60
+_MORE = ("runConditions", "artifact", "activation")
 
 
 class LintWarning(Protocol):
@@ -37,7 +39,12 @@ class LintWarning(Protocol):
 
 @dataclass(frozen=True)
 class ProfileView:
-    """A profile, shown."""
+    """A profile, shown.
+
+    Attributes:
+        standing: a word on whether runs use it, where that is not whether it is active.
+        to_be_read: a person is to read what the operations are given, so that is open, and stands in the text.
+    """
 
     name: str
     operations: Sequence[Operation]
@@ -45,6 +52,8 @@ class ProfileView:
     is_active: bool = False
     facts: tuple[tuple[str, str], ...] = ()
     said: str = ""
+    standing: str = ""
+    to_be_read: bool = False
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         return {"text/html": self.to_html(), "text/plain": self.to_text()}
@@ -59,9 +68,9 @@ class ProfileView:
             f'{styles}<section class="tract-views tract-run" data-testid="tract-profile" aria-label="Profile">'
             f"<header>{heading(f'Profile {one_line(self.name, _NAME)}', 3)}{badge}</header>"
             f'<p class="tract-facts">{facts}</p>{said}{self._graph_html()}{self._warnings_html()}'
-            f'<details class="tract-section"><summary>Operations <span class="tract-about">'
+            f'<details class="tract-section"{self._opened}><summary>Operations <span class="tract-about">'
             f'{len(self.operations):,}</span></summary><div class="tract-canvas tract-view">{self._grid().to_html()}'
-            f"</div></details></section>"
+            f"</div></details>{self._given_html()}</section>"
         )
 
     def to_text(self) -> str:
@@ -71,11 +80,17 @@ class ProfileView:
         lines += [self.said] if self.said else []
         lines += [self._grid().to_text()] if self.operations else ["It has no operations."]
         lines += [f"! {one_line(w.where, _NAME)}: {one_line(w.message, 400)}" for w in self.warnings]
+        if self.to_be_read:
+            lines += [f"{one_line(one.id, _NAME)}: {_given(one)}" for one in self.operations]
         return printable("\n".join(lines))
 
     @property
     def _standing(self) -> str:
-        return "active" if self.is_active else "not active"
+        return self.standing or ("active" if self.is_active else "not active")
+
+    @property
+    def _opened(self) -> str:
+        return " open" if self.to_be_read else ""
 
     def _graph_html(self) -> str:
         nodes = planned(self.operations)
@@ -94,11 +109,33 @@ class ProfileView:
         )
         return f'<ul class="tract-reasons" data-testid="tract-profile-warnings">{rows}</ul>' if rows else ""
 
+    def _given_html(self) -> str:
+        rows = "".join(
+            f"<dt>{escaped(one_line(one.id, _NAME))}</dt><dd><pre>{escaped(_given(one))}</pre></dd>"
+            for one in self.operations
+        )
+        if not rows:
+            return ""
+        return (
+            f'<details class="tract-section" data-testid="tract-profile-given"{self._opened}><summary>'
+            f"What they are given</summary><dl>{rows}</dl></details>"
+        )
+
     def _grid(self) -> Grid:
         heads = ("Operation", "Kind", "Hooks", "Triggers", "Order", "After", "Artifact", "")
         return Grid(
             heads, tuple(map(_row, self.operations)), code=frozenset({"Artifact"}), right=frozenset({"Order"})
         )
+
+
+def _given(operation: Operation) -> str:
+    """The parameters of an operation, its conditions, and where its value goes: a line each, as JSON."""
+    config = operation.to_dict()["config"]
+    more = [(name, config[name]) for name in _MORE if config.get(name)]
+    lines = [*config.get("params", {}).items(), *more]
+    return "\n".join(
+        f"{one_line(name, _NAME)}: {json.dumps(value, ensure_ascii=False)}" for name, value in lines
+    )
 
 
 def _row(operation: Operation) -> tuple[str, ...]:

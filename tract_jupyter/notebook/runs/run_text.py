@@ -8,7 +8,7 @@ from tract_jupyter.models.text import printable
 from tract_jupyter.notebook.excerpts import text_width
 from tract_jupyter.notebook.runs.gantt import gantt, gantt_text
 from tract_jupyter.notebook.runs.graph_svg import short
-from tract_jupyter.notebook.runs.head import commit_lines, facts, progress, reasons, side_by_side
+from tract_jupyter.notebook.runs.head import commit_lines, facts, progress, reasons, side_by_side, standing
 from tract_jupyter.notebook.runs.picture import GLYPHS, State
 from tract_jupyter.notebook.runs.words import duration, outcome
 from tract_jupyter.runs.terms import Hook, RunStatus
@@ -28,12 +28,15 @@ _REPLY = 4_000
 _HEADS = {Hook.BEFORE: "before the main call", Hook.AFTER: "after the main call"}
 
 
-def run_text(shown: Picture, prompt: PromptView | None) -> str:
+def run_text(shown: Picture, prompt: PromptView | None, said: str = "") -> str:
     """Head, a row for each operation by hook, reasons, the order of commits, what is new in the prompt, reply."""
     run = shown.run
     told = ", ".join(f"{name} {value}" for name, value in facts(shown))
-    lines = [f"Run {run.run_id[:8]}: {run.status.value} ({told})", outcome(run)]
-    if run.status is RunStatus.RUNNING:
+    lines = [
+        f"Run {run.run_id[:8]}: {standing(run, is_interrupted=bool(said))} ({told})",
+        said or outcome(run),
+    ]
+    if run.status is RunStatus.RUNNING and not said:
         lines.append(progress(shown))
     lines += _rows(shown)
     lines += [f"{GLYPHS[one.state]} {one.names}: {one.why}" for one in reasons(shown)]

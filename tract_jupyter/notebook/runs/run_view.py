@@ -11,7 +11,7 @@ from tract_jupyter.notebook.excerpts import cut_note, one_line, style_tag
 from tract_jupyter.notebook.markup import escaped, heading
 from tract_jupyter.notebook.runs.gantt import gantt, gantt_svg
 from tract_jupyter.notebook.runs.graph_svg import graph_svg
-from tract_jupyter.notebook.runs.head import commit_lines, facts, progress, reasons, side_by_side
+from tract_jupyter.notebook.runs.head import commit_lines, facts, progress, reasons, side_by_side, standing
 from tract_jupyter.notebook.runs.picture import GLYPHS, State, picture
 from tract_jupyter.notebook.runs.prompt_view import PromptView
 from tract_jupyter.notebook.runs.run_text import run_text
@@ -37,13 +37,15 @@ _NAME = 60
 class RunView:
     """A run, shown. `events` of one that goes on say what runs now; `inspection` adds its prompt.
 
-    `now` is the present, in seconds since the epoch, of a run that goes on.
+    `now` is the present, in seconds since the epoch, of a run that goes on; `said` stands in the place of what is said
+    about how a run ended or how far it is.
     """
 
     run: Run
     events: Sequence[Event] = ()
     inspection: Inspection | None = None
     now: float | None = None
+    said: str = ""
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         return {"text/html": self.to_html(), "text/plain": self.to_text()}
@@ -57,7 +59,11 @@ class RunView:
         """A part of a page that stands alone, everything escaped."""
         status = self.run.status.value
         styles = style_tag("views.css") + style_tag("runs/runs.css")
-        body = [_head_html(self.picture), _progress_html(self.picture), _graph_html(self.picture)]
+        body = [
+            _head_html(self.picture, self.said),
+            _progress_html(self.picture, self.said),
+            _graph_html(self.picture),
+        ]
         body += [_reasons_html(reasons(self.picture)), _reply_html(self.run)]
         body += [_timeline_html(self.picture), _table_html(self.picture), self._prompt_html()]
         return (
@@ -67,7 +73,8 @@ class RunView:
 
     def to_text(self) -> str:
         """Head, a row with a bar for each operation, reasons, reply."""
-        return run_text(self.picture, None if self.inspection is None else PromptView(self.inspection))
+        prompt = None if self.inspection is None else PromptView(self.inspection)
+        return run_text(self.picture, prompt, self.said)
 
     def _prompt_html(self) -> str:
         if self.inspection is None or not self.inspection.parts:
@@ -76,13 +83,14 @@ class RunView:
         return _section("Prompt", view.headline, view.body_html(), "prompt", is_open=False)
 
 
-def _head_html(shown: Picture) -> str:
+def _head_html(shown: Picture, said: str) -> str:
     run = shown.run
     told = "".join(f"<span><b>{name}</b> {_value(name, value)}</span>" for name, value in facts(shown))
-    said = outcome(run)
+    word = standing(run, is_interrupted=bool(said))
+    said = said or outcome(run)
     css = ' class="tract-bad"' if run.status is RunStatus.FAILED else ""
     what = f"<p{css}>{escaped(said)}</p>" if said else ""
-    badge = f'<span class="tract-badge tract-{run.status.value}">{run.status.value}</span>'
+    badge = f'<span class="tract-badge tract-{word}">{word}</span>'
     title = heading(f"Run {run.run_id[:8]}", 3)
     return f'<header>{title}{badge}</header><p class="tract-facts">{told}</p>{what}'
 
@@ -92,8 +100,8 @@ def _value(name: str, value: str) -> str:
     return f"<code>{text}</code>" if name in {"root hash", "profile", "branch", "reply commit"} else text
 
 
-def _progress_html(shown: Picture) -> str:
-    if shown.run.status is not RunStatus.RUNNING:
+def _progress_html(shown: Picture, instead: str) -> str:
+    if instead or shown.run.status is not RunStatus.RUNNING:
         return ""
     said = html.escape(progress(shown))
     share = 100 * shown.ended / max(len(shown.nodes), 1)

@@ -66,9 +66,11 @@ def why(operation: OperationRun) -> str:
 def outcome(run: Run) -> str:
     """What the run failed at, or what it waits for; empty if there is nothing to explain."""
     if run.status is RunStatus.WAITING:
-        return "A person has to decide before it goes on: %tract inbox."
+        return f"A person has to decide first: %tract inbox. Then %tract run {run.run_id[:8]} --resume goes on with it."
     if run.status is RunStatus.ABORTED:
-        return "It was aborted; nothing that came later was committed."
+        if run.reply_commit is not None:
+            return "It was aborted. The reply had come, and is kept; nothing was done after it."
+        return "It was aborted, and nothing was committed after that."
     if run.status is not RunStatus.FAILED:
         return ""
     at = _FAILED_AT[run.failed_type] if run.failed_type else "somewhere"

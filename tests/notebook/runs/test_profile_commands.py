@@ -1,0 +1,88 @@
+"""`%tract profiles` and `%tract profile` on stored profiles, one's own and those of others."""
+
+import re
+
+import pytest
+
+from tract_jupyter.models.canonical import digest
+
+pytestmark = pytest.mark.usefixtures("model")
+
+
+def test_profiles_are_listed_and_shown(shell):
+    listed = shell.run("%tract profiles").text
+    assert re.search(r"research +4\b", listed)
+    assert re.search(r"my diary +0 +what happened", listed)
+    result = shell.run("%tract profile research")
+    assert (
+        "Profile research: not active (runs concurrent, version 1, session default, fingerprint"
+        in result.text
+    )
+    assert 'data-testid="tract-profile-graph"' in result.html
+    assert "It has no operations." in shell.run("%tract profile my diary").text
+
+
+def test_a_profile_is_activated_and_put_aside(shell):
+    assert "Profile my diary: active" in shell.run("%tract profile my diary --activate").text
+    assert re.search(r"→ +my diary", shell.run("%tract profiles").text)
+    assert "Profile my diary: active" in shell.run("%tract profile").text
+    assert "No profile is active" in shell.run("%tract profile --off").text
+    assert "→" not in shell.run("%tract profiles").text
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("profiles all", "takes no arguments"),
+        ("profile nothing", "there is no profile 'nothing'"),
+        ("profile reserch --activate", "there is no profile 'reserch'"),
+        ("profile", "no profile is active"),
+        ("profile --activate", "is how it is used"),
+        ("profile --adopt", "is how it is used"),
+        ("profile --adopt 12345678", "is how it is used"),
+        ("profile research --adopt 12345678 now", "is how it is used"),
+        ("profile research --off", "is how it is used"),
+        ("profile research --activate --off", "is how it is used"),
+        ("profile --of", "is how it is used"),
+    ],
+)
+def test_a_users_mistake_is_one_line(shell, line, told):
+    result = shell.run(f"%tract {line}")
+    assert not result.ok
+    assert told in result.error
+
+
+def test_one_of_somebody_else_is_shown_and_not_used(shell, foreign):
+    assert re.search(r"theirs +1 +not used: nobody here has saved it", shell.run("%tract profiles").text)
+    result = shell.run("%tract profile theirs")
+    assert "Profile theirs: not used" in result.text
+    assert f"--adopt {foreign.fingerprint[:8]} takes over exactly this" in result.text
+    assert re.search(r"hint +template", result.text)
+    assert "Name the year." in result.text
+    assert "Name the year." in result.html
+    assert "adopt it" in shell.run("%tract profile theirs --activate").error
+    assert "adopt it" in shell.run("%%tract_run --profile theirs\nWhich?").error
+
+
+def test_it_is_taken_over_by_its_fingerprint(shell, foreign):
+    shown = shell.run("%tract profile theirs --adopt").text  # shows it, and takes nothing over
+    assert "not used" in shown
+    assert "has another fingerprint" in shell.run("%tract profile theirs --adopt 12345678").error
+    assert (
+        "has another fingerprint"
+        in shell.run(f"%tract profile theirs --adopt {foreign.fingerprint[:7]}").error
+    )
+    assert "not used" in shell.run("%tract profiles").text
+    result = shell.run(f"%tract profile theirs --adopt {digest(foreign.to_dict())[:8]}")
+    assert "It is yours from now on, and may be used." in result.text
+    assert "not used" not in shell.run("%tract profiles").text
+    assert shell.run("%tract profile theirs --activate").ok
+    assert "nothing was changed" in shell.run("%tract profile theirs --adopt").text
+
+
+def test_one_of_somebody_else_that_is_active_stops_runs(shell, foreign, others, model):
+    others.profiles.activate("theirs")
+    assert re.search(r"→ +theirs", shell.run("%tract profiles").text)
+    assert "Profile theirs: not used" in shell.run("%tract profile").text
+    assert "adopt it" in shell.run("%%tract_run\nWhich?").error
+    assert model.asked == []
