@@ -10,7 +10,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, overload
 
 from tract_jupyter.exceptions import RunError
 
@@ -33,8 +33,16 @@ class Functions(Mapping[str, Callable[..., Any]]):
     def __len__(self) -> int:
         return len(self._functions)
 
-    def register(self, name: str | None = None, *, replace: bool = False) -> Callable[[Function], Function]:
-        """Decorate a function `f(context, arguments)` that operations may call.
+    @overload
+    def register(self, name: Function) -> Function: ...
+    @overload
+    def register(
+        self, name: str | None = None, *, replace: bool = False
+    ) -> Callable[[Function], Function]: ...
+    def register(
+        self, name: str | Function | None = None, *, replace: bool = False
+    ) -> Function | Callable[[Function], Function]:
+        """Decorate a function `f(context, arguments)` that operations may call: with parentheses or without.
 
         Args:
             name: what it is called by, its own name if left out.
@@ -45,7 +53,8 @@ class Functions(Mapping[str, Callable[..., Any]]):
         """
 
         def add(function: Function) -> Function:
-            chosen = getattr(function, "__name__", "") if name is None else name
+            own = name is None or callable(name)
+            chosen: Any = getattr(function, "__name__", "") if own else name
             _check(chosen, function)
             former = self._functions.get(chosen)
             if former is not None and not replace and _home(former) != _home(function):
@@ -56,7 +65,7 @@ class Functions(Mapping[str, Callable[..., Any]]):
             self._functions[chosen] = function
             return function
 
-        return add
+        return add(name) if callable(name) else add
 
 
 def is_importable(function: Callable[..., Any]) -> bool:
@@ -93,4 +102,4 @@ FUNCTIONS: Final = Functions()
 """Those of this process."""
 
 run_function: Final = FUNCTIONS.register
-"""Decorates a function that operations of kind `compute` may call: `@run_function()`."""
+"""Decorates a function that operations of kind `compute` may call: `@run_function`, or `@run_function("name")`."""

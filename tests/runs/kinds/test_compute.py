@@ -165,3 +165,16 @@ async def _waits(_, arguments):
 def test_what_cannot_be_registered(name, function):
     with pytest.raises(RunError):
         Functions().register(name)(function)
+
+
+def test_the_parentheses_may_be_left_out():
+    """A decorator without them registers the function, as `tract.tool` does."""
+    functions = Functions()
+
+    @functions.register
+    def count(context, arguments):
+        return 1
+
+    assert functions["count"] is count
+    with pytest.raises(RunError, match="'<lambda>' is no name"):
+        functions.register(lambda context, arguments: 1)

@@ -52,7 +52,7 @@ class ComputeKind:
         if function is None:
             raise OperationFailed.invalid(
                 f"no function {params.function!r} is registered.{nearest(params.function, known)} Register it with "
-                "@run_function() before the run"
+                "@t.functions.register, or @run_function in a module, before the run"
             )
         return Computation(function, params.arguments)
 
