@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
 from pydantic.alias_generators import to_camel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 class Data(BaseModel):
@@ -28,6 +32,23 @@ class Data(BaseModel):
             pydantic.ValidationError: it is none; lists every problem.
         """
         return cls.model_validate(value)
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        # a line that a person can read: without defaults, and words for enums
+        for name, field in type(self).model_fields.items():
+            value = getattr(self, name)
+            if value != field.get_default(call_default_factory=True, validated_data={}):
+                yield name, value.value if isinstance(value, StrEnum) else value
+
+    def __str__(self) -> str:
+        return repr(self)
+
+    def __dir__(self) -> list[str]:
+        # completion offers what is ours
+        return [name for name in super().__dir__() if name.startswith("__") or name not in _PYDANTIC]
+
+
+_PYDANTIC = frozenset(dir(BaseModel))
 
 
 class Tagged(Data):

@@ -170,6 +170,11 @@ class Operation(Data):
         """The operation's id."""
         return self.definition.operation_id
 
+    def __repr__(self) -> str:
+        config = self.config
+        hooks = ", ".join(config.hooks)
+        return f"<Operation {self.id!r}: {self.definition.kind}, order {config.order:.12g}, {hooks}>"
+
 
 # --- what it is given
 
@@ -351,6 +356,11 @@ class OperationRun(Data):
     inputs_summary: dict[str, Any] = Field(default_factory=dict)
     outputs_summary: dict[str, Any] = Field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        why = self.error_code or self.skipped_reason
+        told = f"{self.status.value} ({why})" if why else self.status.value
+        return f"<OperationRun {self.operation_id!r}: {told}, {self.kind}, {self.hook.value}, {self.duration_ms:g} ms>"
+
 
 class Run(Data):
     """One main call with its operations.
@@ -383,3 +393,10 @@ class Run(Data):
     reply_commit: str | None = None
     finish_reason: str | None = None
     root_hash: str | None = None
+
+    def __repr__(self) -> str:
+        why = f" ({self.failed_type.value})" if self.failed_type else ""
+        done = sum(one.status is OperationStatus.DONE for one in self.operations)
+        profile = f", profile {self.profile!r}" if self.profile is not None else ""
+        of = f"{done} of {len(self.operations)} operations done"
+        return f"<Run {self.run_id[:8]}: {self.status.value}{why}, {self.trigger.value}{profile}, {of}>"

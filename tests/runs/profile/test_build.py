@@ -76,7 +76,12 @@ def test_errors_tell_what_to_do():
     """R54: at once, where the line is written."""
     assert wrong("a", text="x", into="sytem")[2].endswith("Did you mean 'system'?")
     assert "guard.g" in wrong("a", text="x", only_if={"g": True})[2]
-    assert wrong("a", text="x", when="later")[0] == "hooks_invalid"
+    assert "{'guard.output': True}" in wrong("a", text="x", only_if="guard.g")[2]
+    rule, _, message = wrong("a", text="x", when="befor")
+    assert rule == "hooks_invalid"
+    assert message.endswith("Did you mean 'before'?")
+    assert wrong("a", text="x", when=["before"])[0] == "hooks_invalid"
+    assert config("a", when="after_main_llm") == config("a", when="after")
     assert wrong("a", text="x", order="first")[0] == "order_invalid"
     assert wrong("a")[0] == "template_required"
     assert wrong("a", "llm", text="x", temprature=1)[0] == "unknown_field"
@@ -106,3 +111,34 @@ def test_a_profile_survives_its_json(these, mode):
     assert Profile.from_dict(profile.to_dict()) == profile
     assert read_profile(profile) == read_profile(profile.to_dict()) == profile
     assert import_bundle(export_bundle(profile)) == profile
+
+
+def test_a_trigger_may_stand_alone():
+    """R23: as `after` may."""
+    assert config("a", triggers="regenerate")["triggers"] == ["regenerate"]
+
+
+@pytest.mark.parametrize("given", [operation("a", order=1, text="x"), {"operationId": "a"}, "a", None, 3])
+def test_operations_come_as_a_list(given):
+    """R54: what was given instead is told, not what it consists of."""
+    for make in (Profile.of, Block.of):
+        with pytest.raises(ProfileError, match="give a list of operations, not "):
+            make("p", given)
+    with pytest.raises(ProfileError, match="give a list of blocks, not "):
+        Profile.of("p", [], given)
+
+
+def test_json_that_is_no_profile_is_refused_in_words():
+    """R54: without the words of a library."""
+    with pytest.raises(ProfileError, match="profileId is missing"):
+        Profile.from_dict({"name": "p"})
+
+
+def test_profiles_and_blocks_are_shown_in_a_line():
+    """With the ids of what they run, of which the first are enough."""
+    many = [operation(f"o{place}", order=place, text="x") for place in range(10)]
+    block = Block.of("weather", many)
+    assert repr(block) == "<Block 'weather': o0, o1, o2, o3, o4, o5, o6, o7, and 2 more>"
+    profile = Profile.of("guide", many[:1], [Block.of("weather", many[1:3])])
+    assert repr(profile) == str(profile) == "<Profile 'guide': o0, weather:o1, weather:o2>"
+    assert repr(Profile.of("empty")) == "<Profile 'empty': no operations>"

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from pydantic.alias_generators import to_camel
 
 from tract_jupyter.exceptions import ProfileError, nearest
+from tract_jupyter.models.text import brief_repr
 from tract_jupyter.runs.kinds.registry import KindRegistry
 from tract_jupyter.runs.profile.normal import normal_operation
 from tract_jupyter.runs.profile.validate import check_operations
+from tract_jupyter.runs.terms import Hook
 
 if TYPE_CHECKING:
     from tract_jupyter.runs.model import Operation
@@ -72,12 +74,14 @@ def operation(
         persistence = {"persistence": "persisted"} if keep else {}
         artifact |= {"tag": tag, "exposures": exposures, **persistence}
         config.setdefault("artifact", artifact)
-    conditions = [_condition(operation_id, name, expected) for name, expected in (only_if or {}).items()]
+    if isinstance(config.get("triggers"), str):
+        config["triggers"] = [config["triggers"]]
+    conditions = _conditions(operation_id, only_if or {})
     if conditions:
         config["runConditions"] = [*config.get("runConditions", ()), *conditions]
     sources = [one["source"] for one in conditions]
     about = {
-        "hooks": _HOOKS.get(when, [when]), "dependsOn": [*([after] if isinstance(after, str) else after), *sources],
+        "hooks": _hooks(operation_id, when), "dependsOn": [*([after] if isinstance(after, str) else after), *sources],
         "params": _params(kind, text, list(outputs), more), "order": order, **config,
     }  # fmt: skip
     return _alone({"operationId": operation_id, "kind": kind, **about})
@@ -101,6 +105,21 @@ def _exposures(operation_id: str, into: Any) -> list[Any]:
             message = f"there is no place {one!r}: use {', '.join(_INTO)}, or an exposure as JSON.{nearest(one, _INTO)}"
             raise ProfileError([("exposure_invalid", f"operation {operation_id!r}, into", message)])
     return [_INTO[one] if isinstance(one, str) else dict(one) for one in several]
+
+
+def _hooks(operation_id: str, when: object) -> list[str]:
+    if not isinstance(when, str) or when not in [*_HOOKS, *Hook]:
+        guess = nearest(when, _HOOKS) if isinstance(when, str) else ""
+        message = f"the hook must be 'before', 'after' or 'both', not {brief_repr(when)}.{guess}"
+        raise ProfileError([("hooks_invalid", f"operation {operation_id!r}, when", message)])
+    return [when] if when in list(Hook) else _HOOKS[when]
+
+
+def _conditions(operation_id: str, only_if: object) -> list[dict[str, Any]]:
+    if not isinstance(only_if, Mapping):
+        message = f"it must say what is expected, as {{'guard.output': True}}, not {brief_repr(only_if)}"
+        raise ProfileError([("condition_invalid", f"operation {operation_id!r}, only_if", message)])
+    return [_condition(operation_id, str(name), expected) for name, expected in only_if.items()]
 
 
 def _condition(operation_id: str, name: str, expected: object) -> dict[str, Any]:

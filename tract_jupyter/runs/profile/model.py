@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Final
 from uuid import uuid4
 
 from pydantic import AfterValidator, Field
 
+from tract_jupyter.exceptions import ProfileError
 from tract_jupyter.models.canonical import digest
+from tract_jupyter.models.text import brief_repr
 from tract_jupyter.runs.data import Data
 from tract_jupyter.runs.model import Operation  # pydantic reads the annotation
 from tract_jupyter.runs.terms import ExecutionMode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from tract_jupyter.runs.profile.compile import CompiledProfile
     from tract_jupyter.runs.profile.lint import Warning  # noqa: A004 # it is what the findings are
 
 DEFAULT_SESSION: Final = "default"
+_SHOWN: Final = 8
 
 
 def _not_blank(value: str) -> str:
@@ -56,7 +58,11 @@ class Block(Data):
         """
         from tract_jupyter.runs.profile.validate import read_block
 
-        return read_block({"block_id": block_id, "name": block_id, **fields, "operations": list(operations)})
+        content = {"operations": _listed(operations, "operations")}
+        return read_block({"block_id": block_id, "name": block_id, **fields, **content})
+
+    def __repr__(self) -> str:
+        return f"<Block {self.block_id!r}: {_few([one.id for one in self.operations])}>"
 
 
 class BlockRef(Data):
@@ -106,10 +112,21 @@ class Profile(Data):
 
         refs = [
             BlockRef(block=one, order=float(place)) if isinstance(one, Block) else one
-            for place, one in enumerate(blocks)
+            for place, one in enumerate(_listed(blocks, "blocks"))
         ]
-        content = {"operations": list(operations), "blocks": refs}
+        content = {"operations": _listed(operations, "operations"), "blocks": refs}
         return read_profile({"profile_id": name, "name": name, **fields, **content})
+
+    @classmethod
+    def from_dict(cls, value: object) -> Profile:
+        """Read what `to_dict` gave, and check it.
+
+        Raises:
+            ProfileError: with all that is wrong.
+        """
+        from tract_jupyter.runs.profile.validate import read_profile
+
+        return read_profile(value)  # type: ignore[arg-type] # it is checked there
 
     def compile(self) -> CompiledProfile:
         """Put all operations into one list, with ids and orders that are unique over blocks.
@@ -135,3 +152,18 @@ class Profile(Data):
     def fingerprint(self) -> str:
         """The sha256 over all of it."""
         return digest(self.to_dict())
+
+    def __repr__(self) -> str:
+        shared = [f"{ref.block.block_id}:{one.id}" for ref in self.blocks for one in ref.block.operations]
+        return f"<Profile {self.name!r}: {_few([one.id for one in self.operations] + shared)}>"
+
+
+def _listed(given: Any, what: str) -> list[Any]:
+    if isinstance(given, Data | Mapping | str) or not isinstance(given, Iterable):
+        raise ProfileError([("not_a_list", what, f"give a list of {what}, not {brief_repr(given)}")])
+    return list(given)
+
+
+def _few(ids: list[str]) -> str:
+    more = [f"and {len(ids) - _SHOWN} more"] if len(ids) > _SHOWN else []
+    return ", ".join([*ids[:_SHOWN], *more]) or "no operations"
