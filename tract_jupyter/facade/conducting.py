@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from asyncio import CancelledError
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, cast
 
 from tract_jupyter.exceptions import (
+    ContentError,
     LLMConfigError,
     LLMError,
     PendingStateError,
@@ -18,6 +20,7 @@ from tract_jupyter.exceptions import (
 )
 from tract_jupyter.facade.restoring import Restoring
 from tract_jupyter.llm.call import ended_by
+from tract_jupyter.models.text import brief_repr
 from tract_jupyter.review.waiting import checking
 from tract_jupyter.runs.abort import Abort, Aborted
 from tract_jupyter.runs.conductor import Conductor, Equipment
@@ -90,6 +93,29 @@ class RunOptions:
     variables: Mapping[str, Any] = field(default_factory=dict)
     clients: Mapping[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        for name, (method, what) in _OPTIONS.items():
+            given = getattr(self, name)
+            if given is not None and (isinstance(given, type) or not hasattr(given, method)):
+                raise ContentError(f"{name} is {what}, not {brief_repr(given)}")
+        if self.timeout is not None and not _is_finite(self.timeout):
+            raise ContentError(f"timeout is a number of seconds, such as 60, not {brief_repr(self.timeout)}")
+
+
+# what an option must have, and how to say so
+_OPTIONS = {
+    "executor": ("submit", "an executor such as ProcessPoolExecutor()"),
+    "workers": ("submit", "an instance of workers such as ThreadWorkers()"),
+    "limits": ("per_provider", "made with Limits(...)"),
+    "abort": ("on_set", "made with Abort()"),
+    "variables": ("items", "a dict such as {'user': 'Ada'}"),
+    "clients": ("items", "a dict of models by name"),
+}
+
+
+def _is_finite(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
 
 @dataclass
 class MainCall:
@@ -106,7 +132,7 @@ class Conducting(Restoring):
 
     @cached_property
     def functions(self) -> Functions:
-        """The functions that operations of kind `compute` may call: `@t.functions.register()`."""
+        """The functions that operations of kind `compute` may call: `@t.functions.register`."""
         return Functions()
 
     @cached_property

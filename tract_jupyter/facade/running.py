@@ -10,6 +10,7 @@ from uuid import uuid4
 
 from tract_jupyter.exceptions import (
     BranchMovedError,
+    ContentError,
     RunError,
     RunFailedError,
     UndecidedError,
@@ -20,6 +21,7 @@ from tract_jupyter.facade.generating import name_of
 from tract_jupyter.facade.reading import Reading
 from tract_jupyter.models.canonical import plain
 from tract_jupyter.models.checks import check_choice, check_limit, check_text
+from tract_jupyter.models.text import brief_repr
 from tract_jupyter.models.toolcall import ToolCall
 from tract_jupyter.review.process import this_process
 from tract_jupyter.runs.artifacts import session_key
@@ -29,6 +31,7 @@ from tract_jupyter.runs.lease import is_held
 from tract_jupyter.runs.log import RunLog, load
 from tract_jupyter.runs.opening import opening
 from tract_jupyter.runs.outcome import WAITING
+from tract_jupyter.runs.profile.model import Profile
 from tract_jupyter.runs.projection import project, unfinished
 from tract_jupyter.runs.replay import replayed
 from tract_jupyter.runs.response import RunResponse
@@ -46,7 +49,6 @@ if TYPE_CHECKING:
     from tract_jupyter.runs.events import RunEvent
     from tract_jupyter.runs.model import Run
     from tract_jupyter.runs.outcome import Ending
-    from tract_jupyter.runs.profile.model import Profile
     from tract_jupyter.runs.projection import Unfinished
 
     OnEvent = Callable[[RunEvent], object]
@@ -109,6 +111,7 @@ class Running(Conducting, Reading):
             TractError: as of the plain call, and what the client raises comes as it is; see `propose_generate`.
         """
         check_choice(str(trigger), [one.value for one in Trigger], "trigger")
+        _check_run(run, on_event)
         chosen = self._profile_of(profile)
         if chosen is None and trigger == Trigger.GENERATE and on_event is None and run is None:
             return super().generate(validator=validator, **options)
@@ -171,6 +174,7 @@ class Running(Conducting, Reading):
             BranchMovedError: it belongs to another branch than the current one.
             RunFailedError, UndecidedError: as of `generate`.
         """
+        _check_run(run, on_event)
         run_id = self._full_run_id(run_id)
         with self._lease(run_id) as lease:  # what is read before that may be old
             events = self.run_events(run_id)
@@ -222,8 +226,12 @@ class Running(Conducting, Reading):
             found = self.profiles.active
         elif isinstance(given, str):
             found = self.profiles.get(given)
-        else:
+        elif isinstance(given, Profile):
             found = given
+        else:
+            raise ContentError(
+                f"profile is a name or a profile as of Profile.of(name, operations), not {brief_repr(given)}"
+            )
         return found if found is not None and found.enabled else None
 
     def _run(
@@ -303,6 +311,15 @@ class Running(Conducting, Reading):
         raise UnknownRunError(f"{what}; runs() lists them")
 
 
+def _check_run(run: object, on_event: object) -> None:
+    if run is not None and not isinstance(run, RunOptions):
+        raise ContentError(f"run is made with RunOptions(timeout=60, ...), not {brief_repr(run)}")
+    if on_event is not None and not callable(on_event):
+        raise ContentError(
+            f"on_event is a function that is called with each event, not {brief_repr(on_event)}"
+        )
+
+
 def _why(run: Run) -> str:
     details = run.failed_details
     who = f" operation {details['operationId']!r}" if "operationId" in details else ""
@@ -310,7 +327,10 @@ def _why(run: Run) -> str:
         str(details[key]) for key in ("errorCode", "skippedReason", "errorMessage") if details.get(key)
     )
     if run.status is RunStatus.ABORTED:
-        return f"run {run.run_id[:8]} was aborted; run({run.run_id[:8]!r}) tells what it had done"
+        return (
+            f"run {run.run_id[:8]} was aborted: it was told to stop, or its time was over; "
+            f"run({run.run_id[:8]!r}) tells what it had done"
+        )
     at = {FailedType.MAIN_LLM: "the main call failed"}.get(
         run.failed_type or FailedType.MAIN_LLM, "it failed before the main call"
     )

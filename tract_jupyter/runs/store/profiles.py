@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import (
@@ -15,6 +15,7 @@ from tract_jupyter.exceptions import (
     nearest,
 )
 from tract_jupyter.models.canonical import canonical_json
+from tract_jupyter.models.checks import check_text
 from tract_jupyter.runs.profile.validate import read_profile
 from tract_jupyter.storage.lenient import read_dict, read_moment
 
@@ -39,7 +40,7 @@ class ProfileEntry:
     """A stored profile. `quarantined` says why it is not used; empty if it may be. `data` is its JSON form."""
 
     name: str
-    data: Mapping[str, Any]
+    data: Mapping[str, Any] = field(repr=False)
     is_active: bool
     saved_at: datetime
     quarantined: str = ""
@@ -201,6 +202,7 @@ class Profiles:
             ) from None
 
     def _require(self, connection: Connection, name: str) -> StoredProfile:
+        check_text(name, "a profile's name", error=UnknownRunError)
         stored = self._rows.get(connection, name)
         if stored is None:
             known = [row.name for row in self._rows.all(connection)]
