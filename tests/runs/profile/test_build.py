@@ -142,3 +142,22 @@ def test_profiles_and_blocks_are_shown_in_a_line():
     profile = Profile.of("guide", many[:1], [Block.of("weather", many[1:3])])
     assert repr(profile) == str(profile) == "<Profile 'guide': o0, weather:o1, weather:o2>"
     assert repr(Profile.of("empty")) == "<Profile 'empty': no operations>"
+
+
+def test_a_word_may_stand_alone():
+    """E22: one output is not a list of letters; None says that there is none."""
+    guard = operation("g", "guard", order=1, text="?", outputs="night")
+    assert guard.config.params["outputContract"] == [{"key": "night"}]
+    assert config("a", after=None, into=None) == config("a")
+
+
+@pytest.mark.parametrize("what", ["after", "outputs", "into"])
+def test_what_is_no_word_is_refused(what):
+    """R54: nor is it taken apart."""
+    assert wrong("a", text="x", **{what: 3})[2] == f"{what} is a word or a list of words, not 3"
+
+
+def test_a_dependency_is_named_by_its_id():
+    """R54: an operation in its place is told so."""
+    other = operation("other", order=1, text="x")
+    assert wrong("a", text="x", after=other)[2] == "after takes ids: write after='other'"

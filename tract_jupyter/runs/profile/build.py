@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from pydantic.alias_generators import to_camel
 
 from tract_jupyter.exceptions import ProfileError, nearest
 from tract_jupyter.models.text import brief_repr
+from tract_jupyter.runs.data import Data
 from tract_jupyter.runs.kinds.registry import KindRegistry
+from tract_jupyter.runs.model import Operation
 from tract_jupyter.runs.profile.normal import normal_operation
 from tract_jupyter.runs.profile.validate import check_operations
 from tract_jupyter.runs.terms import Hook
-
-if TYPE_CHECKING:
-    from tract_jupyter.runs.model import Operation
 
 When = Literal["before", "after", "both"]
 Into = Literal["system", "user", "tail", "message", "reply"]
@@ -81,8 +80,8 @@ def operation(
         config["runConditions"] = [*config.get("runConditions", ()), *conditions]
     sources = [one["source"] for one in conditions]
     about = {
-        "hooks": _hooks(operation_id, when), "dependsOn": [*([after] if isinstance(after, str) else after), *sources],
-        "params": _params(kind, text, list(outputs), more), "order": order, **config,
+        "hooks": _hooks(operation_id, when), "dependsOn": [*_several(operation_id, "after", after), *sources],
+        "params": _params(kind, text, _several(operation_id, "outputs", outputs), more), "order": order, **config,
     }  # fmt: skip
     return _alone({"operationId": operation_id, "kind": kind, **about})
 
@@ -99,12 +98,24 @@ def _params(kind: str, text: str | None, outputs: list[str], more: dict[str, Any
 
 
 def _exposures(operation_id: str, into: Any) -> list[Any]:
-    several = [into] if isinstance(into, str | Mapping) else list(into)
+    several = [into] if isinstance(into, Mapping) else _several(operation_id, "into", into)
     for one in several:
         if isinstance(one, str) and one not in _INTO:
             message = f"there is no place {one!r}: use {', '.join(_INTO)}, or an exposure as JSON.{nearest(one, _INTO)}"
             raise ProfileError([("exposure_invalid", f"operation {operation_id!r}, into", message)])
     return [_INTO[one] if isinstance(one, str) else dict(one) for one in several]
+
+
+def _several(operation_id: str, what: str, given: Any) -> list[Any]:
+    """Return words as a list; one may stand alone, and None is none."""
+    if given is None or isinstance(given, str):
+        return [] if given is None else [given]
+    if isinstance(given, Data | Mapping) or not isinstance(given, Iterable):
+        message = f"{what} is a word or a list of words, not {brief_repr(given)}"
+        if what == "after" and isinstance(given, Operation):
+            message = f"after takes ids: write after={given.id!r}"
+        raise ProfileError([("words_expected", f"operation {operation_id!r}, {what}", message)])
+    return list(given)
 
 
 def _hooks(operation_id: str, when: object) -> list[str]:
