@@ -50,7 +50,7 @@ def test_a_run_is_a_line(asked):
 
 
 def test_a_failed_run_says_where(asked):
-    """R54: the line of the run has the type of failure, that of the operation its code."""
+    """The line of the run has the type of failure, that of the operation its code."""
     bad = operation("bad", "compute", order=1, function="nobody", required=True)
     with pytest.raises(RunFailedError) as failed:
         asked.generate(profile=Profile.of("p", [bad]))

@@ -114,13 +114,13 @@ def test_a_profile_survives_its_json(these, mode):
 
 
 def test_a_trigger_may_stand_alone():
-    """R23: as `after` may."""
+    """As `after` may."""
     assert config("a", triggers="regenerate")["triggers"] == ["regenerate"]
 
 
 @pytest.mark.parametrize("given", [operation("a", order=1, text="x"), {"operationId": "a"}, "a", None, 3])
 def test_operations_come_as_a_list(given):
-    """R54: what was given instead is told, not what it consists of."""
+    """What was given instead is told, not what it consists of."""
     for make in (Profile.of, Block.of):
         with pytest.raises(ProfileError, match="give a list of operations, not "):
             make("p", given)
@@ -129,7 +129,7 @@ def test_operations_come_as_a_list(given):
 
 
 def test_json_that_is_no_profile_is_refused_in_words():
-    """R54: without the words of a library."""
+    """Without the words of a library."""
     with pytest.raises(ProfileError, match="profileId is missing"):
         Profile.from_dict({"name": "p"})
 
@@ -145,7 +145,7 @@ def test_profiles_and_blocks_are_shown_in_a_line():
 
 
 def test_a_word_may_stand_alone():
-    """E22: one output is not a list of letters; None says that there is none."""
+    """One output is not a list of letters; None says that there is none."""
     guard = operation("g", "guard", order=1, text="?", outputs="night")
     assert guard.config.params["outputContract"] == [{"key": "night"}]
     assert config("a", after=None, into=None) == config("a")
@@ -153,11 +153,11 @@ def test_a_word_may_stand_alone():
 
 @pytest.mark.parametrize("what", ["after", "outputs", "into"])
 def test_what_is_no_word_is_refused(what):
-    """R54: nor is it taken apart."""
+    """Nor is it taken apart."""
     assert wrong("a", text="x", **{what: 3})[2] == f"{what} is a word or a list of words, not 3"
 
 
 def test_a_dependency_is_named_by_its_id():
-    """R54: an operation in its place is told so."""
+    """An operation in its place is told so."""
     other = operation("other", order=1, text="x")
     assert wrong("a", text="x", after=other)[2] == "after takes ids: write after='other'"
