@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import text
 
-from tests.facade.running import compute
+from tests.facade.running import compute, errors
 from tests.hooks.fakes import ScriptedClient
+from tract_jupyter import Tract
 from tract_jupyter.exceptions import RunError, TrustError, UndecidedError
 from tract_jupyter.runs.functions import FUNCTIONS
 from tract_jupyter.runs.profile.build import operation
@@ -98,3 +99,18 @@ def test_a_replay_executes_nothing_that_has_no_result(tract):
     with pytest.raises(RunError, match="no result of 'replayed_in_a_test' on record"):
         tract.replay_run(run.run_id)
     assert called == [1]
+
+
+@pytest.mark.parametrize("value", ["'often'", "-5", "9223372036854775807", "1.5"])
+def test_a_counter_that_counts_nothing_is_made_anew(tmp_path, value):
+    """X01: from the history, as one that is missing."""
+    every = {"everyNTurns": 3, "everyNContextTokens": 10**6}
+    profile = Profile.of("p", [operation("rare", order=1, text="x", into="tail", activation=every)])
+    with Tract.open(tmp_path / "t.db") as tract:
+        tract.configure_llm(ScriptedClient("one", "two", "three"))
+        due = []
+        for said in ("a", "b", "c"):
+            tract.user(said)
+            due.append(errors(tract.generate(profile=profile).run)["rare"] is None)
+            change(tract, f"UPDATE run_counters SET turns = {value}, context_tokens = {value}")
+        assert due == [False, False, True]
