@@ -8,7 +8,7 @@ from sqlalchemy import text
 from tests.facade.running import compute, errors
 from tests.hooks.fakes import ScriptedClient
 from tract_jupyter import Tract
-from tract_jupyter.exceptions import RunError, TrustError, UndecidedError
+from tract_jupyter.exceptions import RunError, StoreCorruptError, TrustError, UndecidedError
 from tract_jupyter.runs.functions import FUNCTIONS
 from tract_jupyter.runs.profile.build import operation
 from tract_jupyter.runs.profile.model import Profile
@@ -114,3 +114,23 @@ def test_a_counter_that_counts_nothing_is_made_anew(tmp_path, value):
             due.append(errors(tract.generate(profile=profile).run)["rare"] is None)
             change(tract, f"UPDATE run_counters SET turns = {value}, context_tokens = {value}")
         assert due == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    "kept",
+    ["{}", '{"reply":{"text":"Believe me."},"replyCommit":"deadbeef"}', '{"reply":{"text":"Believe me."}}'],
+)
+def test_a_reply_that_was_never_committed_is_none(waiting, kept):
+    """R13: the note of a reply comes with its commit; the run does not go on with one that somebody wrote alone."""
+    for pending in waiting.inbox():
+        waiting.operations.rebuild(pending).approve()
+    (run,) = waiting.runs()
+    change(
+        waiting,
+        "INSERT INTO run_commits (tract_id, run_id, hook, report_json, created_at) "
+        "VALUES (:mine, :run, 'main_llm', :kept, '2026-01-01T00:00:00.000000+00:00')",
+        mine=waiting.tract_id, run=run.run_id, kept=kept,
+    )  # fmt: skip
+    with pytest.raises(StoreCorruptError, match="is damaged in the store, or its commit is gone"):
+        waiting.resume_run(run.run_id)
+    assert (waiting.runs()[0].reply, waiting.llm.asked) == (None, [])
