@@ -90,16 +90,24 @@ def finish(folder):
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
     """How the run ends, and its events."""
-    folder = prepared(tmp_path_factory.mktemp("undisturbed"))
-    events = []
-    go(folder, on_event=lambda event: events.append(event.type))
-    assert calls(folder) == 2
-    return finish(folder), events
+    with pytest.MonkeyPatch.context() as patch:  # `data_dir` is of one test
+        patch.setenv("JUPYTER_DATA_DIR", str(tmp_path_factory.mktemp("data")))
+        folder = prepared(tmp_path_factory.mktemp("undisturbed"))
+        events = []
+        go(folder, on_event=lambda event: events.append(event.type))
+        assert calls(folder) == 2
+        return finish(folder), events
+
+
+def as_this_user(act, data_dir):
+    """Do something with the signing secret of this test: the server has the environment of an earlier one."""
+    os.environ["JUPYTER_DATA_DIR"] = data_dir
+    act()
 
 
 def killed_in(folder, act):
     """Do something in a process that is killed meanwhile."""
-    child = SERVER.Process(target=act)
+    child = SERVER.Process(target=as_this_user, args=(act, os.environ["JUPYTER_DATA_DIR"]))
     child.start()
     child.join()
     assert child.exitcode == -signal.SIGKILL

@@ -307,6 +307,38 @@ def test_a_key_is_in_no_message(status, caplog):
         assert "other-secret" not in text
 
 
+def test_a_key_in_a_header_of_the_callers_own_is_in_no_message():
+    """The provider repeats the key, without the scheme that stands before it."""
+    with provider(Answer({"error": {"message": f"Incorrect API key provided: {KEY}"}}, 401)) as there:
+        made = client(there, api_key="", headers={"Authorization": f"Bearer {KEY}"}, max_retries=0)
+        with pytest.raises(LLMRequestError) as caught:
+            made.chat(HELLO)
+    assert KEY not in str(caught.value)
+
+
+def test_what_a_provider_says_cannot_steer_a_terminal():
+    hostile = {"reason_phrase": b"\x1b[2J"}
+    transport = httpx.MockTransport(lambda _: httpx.Response(500, text="\x1b[2J", extensions=hostile))
+    with pytest.raises(LLMRequestError) as caught:
+        OpenAIClient("m", transport=transport, max_retries=0).chat(HELLO)
+    assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ftp://u:hunter2@x/v1",
+        "http://u:hunter2@x:bad/v1",
+        "http://u:hunter2@[x/v1",
+        "http://:hunter2@x\x1b/v1",
+    ],
+)
+def test_a_password_in_an_address_is_not_shown(url):
+    with pytest.raises(LLMConfigError) as caught:
+        OpenAIClient("m", base_url=url)
+    assert "hunter2" not in str(caught.value)
+
+
 def test_a_key_that_cannot_be_sent_is_not_shown():
     with pytest.raises(LLMConfigError, match="Authorization") as caught:
         OpenAIClient("m", api_key="sk-\u2026secret\n1")
@@ -398,6 +430,7 @@ def test_a_closed_client_asks_no_more():
         {"base_url": "localhost:11434"}, {"base_url": "ftp://x/v1"}, {"base_url": "https://u:p@x/v1"}, {"base_url": None},
         {"base_url": "https://x/v1?key=1"}, {"timeout": 0}, {"timeout": float("nan")}, {"max_retries": -1},
         {"max_retries": True}, {"backoff": "1"}, {"headers": {"X": "a\nb"}},
+        {"base_url": "http://[x"}, {"base_url": "http://@x/v1"}, {"base_url": "http://x/\x1b[2J"}, {"api_key": 5},
     ],
 )  # fmt: skip
 def test_arguments_that_cannot_be_used(wrong):

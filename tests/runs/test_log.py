@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from contextlib import closing, contextmanager
 
 import pytest
@@ -244,3 +245,17 @@ def test_a_run_of_a_newer_version_is_not_guessed_at(database, rows, log):
     change(database, "UPDATE run_events SET data_json = :newer WHERE seq = 1", newer=newer)
     with pytest.raises(StoreCorruptError, match="another shape .version 2, .*upgrade"):
         load(database, rows, RUN)
+
+
+@pytest.mark.parametrize("field", ["event_type", "data_json"])
+def test_what_a_damaged_event_holds_cannot_steer_a_terminal(database, rows, log, field):
+    """R15: whoever wrote the store chose these texts."""
+    fill(log, before()[:1])
+    log.flush()
+    hostile = {"event_type": "\x1b[2J", "data_json": json.dumps({"trigger": "generate", "\x1b[2J": 1})}[field]
+    with database.write() as connection:
+        connection.execute(text(f"UPDATE run_events SET {field} = :hostile"), {"hostile": hostile})
+    with pytest.raises(StoreCorruptError) as caught:
+        load(database, rows, RUN)
+    assert "is damaged" in str(caught.value)
+    assert str(caught.value).isprintable()

@@ -9,12 +9,16 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, cast
 
+from pydantic import ValidationError
+
 from tract_jupyter.exceptions import (
+    CommitNotFoundError,
     ContentError,
     LLMConfigError,
     LLMError,
     PendingStateError,
     RejectedError,
+    StoreCorruptError,
     TractError,
     UndecidedError,
 )
@@ -281,8 +285,23 @@ class Conducting(Restoring):
         return ended
 
     def _kept_reply(self, run_id: str) -> MainFinished | None:
+        """The reply that this run has committed, if it has.
+
+        Raises:
+            StoreCorruptError: the store says so, and there is no such commit.
+        """
         kept = self._run_reports.find(run_id, _MAIN)
-        return None if kept is None else MainFinished.from_dict(kept)
+        if kept is None:
+            return None
+        try:
+            ended = MainFinished.from_dict(kept)
+            cast("Tract", self).get_commit(ended.reply_commit or "")
+        except (ValidationError, CommitNotFoundError):
+            raise StoreCorruptError(
+                f"the reply of run {run_id} is damaged in the store, or its commit is gone; nothing was asked or "
+                "committed. Restore a backup, or generate() anew"
+            ) from None
+        return ended
 
     def _asked_and_kept(self, turn: Turn, snapshot: RunStarted, run_id: str, call: MainCall) -> MainFinished:
         """Ask, and keep the reply with its commit; returns what counts if it is not kept."""

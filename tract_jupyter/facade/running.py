@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from tract_jupyter.exceptions import (
     ContentError,
     RunError,
     RunFailedError,
+    StoreCorruptError,
     UndecidedError,
     UnknownRunError,
 )
@@ -37,6 +39,7 @@ from tract_jupyter.runs.replay import replayed
 from tract_jupyter.runs.response import RunResponse
 from tract_jupyter.runs.store.counters import SqlCounters
 from tract_jupyter.runs.store.profiles import Profiles
+from tract_jupyter.runs.store.snapshots import is_signed, signed
 from tract_jupyter.runs.terms import ExecutionMode, FailedType, RunStatus, Trigger
 from tract_jupyter.storage.run_counters import RunCounterRows
 from tract_jupyter.storage.run_leases import RunLeaseRows
@@ -108,6 +111,7 @@ class Running(Conducting, Reading):
         Raises:
             RunFailedError: the run failed before there was a reply, or was aborted; `.run` tells why.
             UndecidedError: an operation waits for a person, and nobody could be asked; `resume_run` goes on with it.
+            TrustError: the run cannot be signed; only its user can resume it.
             TractError: as of the plain call, and what the client raises comes as it is; see `propose_generate`.
         """
         check_choice(str(trigger), [one.value for one in Trigger], "trigger")
@@ -120,14 +124,18 @@ class Running(Conducting, Reading):
         return self._run(Trigger(trigger), chosen, call, run or RunOptions(), on_event)
 
     def runs(self, limit: int = 20) -> list[Run]:
-        """The newest runs, the newest first.
+        """The newest runs, the newest first. One whose events are damaged is left out; `verify` tells which.
 
         Raises:
             StoreError: the store cannot be read.
         """
         with self._database.read() as connection:
             newest = self._run_rows.newest(connection, check_limit(limit))
-        return [project(self.run_events(first.run_id)) for first, _ in newest]
+        found = []
+        for first, _ in newest:
+            with suppress(StoreCorruptError):
+                found.append(project(self.run_events(first.run_id)))
+        return found
 
     def run(self, run_id: str) -> Run:
         """What happened in a run, by its id or the beginning of it.
@@ -169,7 +177,7 @@ class Running(Conducting, Reading):
 
         Raises:
             UnknownRunError: there is no such run.
-            RunError: it has ended, another process works on it, or its validator is missing.
+            RunError: it has ended, it is another user's, another process works on it, or its validator is missing.
             LLMConfigError: no model is configured that could be asked.
             BranchMovedError: it belongs to another branch than the current one.
             RunFailedError, UndecidedError: as of `generate`.
@@ -208,6 +216,13 @@ class Running(Conducting, Reading):
         run_id, branch = so_far.run_id[:8], so_far.snapshot.branch
         if so_far.is_finished:
             raise RunError(f"run {run_id} has ended; generate() makes another one")
+        if so_far.snapshot.tract_id != self.tract_id or not is_signed(
+            self.trust, so_far.run_id, so_far.snapshot
+        ):
+            raise RunError(
+                f"run {run_id} is not gone on with, for you have not begun it: it comes from another user, or its "
+                f"beginning was changed. run({run_id!r}) shows it; generate() makes one of your own"
+            )
         if branch != self.current_branch:
             raise BranchMovedError(
                 f"run {run_id} belongs to branch {branch!r}; switch({branch!r}), then resume it"
@@ -271,6 +286,7 @@ class Running(Conducting, Reading):
                 }),
                 mode=ExecutionMode.CONCURRENT if compiled is None else compiled.execution_mode,
             )  # fmt: skip
+            snapshot = signed(self.trust, log.run_id, snapshot)
             log.add(snapshot)
             log.flush()
         return snapshot

@@ -43,10 +43,9 @@ class Failures:
 
     def __init__(self, place: str, secrets: Iterable[str]) -> None:
         self._place = place
+        found = {text for secret in secrets for text in _forms(secret) if len(text) >= _SHORTEST_SECRET}
         # the longest first: one may be a part of another
-        self._secrets = sorted({s.strip() for s in secrets if len(s.strip()) >= _SHORTEST_SECRET}, key=len)[
-            ::-1
-        ]
+        self._secrets = sorted(found, key=len, reverse=True)
 
     def error(self, why: str, advice: str = "Ask again", **details: Any) -> LLMRequestError:
         """An error that tells what happened, why, and what to do."""
@@ -65,9 +64,10 @@ class Failures:
         )
         after = retry_after(response.headers.get("retry-after"))
         pause = "" if after is None else f" in {after:.0f} s"
+        reason = one_line(response.reason_phrase, 100)
         advice = _ADVICE.get(status, f"Ask again{pause or ' later'}")
         return self.error(
-            f"HTTP {status} {response.reason_phrase}: {text or 'without a text'}{pause and f' (try again{pause})'}",
+            f"HTTP {status} {reason}: {text or 'without a text'}{pause and f' (try again{pause})'}",
             "Look at your account with the provider" if is_spent else advice,
             code=code, status=status, retry_after=after,
             is_transient=not is_spent and (status in {_TOO_MANY, *_TIMEOUTS} or status >= _SERVER_ERROR),
@@ -132,6 +132,12 @@ class Failures:
         for secret in self._secrets:
             text = text.replace(secret, "***")
         return text
+
+
+def _forms(secret: str) -> tuple[str, ...]:
+    """What a provider may repeat of it: of a header `Bearer KEY` the key alone, too."""
+    words = secret.split()
+    return (secret.strip(), words[1]) if len(words) == 2 else (secret.strip(),)  # noqa: PLR2004 # a scheme and a key
 
 
 def retry_after(value: str | None) -> float | None:

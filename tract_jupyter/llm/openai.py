@@ -290,14 +290,19 @@ def _begun(pieces: Iterator[Any]) -> tuple[Any, Iterator[Any]]:
 
 
 def _checked_url(url: object) -> str:
-    parts = urlsplit(url) if isinstance(url, str) else None
-    if parts is None or parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise LLMConfigError(f"base_url is a text such as {OPENAI!r}, not {brief_repr(url)}")
-    if parts.username or parts.password or parts.query or parts.fragment:
+    try:
+        parts = urlsplit(url) if isinstance(url, str) and url.isprintable() else None
+    except ValueError:  # such as half an IPv6 address
+        parts = None
+    # first of all, so that no message repeats a password
+    if parts is not None and ("@" in parts.netloc or parts.query or parts.fragment):
         raise LLMConfigError(
             "base_url has a user, password, query or fragment, which would be shown with it; give keys as "
             "api_key or headers"
         )
+    if parts is None or parts.scheme not in {"http", "https"} or not parts.hostname:
+        given = "one with a user or password" if "@" in str(url) else brief_repr(url)
+        raise LLMConfigError(f"base_url is a text such as {OPENAI!r}, not {given}")
     return str(url).rstrip("/")
 
 
@@ -314,6 +319,8 @@ def _checked_number(value: object, what: str, *, least: float = 0) -> float:
 
 def _checked_headers(key: str, more: Mapping[str, str] | None) -> dict[str, str]:
     """All headers; what is wrong with them is told without their values."""
+    if not isinstance(key, str):
+        raise LLMConfigError(f"api_key is a text, not of the type {type(key).__name__}")
     headers = {"Accept-Encoding": "identity", "Content-Type": "application/json"}
     headers |= {"Authorization": f"Bearer {key.strip()}"} if key.strip() else {}
     headers |= dict(more or {})

@@ -53,6 +53,7 @@ class RunStarted(Tagged):
         activation_skips: the operations that were not due.
         clock: what operations take for the present, ISO 8601.
         settings: of the main call: model, temperature, ...
+        signature: of all the rest, by the user who began the run; see `store.snapshots`.
     """
 
     type: Literal["run.started"] = "run.started"
@@ -76,6 +77,7 @@ class RunStarted(Tagged):
     clock: str = ""
     variables: dict[str, Any] = Field(default_factory=dict)
     settings: dict[str, Any] = Field(default_factory=dict)
+    signature: str = ""
 
 
 class PhaseChanged(Tagged):

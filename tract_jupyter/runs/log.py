@@ -14,6 +14,7 @@ from pydantic_core import PydanticSerializationError
 
 from tract_jupyter.exceptions import ContentError, StoreCorruptError, UnknownRunError
 from tract_jupyter.models.canonical import canonical_json
+from tract_jupyter.models.text import brief_repr, one_line
 from tract_jupyter.runs.events import EVENTS, VERSION, OperationProgress, RunEvent
 from tract_jupyter.runs.terms import MAX_PROGRESS, MAX_PROGRESS_EVENTS
 from tract_jupyter.storage.clock import from_text, to_text
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from tract_jupyter.storage.run_events import RunEventRows
 
 _LARGEST: Final = 1e15  # of a number that tells progress
+_MESSAGE: Final = 500  # characters of what is wrong with an event
+_NAME: Final = 100
 
 
 class EventLog:
@@ -156,7 +159,8 @@ def read_events(stored: Sequence[StoredRunEvent]) -> list[RunEvent]:
     for number, row in enumerate(stored, 1):
         if row.seq != number:
             raise StoreCorruptError(
-                f"event {number} of run {row.run_id} is missing from the store; restore a backup to see this run"
+                f"event {number} of run {one_line(row.run_id, _NAME)} is missing from the store; restore a backup to "
+                "see this run"
             )
     return [read_event(row) for row in stored]
 
@@ -167,27 +171,27 @@ def read_event(row: StoredRunEvent) -> RunEvent:
     Raises:
         StoreCorruptError: it is damaged, or a newer version wrote it.
     """
-    where = f"event {row.seq} of run {row.run_id}"
+    where = f"event {row.seq} of run {one_line(row.run_id, _NAME)}"
+    kind = one_line(row.event_type, _NAME)
     try:
         data = json.loads(row.data_json)
         if row.seq == 1 and isinstance(data, dict) and data.get("version", VERSION) != VERSION:
             raise StoreCorruptError(
-                f"{where} has another shape (version {data['version']!r}, this tract_jupyter knows {VERSION}); "
-                "upgrade with 'python -m pip install -U tract_jupyter'"
+                f"{where} has another shape (version {brief_repr(data['version'])}, this tract_jupyter knows "
+                f"{VERSION}); upgrade with 'python -m pip install -U tract_jupyter'"
             )
         at = from_text(row.created_at)
         return RunEvent(row.run_id, row.seq, at, EVENTS.validate_python({**data, "type": row.event_type}))
     except (ValidationError, ValueError, TypeError, RecursionError) as error:
-        raise StoreCorruptError(
-            f"{where} ({row.event_type}) is damaged: {_brief(error)}; restore a backup"
-        ) from error
+        raise StoreCorruptError(f"{where} ({kind}) is damaged: {_brief(error)}; restore a backup") from error
 
 
 def _brief(error: Exception) -> str:
+    """What is wrong; it may hold what the store holds, which may be anything."""
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False, include_input=False)[0]
-        return f"{'.'.join(map(str, first['loc'])) or 'it'}: {first['msg']}"
-    return f"{type(error).__name__}: {str(error)[:200]}"
+        return one_line(f"{'.'.join(map(str, first['loc'])) or 'it'}: {first['msg']}", _MESSAGE)
+    return one_line(f"{type(error).__name__}: {error}", _MESSAGE)
 
 
 def _now() -> datetime:

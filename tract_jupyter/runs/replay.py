@@ -24,11 +24,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import NoReturn
 
+    from tract_jupyter.runs.abort import Abort
     from tract_jupyter.runs.events import RunEvent, RunStarted
     from tract_jupyter.runs.kinds.registry import KindRegistry
     from tract_jupyter.runs.model import Run
     from tract_jupyter.runs.terms import Hook
     from tract_jupyter.runs.turn import Turn
+    from tract_jupyter.runs.workers import Job
 
 
 def replayed(events: Sequence[RunEvent], kinds: KindRegistry) -> Run:
@@ -39,7 +41,7 @@ def replayed(events: Sequence[RunEvent], kinds: KindRegistry) -> Run:
         kinds: which operations can be planned.
 
     Raises:
-        RunError: it has not ended, was aborted, or comes out differently; tells where.
+        RunError: it has not ended, was aborted, lacks a result, or comes out differently; tells where.
     """
     recorded = project(events)
     _check_complete(recorded)
@@ -49,7 +51,7 @@ def replayed(events: Sequence[RunEvent], kinds: KindRegistry) -> Run:
     for event in events:
         if isinstance(event.data, OperationFinished | MainFinished):
             log.add(event.data)
-    with closing(ThreadWorkers()) as workers:
+    with closing(_NoWorkers()) as workers:
         equipment = Equipment(kinds=kinds, services=Services(), workers=workers, ask=_no_call)
         ending = Loop(
             Conductor(so_far.snapshot, log, _target(recorded, so_far.snapshot), equipment, so_far)
@@ -69,6 +71,17 @@ def _check_complete(run: Run) -> None:
         raise RunError(f"run {run.run_id[:8]} has not ended, so it cannot be replayed; resume it first")
     if run.status is RunStatus.ABORTED:
         raise RunError(f"run {run.run_id[:8]} was aborted, so there is no whole run to replay")
+
+
+class _NoWorkers(ThreadWorkers):
+    """Execute nothing: whatever has no result on record would run, in a run that somebody made up."""
+
+    def submit(self, key: object, job: Job, abort: Abort) -> None:  # noqa: ARG002 # a worker's
+        """Refuse it."""
+        raise RunError(
+            f"the run has no result of {job.context.operation_id!r} on record, so it cannot be replayed; run it anew "
+            "instead"
+        )
 
 
 class _RecordedTarget(MemoryTarget):

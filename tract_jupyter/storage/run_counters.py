@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sqlalchemy import bindparam, select
 
@@ -21,6 +21,7 @@ class StoredCounter(NamedTuple):
     context_tokens: int
 
 
+_MOST: Final = 2**53  # more was never counted, and could not be added to
 _TABLE = run_counters.c
 _SCOPE = (
     _TABLE.tract_id == bindparam("tract"),
@@ -40,9 +41,13 @@ class RunCounterRows:
         self.tract_id = tract_id
 
     def of(self, connection: Connection, branch: str, profile: str) -> dict[str, StoredCounter]:
-        """The counters of a profile's operations on a branch; none if it was never used there."""
+        """The counters of a profile's operations on a branch; none if it was never used there.
+
+        One that counts nothing, as SQLite keeps whatever is written into it, is left out like one that is missing.
+        """
         rows = connection.execute(_OF, self._scope(branch, profile))
-        return {row.operation_id: StoredCounter(row.turns, row.context_tokens) for row in rows}
+        found = {row.operation_id: StoredCounter(row.turns, row.context_tokens) for row in rows}
+        return {name: one for name, one in found.items() if all(map(_is_count, one))}
 
     def replace(
         self, connection: Connection, branch: str, profile: str, counters: Mapping[str, StoredCounter]
@@ -58,3 +63,7 @@ class RunCounterRows:
 
     def _scope(self, branch: str, profile: str) -> dict[str, str]:
         return {"tract": self.tract_id, "of_branch": branch, "of_profile": profile}
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and 0 <= value <= _MOST
