@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+ROOT = Path(__file__).parents[3]
 KIND = """
 from tract_jupyter.runs.kinds.base import Output
 
@@ -48,8 +51,9 @@ def ask(tmp_path):
         (info / "entry_points.txt").write_text("\n".join(["[tract_jupyter.run_kinds]", *entries]))
         (tmp_path / "house.py").write_text(KIND)
         ran = subprocess.run(
-            [sys.executable, "-c", ASK, name], cwd=tmp_path, check=True, capture_output=True, text=True
-        )
+            [sys.executable, "-c", ASK, name], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)},
+            check=True, capture_output=True, text=True,
+        )  # fmt: skip
         return json.loads(ran.stdout)
 
     return _ask
