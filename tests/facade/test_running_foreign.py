@@ -14,13 +14,19 @@ from tract_jupyter.runs.profile.build import operation
 from tract_jupyter.runs.profile.model import Profile
 
 BEGUN = "UPDATE run_events SET data_json = replace(data_json, :old, :new) WHERE event_type = 'run.started'"
+NEWEST = "tract_id IN (SELECT tract_id FROM run_events ORDER BY id DESC LIMIT 1)"
 CHANGED = {
     "an operation": (BEGUN, '"harmless"', '"harmful"'),
     "arguments of one": (BEGUN, '"urls":["check"]', '"urls":["evil"]'),
     "options of the main call": (BEGUN, '"options":{}', '"options":{"model":"x"}'),
     "the signature": (BEGUN, '"signature"', '"turnId"'),
     "its tract": (BEGUN, '"tractId":"', '"tractId":"x'),
-    "the run": ("UPDATE run_events SET run_id = replace(run_id, run_id, :new) WHERE :old = ''", "", "f" * 32),
+    "the run": (
+        "UPDATE run_events SET run_id = :new WHERE :old = '' AND tract_id IN (SELECT tract_id FROM run_events "
+        "ORDER BY id DESC LIMIT 1)",
+        "",
+        "f" * 32,
+    ),
 }
 
 

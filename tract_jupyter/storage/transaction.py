@@ -152,7 +152,7 @@ class Transaction:
                 link.connection.rollback()
             with contextlib.suppress(Exception):
                 link.driver.rollback()
-            if link.connection.invalidated or self._backend.was_lost(link.driver):
+            if link.connection.invalidated or self._backend.is_unusable(link.driver):
                 link.drop()
         calls = link.undone
         self._end(link)
