@@ -22,8 +22,10 @@ CHANGED = {
     "the signature": (BEGUN, '"signature"', '"turnId"'),
     "its tract": (BEGUN, '"tractId":"', '"tractId":"x'),
     "the run": (
-        "UPDATE run_events SET run_id = :new WHERE :old = '' AND tract_id IN (SELECT tract_id FROM run_events "
-        "ORDER BY id DESC LIMIT 1)",
+        (
+            "UPDATE run_events SET run_id = :new WHERE :old = '' AND tract_id IN (SELECT tract_id FROM run_events "
+            "ORDER BY id DESC LIMIT 1)"
+        ),
         "",
         "f" * 32,
     ),
