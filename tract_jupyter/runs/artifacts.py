@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from tract_jupyter.exceptions import RunError
 from tract_jupyter.models.canonical import digest, plain
 from tract_jupyter.runs.model import ArtifactView
 from tract_jupyter.runs.terms import Persistence
@@ -106,3 +107,30 @@ class MemoryArtifacts:
         """Keep artifacts in the place of those of the same tags."""
         kept = {**self._sessions.get(session, {}), **{one.tag: one for one in artifacts}}
         self._sessions = {**self._sessions, session: kept}
+
+
+class SessionArtifacts:
+    """The persisted artifacts of one session, as the target of a run has them.
+
+    Args:
+        session: their key; None if the run has no session.
+        store: where they are kept.
+    """
+
+    def __init__(self, session: str | None, store: ArtifactStore) -> None:
+        self.session = session
+        self._artifacts = store
+
+    def artifacts(self) -> Mapping[str, ArtifactView]:
+        """The persisted artifacts as they stand; empty without a session."""
+        return {} if self.session is None else self._artifacts.load(self.session)
+
+    def put_artifacts(self, artifacts: Sequence[ArtifactView]) -> None:
+        """Persist artifacts in the place of those of the same tags.
+
+        Raises:
+            RunError: the run has no session.
+        """
+        if self.session is None:
+            raise RunError("persisted artifacts need a session key")
+        self._artifacts.put(self.session, artifacts)

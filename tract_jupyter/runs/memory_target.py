@@ -5,14 +5,12 @@ from __future__ import annotations
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
-from tract_jupyter.exceptions import RunError
-from tract_jupyter.runs.artifacts import MemoryArtifacts
+from tract_jupyter.runs.artifacts import MemoryArtifacts, SessionArtifacts
 from tract_jupyter.runs.commit_report import CommitReport
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
-    from tract_jupyter.runs.model import ArtifactView
     from tract_jupyter.runs.terms import Hook
 
 
@@ -41,12 +39,12 @@ class MemoryCommitLog:
         self._reports[run_id, hook] = report
 
 
-class MemoryTarget:
+class MemoryTarget(SessionArtifacts):
     """Keeps the texts of one run's turn; its parts are `user:1`, `reply:2`, and so on."""
 
     def __init__(self, *, session: str | None = None, artifacts: MemoryArtifacts | None = None) -> None:
-        self.session = session
-        self._artifacts = artifacts or MemoryArtifacts()
+        self._memory = artifacts or MemoryArtifacts()
+        super().__init__(session, self._memory)
         self._log = MemoryCommitLog()
         self._parts: dict[str, str] = {}
 
@@ -62,7 +60,7 @@ class MemoryTarget:
         try:
             with ExitStack() as stack:
                 stack.enter_context(self._log.transaction())
-                stack.enter_context(self._artifacts.transaction())
+                stack.enter_context(self._memory.transaction())
                 yield
         except BaseException:
             self._parts = before
@@ -84,20 +82,6 @@ class MemoryTarget:
     def rewrite_reply(self, part: str | None, text: str, operation_id: str) -> str:  # noqa: ARG002 # the protocol's
         """Keep a text of the reply."""
         return self._kept("reply", text)
-
-    def artifacts(self) -> Mapping[str, ArtifactView]:
-        """The persisted artifacts as they stand; empty without a session."""
-        return {} if self.session is None else self._artifacts.load(self.session)
-
-    def put_artifacts(self, artifacts: Sequence[ArtifactView]) -> None:
-        """Persist artifacts in the place of those of the same tags.
-
-        Raises:
-            RunError: the run has no session.
-        """
-        if self.session is None:
-            raise RunError("persisted artifacts need a session key")
-        self._artifacts.put(self.session, artifacts)
 
     def _kept(self, kind: str, text: str) -> str:
         part = f"{kind}:{len(self._parts) + 1}"

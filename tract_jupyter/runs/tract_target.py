@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any, Literal
 from tract_jupyter.exceptions import BranchMovedError, CommitNotFoundError, RunError
 from tract_jupyter.models.commit import CommitOperation
 from tract_jupyter.models.rendering import role_of
-from tract_jupyter.runs.artifacts import MemoryArtifacts
+from tract_jupyter.runs.artifacts import MemoryArtifacts, SessionArtifacts
 from tract_jupyter.runs.commit_report import CommitReport
 from tract_jupyter.runs.memory_target import MemoryCommitLog
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from tract_jupyter.models.commit import CommitInfo
     from tract_jupyter.runs.artifacts import ArtifactStore
-    from tract_jupyter.runs.model import ArtifactView
     from tract_jupyter.runs.terms import Hook
     from tract_jupyter.runs.turn import CommitLog
     from tract_jupyter.tract import Tract
@@ -26,7 +25,7 @@ CANONICALIZATION = "canonicalization"
 """The tag of a text that an operation wrote anew."""
 
 
-class TractTarget:
+class TractTarget(SessionArtifacts):
     """Writes the turn of one run to the current branch of a tract.
 
     Args:
@@ -51,9 +50,8 @@ class TractTarget:
         self._tract = tract
         self._run_id = run_id
         self._branch = branch or tract.current_branch
-        self._artifacts = artifacts or MemoryArtifacts()
+        super().__init__(session, artifacts or MemoryArtifacts())
         self._log = log or MemoryCommitLog()
-        self.session = session
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -102,20 +100,6 @@ class TractTarget:
             TractError: as `Tract.commit` does.
         """
         return self._rewrite(part, text, operation_id, "assistant")
-
-    def artifacts(self) -> Mapping[str, ArtifactView]:
-        """The persisted artifacts as they stand; empty without a session."""
-        return {} if self.session is None else self._artifacts.load(self.session)
-
-    def put_artifacts(self, artifacts: Sequence[ArtifactView]) -> None:
-        """Persist artifacts in the place of those of the same tags.
-
-        Raises:
-            RunError: the run has no session.
-        """
-        if self.session is None:
-            raise RunError("persisted artifacts need a session key")
-        self._artifacts.put(self.session, artifacts)
 
     def _rewrite(
         self, part: str | None, text: str, operation_id: str, role: Literal["user", "assistant"]
