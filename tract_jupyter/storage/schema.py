@@ -22,7 +22,7 @@ from sqlalchemy import (
 if TYPE_CHECKING:
     from sqlalchemy.types import TypeEngine
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 
 metadata = MetaData()
 
