@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.findings import Category
 from tract_jupyter.analysis.rules.base import HIGH, LOW, MEDIUM, Rule, register
-from tract_jupyter.analysis.tables import deserialisation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,8 +50,6 @@ class LoadsObjects(Rule):
     level = HIGH
     effect = "runs code that the data contains"
     remedy = "Use a format of plain data: JSON, CSV, Parquet, safetensors, yaml.safe_load."
-    symbols: ClassVar = deserialisation.LOADS_OBJECTS
-    modules: ClassVar = deserialisation.LOADS_OBJECTS_MODULES
 
     def check(self, view: View) -> Iterator[Finding]:
         """Look for objects that say what is called when they are read."""

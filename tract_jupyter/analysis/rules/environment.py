@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.findings import Category
 from tract_jupyter.analysis.rules.base import HIGH, LOW, MEDIUM, Rule, register
-from tract_jupyter.analysis.tables import environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,7 +55,6 @@ class ReadsEnvironment(Rule):
     level = MEDIUM
     effect = "reads environment variables, which may hold secrets"
     remedy = "Let the tool that needs the secret read it."
-    symbols: ClassVar = environment.READS_ENVIRONMENT
 
     def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
         """Writing is TJ502's; a variable whose name does not sound like a secret is none."""
@@ -94,7 +92,6 @@ class ChangesEnvironment(Rule):
     level = MEDIUM
     effect = "changes environment variables for everything that starts later"
     remedy = "Pass settings as arguments."
-    symbols: ClassVar = environment.CHANGES_ENVIRONMENT
 
     def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
         """Some variables decide which code runs."""
@@ -135,7 +132,6 @@ class ReadsSecret(Rule):
     level = MEDIUM
     effect = "reads secrets"
     remedy = "Let the tool that needs the secret read it."
-    symbols: ClassVar = environment.READS_SECRET
 
 
 def _is_write(node: ast.AST, view: View) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.findings import Category
 from tract_jupyter.analysis.rules.base import (
@@ -15,7 +15,6 @@ from tract_jupyter.analysis.rules.base import (
     Rule,
     register,
 )
-from tract_jupyter.analysis.tables import execution
 from tract_jupyter.analysis.tables.reader import words
 
 if TYPE_CHECKING:
@@ -53,7 +52,6 @@ class RunsText(Rule):
     level = CRITICAL
     effect = "runs text as code"
     remedy = "Write the code itself; for data use ast.literal_eval or json.loads."
-    symbols: ClassVar = execution.RUNS_TEXT
 
     def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
         """A function to be timed is no text, and to ask for a type makes none."""
@@ -72,8 +70,6 @@ class RunsText(Rule):
         yield self.finding(
             view, reference.node, f"{reference.shown} {self.effect}.", level, reference.confidence
         )
-
-    modules: ClassVar = execution.RUNS_TEXT_MODULES
 
 
 def _is_asked(node: ast.AST, view: View) -> bool:
@@ -159,7 +155,6 @@ class EvaluatesExpression(Rule):
     level = HIGH
     effect = "evaluates text that can reach any object"
     remedy = "Use plain column expressions, a boolean mask, or string.Template."
-    symbols: ClassVar = execution.EVALUATES_EXPRESSION
 
     def check(self, view: View) -> Iterator[Finding]:
         """Look at the text of ``query`` and ``eval`` methods, whatever they are called on."""
@@ -194,7 +189,6 @@ class ConfiguresByName(Rule):
     level = HIGH
     effect = "calls whatever its configuration names"
     remedy = "Create the objects in code."
-    symbols: ClassVar = execution.CONFIGURES_BY_NAME
 
     def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
         """A factory key in the code makes the difference."""

@@ -7,16 +7,15 @@ the path leads.
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.findings import Category
 from tract_jupyter.analysis.paths import Place
 from tract_jupyter.analysis.rules.base import HIGH, LOW, MEDIUM, RULES, Rule, register
-from tract_jupyter.analysis.rules.sinks import SINKS, Effect, paths_of
-from tract_jupyter.analysis.tables import files
+from tract_jupyter.analysis.rules.sinks import Effect, paths_of, sinks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from tract_jupyter.analysis.findings import Finding, RiskLevel
     from tract_jupyter.analysis.rules.base import Reference
@@ -51,15 +50,18 @@ class ReadsFile(Rule):
     level = LOW
     effect = "reads files"
     remedy = "Check that this is meant; otherwise pass the data as an argument."
-    symbols: ClassVar = dict.fromkeys(SINKS, LOW)
-    modules: ClassVar = files.OPENS_MODULES
+
+    @property
+    def symbols(self) -> Mapping[str, RiskLevel]:
+        """What opens a path."""
+        return dict.fromkeys(sinks(), LOW)
 
     def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
         """Find the paths that are handed over and report each under the code it deserves."""
         found = list(paths_of(reference, view))
-        sinks = SINKS[reference.symbol]
-        if not found and not all(sink.anything for sink in sinks):
-            yield self._mentioned(reference, sinks[-1].effect, view)
+        opens = sinks()[reference.symbol]
+        if not found and not all(sink.anything for sink in opens):
+            yield self._mentioned(reference, opens[-1].effect, view)
         for text, effect in found:
             place = Place.UNKNOWN if text is None else view.workspace.place(text)
             if place is Place.OUTSIDE and text is not None:

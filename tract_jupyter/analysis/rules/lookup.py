@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
+from functools import cache
 from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.rules.base import RULES, Rule
 from tract_jupyter.analysis.rules.plugins import load_plugins
+from tract_jupyter.analysis.tables.effects import derived
 
 if TYPE_CHECKING:
     from tract_jupyter.analysis.findings import RiskLevel
@@ -24,7 +25,7 @@ def all_rules() -> tuple[Rule, ...]:
     return tuple(RULES[code] for code in sorted(RULES))
 
 
-@cache
+@derived
 def _index() -> dict[str, _Hits]:
     table: dict[str, list[tuple[Rule, RiskLevel]]] = {}
     for rule in all_rules():
@@ -33,7 +34,7 @@ def _index() -> dict[str, _Hits]:
     return {symbol: tuple(hits) for symbol, hits in table.items()}
 
 
-@lru_cache(maxsize=16_384)
+@derived
 def rules_for(symbol: str) -> _Hits:
     """The rules that ask for a dotted name, with their levels.
 
@@ -46,7 +47,7 @@ def rules_for(symbol: str) -> _Hits:
     return exact + tuple(hit for hit in _of_module(symbol, _index()) if hit[0] not in asked)
 
 
-@lru_cache(maxsize=16_384)
+@derived
 def asked(names: frozenset[str]) -> Hits:
     """Those of the names that rules ask for, sorted, each with a rule and its level; most values have none."""
     return tuple((name, rule, level) for name in sorted(names) for rule, level in rules_for(name))
@@ -72,19 +73,19 @@ def _of_module(symbol: str, index: dict[str, _Hits]) -> _Hits:
     return ()
 
 
-@cache
+@derived
 def asked_attributes() -> frozenset[str]:
     """The attributes that some rule asks for, whatever they are read from."""
     return frozenset(symbol[2:] for symbol in _index() if symbol.startswith("*."))
 
 
-@cache
+@derived
 def known_packages() -> frozenset[str]:
     """The packages that some rule knows a part of."""
     return frozenset(name.partition(".")[0] for name in (*_index(), *_modules())) - {"*", "?"}
 
 
-@cache
+@derived
 def _modules() -> dict[str, tuple[Rule, RiskLevel] | None]:
     return {
         module: None if level is None else (rule, level)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import ast
 import sys
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.findings import Category
 from tract_jupyter.analysis.rules.base import HIGH, MEDIUM, Rule, register
-from tract_jupyter.analysis.tables import tampering
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +45,6 @@ class ReplacesMember(Rule):
     level = HIGH
     effect = "changes how the notebook itself works"
     remedy = "Write a function of your own and call that."
-    symbols: ClassVar = tampering.REPLACES_MEMBER
 
     def check(self, view: View) -> Iterator[Finding]:
         """Look at assignments to, and ``setattr`` on, members of modules and of their classes."""

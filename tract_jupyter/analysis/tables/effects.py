@@ -1,0 +1,185 @@
+"""What a library's call does, as data: TOML files, ours beside this one and a person's own, read when first needed.
+
+A file may have
+
+* ``[symbols]``: for each rule, by its name, lines ``level owner: name name`` (see `reader`);
+* ``[modules]``: for each rule lines ``level: module module``, whose import alone is worth a finding;
+* ``[keywords]``: for each rule lines ``level value: keyword keyword``, whatever is called with them;
+* ``[sets]``: for each rule lines ``level owner: member member``, for what is assigned, also by a key;
+* ``[[calls]]``: an argument that decides about a call, see `Call`;
+* ``paths``: lines ``kind owner: name name`` of what opens a path, and in which argument it stands;
+* ``same``: lines ``name: other other`` of other names of one thing, and of what a call returns:
+  ``acme.Client(): acme.connect() acme.Pool().get()``;
+* ``path_keywords``, ``target_keywords``, ``named_keywords``: the names that arguments with paths have.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from tract_jupyter.analysis.findings import RiskLevel
+from tract_jupyter.analysis.tables import reader
+from tract_jupyter.exceptions import TractError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+_Function = TypeVar("_Function", bound="Callable[..., Any]")
+
+FOLDER = Path(__file__).parent
+NONE = "none"
+"""The level of what is not worth a finding."""
+
+
+class EffectsError(TractError, ValueError):
+    """A file of effects cannot be read, or says something that does not exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An argument that decides what a call deserves.
+
+    Attributes:
+        level: What a call deserves if no word below describes the argument; None for no finding.
+        keywords: The argument's names.
+        position: Where it stands; None if it has only names.
+        levels: The first of these words that describes the argument decides; `rules.arguments` has the words.
+    """
+
+    level: RiskLevel | None
+    keywords: tuple[str, ...]
+    position: int | None
+    levels: tuple[tuple[str, RiskLevel | None], ...]
+
+
+@dataclass
+class Effects:
+    """Everything that the files say; where two speak of one name, the later one counts."""
+
+    symbols: dict[str, dict[str, RiskLevel]] = field(default_factory=dict)
+    modules: dict[str, dict[str, RiskLevel | None]] = field(default_factory=dict)
+    keywords: dict[str, dict[tuple[str, str], RiskLevel]] = field(default_factory=dict)
+    sets: dict[str, dict[str, RiskLevel]] = field(default_factory=dict)
+    calls: dict[tuple[str, str], list[Call]] = field(default_factory=dict)
+    paths: dict[str, str] = field(default_factory=dict)
+    same: dict[str, str] = field(default_factory=dict)
+    words: dict[str, frozenset[str]] = field(default_factory=dict)
+
+    def rules(self) -> frozenset[str]:
+        """The names of the rules that are spoken of."""
+        by_rule = (*self.keywords.values(), *self.sets.values())
+        named = {rule for _, rule in self.calls} | {rule for found in by_rule for rule in _rules_of(found)}
+        return frozenset(named.union(self.symbols, self.modules))
+
+    def add(self, data: Mapping[str, Any]) -> None:
+        """Take in what a file says.
+
+        Raises:
+            ValueError: It says something that has no meaning here.
+        """
+        unknown = data.keys() - _SECTIONS
+        if unknown:
+            raise ValueError(f"there is no section {min(unknown)!r}; use {', '.join(sorted(_SECTIONS))}")
+        for rule, text in data.get("symbols", {}).items():
+            self.symbols.setdefault(rule, {}).update(reader.levels(text))
+        for rule, text in data.get("modules", {}).items():
+            self.modules.setdefault(rule, {}).update(reader.modules(text))
+        for rule, text in data.get("keywords", {}).items():
+            for keyword, value, level in reader.keywords(text):
+                self.keywords.setdefault(keyword, {})[rule, value] = level
+        for rule, text in data.get("sets", {}).items():
+            for name, level in reader.levels(text).items():
+                self.sets.setdefault(name, {})[rule] = level
+        self._add_calls(data.get("calls", ()))
+        self.paths.update(reader.symbols(data.get("paths", "")))
+        self.same.update(reader.aliases(data.get("same", "")))
+        for key in _WORDS & data.keys():
+            self.words[key] = self.words.get(key, frozenset()) | reader.words(data[key])
+
+    def _add_calls(self, entries: Iterable[Mapping[str, Any]]) -> None:
+        new: dict[tuple[str, str], list[Call]] = {}
+        for entry in entries:
+            unknown = entry.keys() - _ENTRY
+            if unknown or not {"rule", "names"} <= entry.keys():
+                raise ValueError(
+                    f"a call has a rule, names, at, level and levels, not {', '.join(sorted(entry))}"
+                )
+            level, at = entry.get("level"), entry.get("at", ())
+            positions = [place for place in at if isinstance(place, int)]
+            call = Call(
+                None if level in {None, NONE} else RiskLevel(level),
+                tuple(place for place in at if isinstance(place, str)),
+                positions[0] if positions else None,
+                tuple((word, _level(name)) for word, name in entry.get("levels", {}).items()),
+            )
+            for name in reader.names(entry["names"]):
+                known = self.symbols.setdefault(entry["rule"], {})
+                if level is None and name not in known:
+                    raise ValueError(f"{name} needs a level")
+                silent = replace(call, level=known[name]) if level is None else call
+                known.setdefault(name, silent.level or RiskLevel.LOW)
+                new.setdefault((name, entry["rule"]), []).append(silent)
+        self.calls.update(new)
+
+
+_WORDS = frozenset({"path_keywords", "target_keywords", "named_keywords"})
+_SECTIONS = _WORDS | {"symbols", "modules", "keywords", "sets", "calls", "paths", "same"}
+_ENTRY = frozenset({"rule", "names", "at", "level", "levels"})
+
+
+def _rules_of(found: Mapping[Any, RiskLevel]) -> Iterator[str]:
+    return (key[0] if isinstance(key, tuple) else key for key in found)
+
+
+def _level(name: str) -> RiskLevel | None:
+    return None if name == NONE else RiskLevel(name)
+
+
+_derived: list[Callable[[], None]] = []
+_own: list[str] = []
+
+
+def derived(function: _Function) -> _Function:
+    """Decorator: remember what a function makes of the effects, until they change."""
+    remembered = lru_cache(maxsize=16_384)(function)
+    _derived.append(remembered.cache_clear)
+    return cast("_Function", remembered)
+
+
+@derived
+def effects() -> Effects:
+    """What the files say: ours, then those that were given to `use`."""
+    return load(_own)
+
+
+def own() -> tuple[str, ...]:
+    """The files that were given to `use`."""
+    return tuple(_own)
+
+
+def load(paths: Sequence[str]) -> Effects:
+    """Read our files, then others.
+
+    Raises:
+        EffectsError: A file cannot be read, or says something that has no meaning here.
+    """
+    found = Effects()
+    for path in sorted(FOLDER.glob("*.toml")):
+        found.add(tomllib.loads(path.read_text(encoding="utf-8")))
+    for name in paths:
+        try:
+            found.add(tomllib.loads(Path(name).read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError, AttributeError) as error:
+            raise EffectsError(f"The file of effects {name} cannot be used: {error}.") from None
+    return found
+
+
+def use(paths: Iterable[str]) -> None:
+    """Have these files, and no others beside ours, say what calls do, from now on and in this process."""
+    _own[:] = paths
+    for forget in _derived:
+        forget()
