@@ -19,7 +19,9 @@ from tract_jupyter.analysis.findings import (
 )
 from tract_jupyter.analysis.rules import all_rules
 from tract_jupyter.analysis.rules.choice import RuleChoiceError
+from tract_jupyter.analysis.rules.lookup import use_effects
 from tract_jupyter.analysis.session import AnalysisSession
+from tract_jupyter.analysis.tables.effects import EffectsError
 
 __all__ = [
     "AnalysisResult",
@@ -27,6 +29,7 @@ __all__ = [
     "Capabilities",
     "Category",
     "CodeAnalyzer",
+    "EffectsError",
     "Finding",
     "RiskLevel",
     "RuleChoiceError",
@@ -36,5 +39,6 @@ __all__ = [
     "all_rules",
     "capabilities",
     "rules",
+    "use_effects",
     "widened",
 ]

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import difflib
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.rules.base import RULES, Rule
 from tract_jupyter.analysis.rules.plugins import load_plugins
-from tract_jupyter.analysis.tables.effects import derived
+from tract_jupyter.analysis.rules.sinks import kinds_of_paths
+from tract_jupyter.analysis.tables.effects import EffectsError, derived, load, use
 
 if TYPE_CHECKING:
+    import os
+    from collections.abc import Collection, Iterable
+
     from tract_jupyter.analysis.findings import RiskLevel
 
 _Hits = tuple[tuple[Rule, "RiskLevel"], ...]
@@ -23,6 +29,37 @@ def all_rules() -> tuple[Rule, ...]:
     """Every rule, those of other packages too, ordered by code."""
     load_plugins()
     return tuple(RULES[code] for code in sorted(RULES))
+
+
+@cache
+def rules_by_name() -> dict[str, Rule]:
+    """Every rule by its name."""
+    return {rule.name: rule for rule in all_rules()}
+
+
+def use_effects(paths: Iterable[str | os.PathLike[str]]) -> None:
+    """Have further files say what the calls of libraries do, in this process and in place of those of before.
+
+    Raises:
+        EffectsError: A file cannot be read, or says something that does not exist; nothing has changed then.
+    """
+    if isinstance(paths, str):
+        raise EffectsError(f"Give the files of effects as a list: [{paths!r}].")
+    files = [str(Path(path).expanduser().absolute()) for path in paths]
+    found = load(files)
+    unknown = sorted(found.rules() - rules_by_name().keys())
+    if unknown:
+        raise EffectsError(_unknown("rule", unknown[0], rules_by_name(), "`%tract rules` lists them"))
+    odd = sorted(set(found.paths.values()) - kinds_of_paths())
+    if odd:
+        raise EffectsError(_unknown("kind of path", odd[0], kinds_of_paths(), "docs/analysis.md lists them"))
+    use(files)
+
+
+def _unknown(what: str, name: str, known: Collection[str], where: str) -> str:
+    near = difflib.get_close_matches(name, known, 1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    return f"A file of effects names a {what} {name!r}, which does not exist.{hint} {where[0].upper()}{where[1:]}."
 
 
 @derived

@@ -10,13 +10,15 @@ A file may have
 * ``paths``: lines ``kind owner: name name`` of what opens a path, and in which argument it stands;
 * ``same``: lines ``name: other other`` of other names of one thing, and of what a call returns:
   ``acme.Client(): acme.connect() acme.Pool().get()``;
-* ``path_keywords``, ``target_keywords``, ``named_keywords``: the names that arguments with paths have.
+* lists of words: ``path_keywords``, ``target_keywords``, ``named_keywords`` (the names that arguments with paths
+  have), ``private_sources`` (functions whose values nobody else is to see), ``collecting_hosts`` (addresses that
+  collect what is sent to them), ``steering_files`` and ``steering_variables`` (what decides which code runs later).
 """
 
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -44,13 +46,15 @@ class Call:
     """An argument that decides what a call deserves.
 
     Attributes:
-        level: What a call deserves if no word below describes the argument; None for no finding.
+        level: What a mention deserves, and a call whose argument no word below describes; None for no finding.
+        is_set: Whether the level is given here; otherwise it is that of the name in ``[symbols]``.
         keywords: The argument's names.
         position: Where it stands; None if it has only names.
         levels: The first of these words that describes the argument decides; `rules.arguments` has the words.
     """
 
     level: RiskLevel | None
+    is_set: bool
     keywords: tuple[str, ...]
     position: int | None
     levels: tuple[tuple[str, RiskLevel | None], ...]
@@ -100,6 +104,16 @@ class Effects:
         for key in _WORDS & data.keys():
             self.words[key] = self.words.get(key, frozenset()) | reader.words(data[key])
 
+    def check(self) -> None:
+        """Look whether every call has a level.
+
+        Raises:
+            ValueError: One has none.
+        """
+        for (name, rule), calls in self.calls.items():
+            if name not in self.symbols.get(rule, {}) and not any(call.is_set for call in calls):
+                raise ValueError(f"the call {name} of {rule} needs a level")
+
     def _add_calls(self, entries: Iterable[Mapping[str, Any]]) -> None:
         new: dict[tuple[str, str], list[Call]] = {}
         for entry in entries:
@@ -108,25 +122,25 @@ class Effects:
                 raise ValueError(
                     f"a call has a rule, names, at, level and levels, not {', '.join(sorted(entry))}"
                 )
-            level, at = entry.get("level"), entry.get("at", ())
-            positions = [place for place in at if isinstance(place, int)]
+            at = entry.get("at", ())
             call = Call(
-                None if level in {None, NONE} else RiskLevel(level),
+                _level(entry.get("level", NONE)),
+                "level" in entry,
                 tuple(place for place in at if isinstance(place, str)),
-                positions[0] if positions else None,
-                tuple((word, _level(name)) for word, name in entry.get("levels", {}).items()),
+                next((place for place in at if isinstance(place, int)), None),
+                tuple((word, _level(level)) for word, level in entry.get("levels", {}).items()),
             )
             for name in reader.names(entry["names"]):
-                known = self.symbols.setdefault(entry["rule"], {})
-                if level is None and name not in known:
-                    raise ValueError(f"{name} needs a level")
-                silent = replace(call, level=known[name]) if level is None else call
-                known.setdefault(name, silent.level or RiskLevel.LOW)
-                new.setdefault((name, entry["rule"]), []).append(silent)
+                if call.is_set:
+                    self.symbols.setdefault(entry["rule"], {}).setdefault(name, call.level or RiskLevel.LOW)
+                new.setdefault((name, entry["rule"]), []).append(call)
         self.calls.update(new)
 
 
-_WORDS = frozenset({"path_keywords", "target_keywords", "named_keywords"})
+_WORDS = frozenset(
+    {"path_keywords", "target_keywords", "named_keywords"}
+    | {"collecting_hosts", "private_sources", "steering_files", "steering_variables"}
+)
 _SECTIONS = _WORDS | {"symbols", "modules", "keywords", "sets", "calls", "paths", "same"}
 _ENTRY = frozenset({"rule", "names", "at", "level", "levels"})
 
@@ -173,6 +187,7 @@ def load(paths: Sequence[str]) -> Effects:
     for name in paths:
         try:
             found.add(tomllib.loads(Path(name).read_text(encoding="utf-8")))
+            found.check()
         except (OSError, ValueError, TypeError, AttributeError) as error:
             raise EffectsError(f"The file of effects {name} cannot be used: {error}.") from None
     return found

@@ -9,8 +9,8 @@ The owner and each name make a dotted name::
     high ?: system                     an attribute of a module that was fetched by an unknown name
     high builtins:                     the name itself
 
-A ``#`` begins a comment. A table of modules has lines ``level: module module ...`` instead; ``none`` says that a part of a module, or a
-module, is harmless.
+A table of modules has lines ``level: module module ...`` instead; ``none`` says that a part of a module, or a
+module, is harmless. A ``#`` begins a comment.
 """
 
 from __future__ import annotations
