@@ -114,7 +114,8 @@ class View:
     def _stored_by_calls(self) -> Iterator[Store]:
         for call in self.calls_to(_SETS_ATTRIBUTE):
             if len(call.args) > 1:
-                yield from self._stored(call, *call.args[:2], self.argument(call, 2), is_item=False)
+                owner, name = call.args[:2]
+                yield from self._stored(call, owner, name, self.argument(call, 2), is_item=False)
         for names, is_item in ((_SETS_OWN, False), (_SETS_ITEM, True)):
             for call in self.method_calls(names):
                 if isinstance(call.func, ast.Attribute) and call.args and len(call.args) < 3:  # noqa: PLR2004

@@ -83,7 +83,7 @@ def test_destruction(level, code):
         ("TJ302", "high", "from flask import Flask\napp = Flask(__name__)\napp.run()"),
         ("TJ302", "high", "from multiprocessing.connection import Listener"),
         ("TJ302", "high", "import debugpy\ndebugpy.listen(1)"),
-        ("TJ303", "high", "import xarray as xr\nxr.open_dataset('https://example.org/x.nc')"),
+        ("TJ303", "medium", "import xarray as xr\nxr.open_dataset('https://example.org/x.nc')"),
         ("TJ303", "high", "from sqlalchemy import create_engine\ncreate_engine('postgresql://u@h/d')"),
         ("TJ303", "high", "df.to_parquet('s3://bucket/x.parquet')"),
     ],

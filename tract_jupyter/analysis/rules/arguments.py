@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tract_jupyter.analysis.tables.effects import Call
     from tract_jupyter.analysis.view import View
 
-_SINGLETONS = {True: "true", False: "false", None: "none"}
+_BOOLEANS = {True: "true", False: "false"}
 _MAX_DEPTH = 6
 _MAX_PARTS = 200
 _MAX_TEXT = 500
@@ -73,34 +73,25 @@ def _argument(entry: Call, call: ast.Call) -> ast.expr | None:
 
 def described(node: ast.expr | None, call: ast.Call | None, view: View) -> Iterator[frozenset[str]]:
     """The words for everything that an argument may be."""
-    if node is None:
-        yield frozenset({"missing", "any"})
+    if node is None or node is _SPREAD:
+        yield frozenset({"missing" if node is None else "unknown", "any"})
         return
     if isinstance(node, ast.Constant) and node.value is None:
         yield frozenset({"none", "any"})
         return
-    if node is _SPREAD:
-        yield frozenset({"unknown", "any"})
-        return
     value = view.resolver.value(node)
-    seen = False
     for const in value.consts:
-        seen = True
-        if isinstance(const, bool):
-            yield frozenset({_SINGLETONS[const], "any"})
-        elif isinstance(const, int):
-            yield frozenset({"number", "any"})
+        if isinstance(const, int):
+            yield frozenset({_BOOLEANS[const] if isinstance(const, bool) else "number", "any"})
         else:
             text = const if isinstance(const, str) else const.decode("utf-8", "replace")
             yield _of_text(text, call, view)
-    names = {name.removesuffix("()").rpartition(".")[2] for name in value.names}
-    if value.functions:
-        names.add("function")
-    if isinstance(node, ast.Name) and node.id in view.program.classes:
-        names.add("class")
-    for name in names:
-        yield frozenset({name, "any"} if name in {"function", "class"} else {name, "unknown", "any"})
-    if not seen and not names:
+    named = {name.removesuffix("()").rpartition(".")[2] for name in value.names}
+    yield from (frozenset({name, "unknown", "any"}) for name in named)
+    own = isinstance(node, ast.Name) and node.id in view.program.classes
+    if value.functions or own:
+        yield frozenset({"class" if own else "function", "any"})
+    elif not value.consts and not named:
         yield frozenset({"unknown", "any"})
 
 
@@ -145,6 +136,18 @@ def kind_of_code(text: str) -> frozenset[str]:
 
 _ADDRESS = re.compile(r"(?i)^(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<host>[^/?#]*)(?P<rest>.*)$", re.DOTALL)
 _PUBLIC_SCHEMES = frozenset({"http", "https", "ftp", "s3", "gs", "gcs", "hf", "az", "abfs"})
+_NOBODYS = (
+    ".local",
+    ".internal",
+    ".onion",
+    ".localhost",
+    ".invalid",
+    ".test",
+    ".example",
+    ".lan",
+    ".corp",
+    ".home",
+)
 _NUMERIC = re.compile(r"^[\d.]+$|^\[|^0x|:")
 _CODE_FILE = re.compile(
     r"(?i)\.(?:py|pyc|pyw|ipynb|sh|bash|zsh|ps1|bat|cmd|exe|dll|so|dylib|js|whl|egg|jar|pkl|pickle|dill|joblib|pth?"
@@ -171,7 +174,7 @@ def is_public(text: str) -> bool:
         or _NUMERIC.search(host.removesuffix(":443").removesuffix(":80"))
     ):
         return False
-    if host == "localhost" or host.endswith((".local", ".internal", ".onion", ".localhost")):
+    if host == "localhost" or host.endswith(_NOBODYS):
         return False
     if "." not in host and match["scheme"].lower() in {"http", "https", "ftp"}:
         return False
@@ -209,7 +212,7 @@ def carries(call: ast.Call, view: View) -> bool:
     return any(private_parts(given, view))
 
 
-def private_parts(nodes: Iterable[ast.expr], view: View) -> Iterator[ast.expr]:
+def private_parts(nodes: Iterable[ast.expr], view: View) -> Iterator[ast.AST]:
     """The parts of expressions, and of what their names are bound to, that were read from here."""
     stack: list[tuple[ast.AST, int]] = [(node, 0) for node in nodes]
     seen: set[ast.AST] = set()

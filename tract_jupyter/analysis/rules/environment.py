@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.findings import Category
 from tract_jupyter.analysis.rules.base import HIGH, LOW, MEDIUM, Rule, register
+from tract_jupyter.analysis.tables.effects import derived, effects
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,9 +22,15 @@ _SECRET = re.compile(
     r"(?i)(?:^|_|api)keys?(?:_|$)|token|secret|pass|pwd$|cred|auth|private|cookie|session|dsn|database|_url$|_uri$|conn|cert|login|sign|salt"
     r"|aws|azure|gcp|google|openai|anthropic|github|slack|stripe|\ue000"
 )
-STEERS_CODE = re.compile(
-    r"(?:LD_|DYLD_|PYTHON|GIT_|BASH_ENV$|ENV$|PERL5|RUBYOPT|NODE_OPTIONS|JAVA_TOOL|PATH$|IFS$)"
-)
+
+
+@derived
+def steers_code(name: str) -> bool:
+    """Whether a variable of the environment decides which code or which service later programs use."""
+    known = effects().words.get("steering_variables", frozenset())
+    return any(fnmatchcase(name, pattern) for pattern in known) and not _SETTING.match(name)
+
+
 _SETTING = re.compile(
     r"(?:CUDA_|TF_|OMP_|MKL_|KMP_|OPENBLAS_|NUMEXPR_|TOKENIZERS_|PYTORCH_|TORCH_|XLA_|JAX_|KERAS_|MPL|TRANSFORMERS_"
     r"|HF_HUB_(?!.*TOKEN)|HF_HOME|WANDB_(?!.*KEY)|RAY_|NCCL_|PYTHONHASHSEED|TZ$|LANG|LC_|COLUMNS$|LINES$|OPENCV_|SDL_)"
@@ -98,7 +106,7 @@ class ChangesEnvironment(Rule):
         if reference.symbol in {"os.environ", "os.environb"} and not _is_write(reference.node, view):
             return
         keys = _keys(reference.node, view)
-        level = HIGH if any(map(STEERS_CODE.match, keys)) else reference.level
+        level = HIGH if any(map(steers_code, keys)) else reference.level
         if keys and all(map(_SETTING.match, keys)):
             level = LOW
         yield self.finding(

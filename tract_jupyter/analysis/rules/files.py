@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.findings import Category
 from tract_jupyter.analysis.paths import Place
+from tract_jupyter.analysis.rules.arguments import carries, is_public
 from tract_jupyter.analysis.rules.base import HIGH, LOW, MEDIUM, RULES, Rule, register
 from tract_jupyter.analysis.rules.sinks import Effect, paths_of, sinks
 
@@ -67,6 +68,9 @@ class ReadsFile(Rule):
             if place is Place.OUTSIDE and text is not None:
                 view.external.append(text)
             code, level = _judge(place, effect)
+            if place is Place.REMOTE and effect is Effect.READ and is_public(text or ""):
+                call = view.call_of(reference.node)
+                level = MEDIUM if call is None or not carries(call, view) else HIGH
             if effect is Effect.ENTER and place is Place.OUTSIDE and _opens_anything(view):
                 level = HIGH
             reason = f"{reference.shown} {effect.value} {place.value}."
@@ -142,6 +146,8 @@ def _judge(place: Place, effect: Effect) -> tuple[str, RiskLevel]:
     lists = effect in {Effect.LIST, Effect.ENTER}
     if place is Place.OUTSIDE:
         return "TJ204", MEDIUM if lists else HIGH
+    if place is Place.SECRET:
+        return "TJ205", LOW if lists else HIGH
     if place is Place.PROTECTED:
         return "TJ205", LOW if lists else HIGH if effect is Effect.WRITE else MEDIUM
     if place is Place.STEERING and effect is Effect.WRITE:

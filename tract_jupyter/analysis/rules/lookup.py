@@ -43,6 +43,15 @@ def use_effects(paths: Iterable[str | os.PathLike[str]]) -> None:
     Raises:
         EffectsError: A file cannot be read, or says something that does not exist; nothing has changed then.
     """
+    use(check_effects(paths))
+
+
+def check_effects(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
+    """Where the files of effects are, if they can be used.
+
+    Raises:
+        EffectsError: A file cannot be read, or says something that does not exist.
+    """
     if isinstance(paths, str):
         raise EffectsError(f"Give the files of effects as a list: [{paths!r}].")
     files = [str(Path(path).expanduser().absolute()) for path in paths]
@@ -50,10 +59,10 @@ def use_effects(paths: Iterable[str | os.PathLike[str]]) -> None:
     unknown = sorted(found.rules() - rules_by_name().keys())
     if unknown:
         raise EffectsError(_unknown("rule", unknown[0], rules_by_name(), "`%tract rules` lists them"))
-    odd = sorted(set(found.paths.values()) - kinds_of_paths())
+    odd = sorted(set(found.paths.values()).difference(kinds_of_paths()))
     if odd:
         raise EffectsError(_unknown("kind of path", odd[0], kinds_of_paths(), "docs/analysis.md lists them"))
-    use(files)
+    return files
 
 
 def _unknown(what: str, name: str, known: Collection[str], where: str) -> str:

@@ -9,7 +9,7 @@ from tract_jupyter.analysis.findings import Category
 from tract_jupyter.analysis.ipython_syntax import PYTHON_CELL_MAGICS, Escape
 from tract_jupyter.analysis.paths import Place
 from tract_jupyter.analysis.rules.base import CRITICAL, HIGH, LOW, MEDIUM, Rule, register
-from tract_jupyter.analysis.rules.environment import STEERS_CODE
+from tract_jupyter.analysis.rules.environment import steers_code
 from tract_jupyter.analysis.tables import magics
 from tract_jupyter.analysis.values import HOLE
 
@@ -129,7 +129,7 @@ def _line_level(name: str, rest: str, view: View) -> RiskLevel | None:
     level = magics.LINE.get(name, LOW)
     if name == "config" and "(" in rest:  # what is assigned is evaluated
         level = HIGH
-    if name in {"env", "set_env"} and _SETS.search(rest) and STEERS_CODE.match(re.split(r"[=\s]", rest)[0]):
+    if name in {"env", "set_env"} and _SETS.search(rest) and steers_code(re.split(r"[=\s]", rest)[0]):
         level = HIGH
     if name in {"cd", "pushd"} and view.workspace.place(rest) is Place.OUTSIDE:
         level = MEDIUM

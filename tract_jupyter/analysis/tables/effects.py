@@ -12,7 +12,8 @@ A file may have
   ``acme.Client(): acme.connect() acme.Pool().get()``;
 * lists of words: ``path_keywords``, ``target_keywords``, ``named_keywords`` (the names that arguments with paths
   have), ``private_sources`` (functions whose values nobody else is to see), ``collecting_hosts`` (addresses that
-  collect what is sent to them), ``steering_files`` and ``steering_variables`` (what decides which code runs later).
+  collect what is sent to them), ``steering_files`` and ``steering_variables`` (what decides
+  which code runs later), ``secret_files``.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from tract_jupyter.analysis.tables import reader
 from tract_jupyter.exceptions import TractError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 _Function = TypeVar("_Function", bound="Callable[..., Any]")
 
@@ -75,8 +76,9 @@ class Effects:
 
     def rules(self) -> frozenset[str]:
         """The names of the rules that are spoken of."""
-        by_rule = (*self.keywords.values(), *self.sets.values())
-        named = {rule for _, rule in self.calls} | {rule for found in by_rule for rule in _rules_of(found)}
+        named = {rule for _, rule in self.calls}
+        named.update(rule for found in self.keywords.values() for rule, _ in found)
+        named.update(rule for found in self.sets.values() for rule in found)
         return frozenset(named.union(self.symbols, self.modules))
 
     def add(self, data: Mapping[str, Any]) -> None:
@@ -111,7 +113,10 @@ class Effects:
             ValueError: One has none.
         """
         for (name, rule), calls in self.calls.items():
-            if name not in self.symbols.get(rule, {}) and not any(call.is_set for call in calls):
+            parts = name.split(".")
+            around = {".".join([*parts[:length], "*"]) for length in range(1, len(parts))}
+            known = self.symbols.get(rule, {}).keys() & {name, *around}
+            if not known and not any(call.is_set for call in calls):
                 raise ValueError(f"the call {name} of {rule} needs a level")
 
     def _add_calls(self, entries: Iterable[Mapping[str, Any]]) -> None:
@@ -139,14 +144,10 @@ class Effects:
 
 _WORDS = frozenset(
     {"path_keywords", "target_keywords", "named_keywords"}
-    | {"collecting_hosts", "private_sources", "steering_files", "steering_variables"}
+    | {"collecting_hosts", "private_sources", "steering_files", "steering_variables", "secret_files"}
 )
 _SECTIONS = _WORDS | {"symbols", "modules", "keywords", "sets", "calls", "paths", "same"}
 _ENTRY = frozenset({"rule", "names", "at", "level", "levels"})
-
-
-def _rules_of(found: Mapping[Any, RiskLevel]) -> Iterator[str]:
-    return (key[0] if isinstance(key, tuple) else key for key in found)
 
 
 def _level(name: str) -> RiskLevel | None:
@@ -195,6 +196,9 @@ def load(paths: Sequence[str]) -> Effects:
 
 def use(paths: Iterable[str]) -> None:
     """Have these files, and no others beside ours, say what calls do, from now on and in this process."""
-    _own[:] = paths
+    given = list(paths)
+    if given == _own == []:
+        return
+    _own[:] = given
     for forget in _derived:
         forget()
