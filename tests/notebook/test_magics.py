@@ -252,7 +252,13 @@ def test_no_magic_expands_its_line(bare_shell):
     before = registered()
     bare_shell.run("%load_ext tract_jupyter")
     ours = registered() - before
-    assert {name for _, name in ours} >= {"tract", "tract_operation", "tract_fire", "tract_script", "tract_run"}
+    assert {name for _, name in ours} >= {
+        "tract",
+        "tract_operation",
+        "tract_fire",
+        "tract_script",
+        "tract_run",
+    }
     expanded = []
     bare_shell.namespace["boom"] = lambda: expanded.append("boom")
     bare_shell.namespace["Spy"] = type("Spy", (), {"__format__": lambda *_: expanded.append("spy") or "x"})()
