@@ -95,7 +95,9 @@ def test_what_is_asked_is_no_output_of_the_script(kernel):
     assert result.ok
     assert "x: int = 3" in result.text  # the person saw the question
     assert "printed by the action" in result.text  # in the record of the decision
-    assert kernel.run("print([(o.kind, o.text) for o in r.outputs])").text.strip() == "[('stdout', 'before\\n')]"
+    assert (
+        kernel.run("print([(o.kind, o.text) for o in r.outputs])").text.strip() == "[('stdout', 'before\\n')]"
+    )
     assert kernel.run("print(r.savings.output_characters)").text.strip() == "7"
 
 
@@ -108,5 +110,7 @@ def test_a_panel_that_a_script_puts_up_is_no_output_of_it(kernel):
 
 
 def test_what_a_display_adds_for_the_eye_is_no_text_that_a_model_reads(kernel):
-    kernel.run("%%tract_script --out r\nfrom IPython.display import HTML, display\ndisplay(HTML('<b>bold</b>'))")
+    kernel.run(
+        "%%tract_script --out r\nfrom IPython.display import HTML, display\ndisplay(HTML('<b>bold</b>'))"
+    )
     assert kernel.run("print(r.savings.output_characters == len(r.text))").text.strip() == "True"
