@@ -25,7 +25,6 @@ def here(trust):
     return trust.for_project("here")
 
 
-
 def test_sign_and_verify(trust):
     signature = here(trust).sign("kind", "text")
     assert len(signature) == 64
@@ -136,7 +135,10 @@ def test_a_file_that_was_named_counts_whatever_the_environment_says(tmp_path, mo
 def test_an_environment_that_holds_no_secret_is_an_error_that_does_not_show_it(trust, monkeypatch, given):
     signature = here(trust).sign("kind", "text")
     monkeypatch.setenv("TRACT_JUPYTER_SECRET", given)
-    for use in (lambda: here(trust).sign("kind", "text"), lambda: here(trust).verify("kind", "text", signature)):
+    for use in (
+        lambda: here(trust).sign("kind", "text"),
+        lambda: here(trust).verify("kind", "text", signature),
+    ):
         with pytest.raises(TrustError, match="TRACT_JUPYTER_SECRET is set, but holds no secret") as caught:
             use()
         assert not given or given not in str(caught.value)

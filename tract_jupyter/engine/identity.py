@@ -48,7 +48,7 @@ def store_id(database: Database) -> str:
         StoreCorruptError: the store does not say it.
     """
     with database.read() as connection:
-        found = connection.scalar(select(meta.c.value).where(meta.c.key == STORE_ID))
+        found: str | None = connection.scalar(select(meta.c.value).where(meta.c.key == STORE_ID))
     if not found:
         raise StoreCorruptError(f"{database.location} does not say which store it is; restore a backup")
     return found

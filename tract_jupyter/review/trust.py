@@ -4,7 +4,7 @@ An approval is signed with a secret that only this user can read (Jupyter's data
 from somebody else, or one that was tampered with, carries no valid signature, and nothing of it becomes active.
 
 Nothing is signed but for a place: a tract of a store, or a project. The secret itself signs nothing; a `Signer` does,
-and it is made for one place. So what was approved in one place is not approved in another one, wherever it is copied to.
+and it is made for one place: what was approved in one place is not approved in another one, wherever it is copied.
 
 A machine without that file (CI) takes the same secret from the environment variable `TRACT_JUPYTER_SECRET`: the bytes
 of the file as hex digits. Whoever has it can sign in your name, and code that runs there can read it.

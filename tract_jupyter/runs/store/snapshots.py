@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-
 if TYPE_CHECKING:
     from tract_jupyter.review.trust import Signer
     from tract_jupyter.runs.events import RunStarted
