@@ -73,7 +73,7 @@ class Running(Conducting, Reading):
     def profiles(self) -> Profiles:
         """The profiles of this tract: which operations its runs have."""
         return Profiles(
-            self._database, RunProfileRows(self.tract_id), self._events, self.trust,
+            self._database, RunProfileRows(self.tract_id), self._events, self.signer,
             lambda operations: self.kinds.missing_models(operations, self.models.resolve),
         )  # fmt: skip
 
@@ -223,11 +223,11 @@ class Running(Conducting, Reading):
         if so_far.is_finished:
             raise RunError(f"run {run_id} has ended; generate() makes another one")
         if so_far.snapshot.tract_id != self.tract_id or not is_signed(
-            self.trust, so_far.run_id, so_far.snapshot
+            self.signer, so_far.run_id, so_far.snapshot
         ):
             raise RunError(
-                f"run {run_id} is not gone on with, for you have not begun it: it comes from another user, or its "
-                f"beginning was changed. run({run_id!r}) shows it; generate() makes one of your own"
+                f"run {run_id} is not gone on with, for you have not begun it: it comes from another user, store or "
+                f"tract, or its beginning was changed. run({run_id!r}) shows it; generate() makes one of your own"
             )
         if branch != self.current_branch:
             raise BranchMovedError(
@@ -293,7 +293,7 @@ class Running(Conducting, Reading):
                 }),
                 mode=ExecutionMode.CONCURRENT if compiled is None else compiled.execution_mode,
             )  # fmt: skip
-            snapshot = signed(self.trust, log.run_id, snapshot)
+            snapshot = signed(self.signer, log.run_id, snapshot)
             log.add(snapshot)
             log.flush()
         return snapshot
