@@ -1,7 +1,6 @@
 """The magics, in a shell without a front end."""
 
 import json
-
 import re
 
 import pytest
