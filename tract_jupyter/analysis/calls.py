@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from tract_jupyter.analysis import folding
 from tract_jupyter.analysis.names import canonical
-from tract_jupyter.analysis.tables.effects import derived
+from tract_jupyter.analysis.tables.effects import derived, effects
 from tract_jupyter.analysis.values import ANY_MODULE, UNKNOWN, Value, constant, named, union
 
 if TYPE_CHECKING:
@@ -85,8 +85,10 @@ def lookup(owner: Value, key: Value) -> Value:
             owner_name = name.removesuffix(".__dict__")
             known = [canonical(f"{owner_name}.{text}") for text in key.texts]
             found.append(named(*known) if known else named(ANY_MODULE))
-        elif name in _COLLECTED:
+        elif name in _COLLECTED or name in effects().words.get("collected", ()):
             found.append(Value(owner.names, owner.consts))
+        elif name in effects().values:
+            found.append(constant(effects().values[name]))
         elif name in _ENVIRONMENTS and not _HOMES.isdisjoint(key.texts):
             found.append(constant("~"))
     return union(found)
@@ -209,7 +211,7 @@ def _known(name: str, arguments: list[Value]) -> Value:
         return _imported(arguments)
     base, _, last = name.rpartition(".")
     if base == "pathlib.Path" and last in _PATH_METHODS:
-        return Value(named("pathlib.Path()").names, (folding.CONSTANTS.get(f"{name}()", "."),))
+        return Value(named("pathlib.Path()").names, (folding.known_value(f"{name}()") or ".",))
     instance = _instance(name)
     folded = folding.call(name, arguments)
     return Value(instance.names, folded.consts) if folded.consts else instance
@@ -218,7 +220,7 @@ def _known(name: str, arguments: list[Value]) -> Value:
 @derived
 def _instance(name: str) -> Value:
     dotted = canonical(f"{name}()")
-    return Value(named(dotted).names, constant(folding.CONSTANTS.get(dotted)).consts)
+    return Value(named(dotted).names, constant(folding.known_value(dotted)).consts)
 
 
 def _imported(arguments: list[Value]) -> Value:

@@ -14,7 +14,7 @@ from tract_jupyter.analysis.rules import Reference, Rule, is_boring, module_leve
 from tract_jupyter.analysis.rules.arguments import described, judged
 from tract_jupyter.analysis.rules.base import GUESS, LIKELY, SURE
 from tract_jupyter.analysis.rules.lookup import asked, asked_attributes, rules_by_name
-from tract_jupyter.analysis.tables.effects import effects
+from tract_jupyter.analysis.tables.effects import of_keyword, of_set
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -160,11 +160,12 @@ def _spelt(node: ast.Call, names: frozenset[str], view: View) -> Sequence[str]:
 
 def _keyword(node: ast.keyword, view: View) -> Iterator[Finding]:
     """An argument that says much whatever is called with it: ``trust_remote_code=True``."""
-    known = effects().keywords.get(node.arg or "")
-    if known is None:
-        return
+    known = of_keyword(node.arg or "")
+    call = view.parent(node)
+    if not known or (isinstance(call, ast.Call) and view.resolver.value(call.func).functions):
+        return  # the author's own function says itself what it does
     for words in described(node.value, None, view):
-        for (rule, word), level in known.items():
+        for (rule, word), level in known:
             if word in words:
                 told = rules_by_name()[rule]
                 value = ast.unparse(node.value)[:_SHOWN]
@@ -173,12 +174,13 @@ def _keyword(node: ast.keyword, view: View) -> Iterator[Finding]:
 
 def stored(view: View) -> Iterator[Finding]:
     """What the rules say about what is assigned to members of objects."""
-    known = effects().sets
     for store in view.stores:
         named = {canonical(f"{name}.{store.member}") for name in view.resolver.value(store.owner).names}
         own = isinstance(store.owner, ast.Name) and store.owner.id in {"self", "cls"}
+        if isinstance(store.owner, ast.Attribute):
+            named.add(f"*.{store.owner.attr}.{store.member}")
         for name in sorted(named if own else named | {f"*.{store.member}"}):
-            for rule, level in known.get(name, {}).items():
+            for rule, level in of_set(name):
                 told = rules_by_name()[rule]
                 shown = name.removeprefix("*.")
                 yield told.finding(view, store.node, f"Sets {shown}, which {told.effect}.", level, LIKELY)

@@ -3,7 +3,8 @@
 The words: ``missing``, ``true``, ``false``, ``none``, ``number``; ``=text`` for a text itself; the last part of a
 dotted name (``SafeLoader``); ``function`` and ``class`` for the author's own. Of texts: ``plain`` for an expression
 that only computes, ``reaches`` for one that leads to objects or statements, ``text`` for any that is known,
-``computed`` for one that is known in part. Of addresses and paths: ``public`` for an address of data that carries
+``computed`` for one that is known in part, ``.pkl`` for its extension.
+Of addresses and paths: ``public`` for an address of data that carries
 nothing out, ``remote``, ``inside``, ``outside``, ``temporary``, ``protected``, ``steering``. ``unknown`` is what
 nothing is known of, ``any`` is everything.
 """
@@ -13,9 +14,11 @@ from __future__ import annotations
 import ast
 import re
 from functools import lru_cache
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.paths import Place
+from tract_jupyter.analysis.rules.base import LOW
 from tract_jupyter.analysis.tables.effects import derived, effects
 from tract_jupyter.analysis.values import HOLE
 
@@ -38,6 +41,9 @@ def judged(reference: Reference, rule: Rule, view: View) -> RiskLevel | None:
     calls = effects().calls.get((reference.symbol, rule.name))
     if calls is None:
         return reference.level
+    if isinstance(reference.node, ast.alias):
+        called = (reference.node.asname or reference.node.name) in view.program.calls
+        return LOW if called else reference.level  # its calls are mentions of their own
     call = view.call_of(reference.node)
     levels = [level for each in calls for level in _levels(each, reference, call, view)]
     return max((level for level in levels if level is not None), default=None)
@@ -50,6 +56,11 @@ def _levels(
     if call is None:
         yield usual
         return
+    if entry.where is not None:
+        name, word = entry.where
+        other = next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
+        if not any(word in words for words in described(other, call, view)):
+            return
     for words in described(_argument(entry, call), call, view):
         yield next((level for word, level in entry.levels if word in words), usual)
 
@@ -99,6 +110,9 @@ def _of_text(text: str, call: ast.Call | None, view: View) -> frozenset[str]:
     words = {"any", f"={text}"}
     words.add("computed" if HOLE in text else "text")
     words |= kind_of_code(text)
+    suffix = PurePosixPath(text).suffix if len(text) <= _MAX_TEXT else ""
+    if suffix:
+        words.add(suffix.lower())
     place = view.workspace.place(text) if len(text) <= _MAX_TEXT else Place.UNKNOWN
     words.add(place.name.lower())
     if place is Place.REMOTE and is_public(text) and (call is None or not carries(call, view)):
@@ -115,6 +129,9 @@ _DANGEROUS = re.compile(
 )
 
 
+_FILLED = re.compile(r"\{[{%].*?[%}]\}", re.DOTALL)
+
+
 @lru_cache(maxsize=1024)
 def kind_of_code(text: str) -> frozenset[str]:
     """``plain`` or ``reaches``; neither for what is no expression."""
@@ -122,6 +139,9 @@ def kind_of_code(text: str) -> frozenset[str]:
         return frozenset()
     if _DANGEROUS.search(text):
         return frozenset({"reaches"})
+    if "{{" in text or "{%" in text:
+        calls = any("(" in match[0] or "|attr" in match[0] for match in _FILLED.finditer(text))
+        return frozenset() if calls or HOLE in text else frozenset({"plain"})
     try:
         tree = ast.parse(text[:_MAX_TEXT].strip().replace("@", " ").replace("^", "**"), mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -11,6 +11,7 @@ from tract_jupyter.analysis.paths import Place
 from tract_jupyter.analysis.rules.base import CRITICAL, HIGH, LOW, MEDIUM, Rule, register
 from tract_jupyter.analysis.rules.environment import steers_code
 from tract_jupyter.analysis.tables import magics
+from tract_jupyter.analysis.tables.effects import of_set
 from tract_jupyter.analysis.values import HOLE
 
 if TYPE_CHECKING:
@@ -127,7 +128,10 @@ def _cell_level(name: str, rest: str, view: View) -> RiskLevel | None:
 
 def _line_level(name: str, rest: str, view: View) -> RiskLevel | None:
     level = magics.LINE.get(name, LOW)
-    if name == "config" and "(" in rest:  # what is assigned is evaluated
+    setting = rest.partition("=")[0].strip()
+    if name == "config" and (
+        "(" in rest or of_set(f"*.{setting.rpartition('.')[2]}")
+    ):  # it is evaluated, or decides
         level = HIGH
     if name in {"env", "set_env"} and _SETS.search(rest) and steers_code(re.split(r"[=\s]", rest)[0]):
         level = HIGH

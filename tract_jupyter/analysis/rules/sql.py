@@ -31,6 +31,7 @@ _DESTROYS = re.compile(
 )
 _RUNS = re.compile(
     r"(?i)\b(?:from|to)\s+program\b|\bxp_cmdshell\b|\bload_extension\s*\(|\bsys_exec\s*\(|\blanguage\s+plpython3?u"
+    r"|\binstall\s+'?\w+'?\s*(?:from\b|;|$)|\bsys_eval\s*\(|\bcreate\s+(?:or\s+replace\s+)?function\b[^;]*\blanguage\s+'?c\b"
 )
 _PATH = re.compile(
     r"(?is)\b(?:(?P<read>read_\w+|glob|parquet_scan|pg_read_file|pg_ls_dir|load_file|infile|attach(?:\s+database)?"
@@ -133,4 +134,4 @@ class StatementReachesOut(Rule):
             return HIGH
         if place is Place.PROTECTED:
             return HIGH if match["write"] else MEDIUM
-        return MEDIUM if place is Place.REMOTE else None
+        return (HIGH if match["write"] else MEDIUM) if place is Place.REMOTE else None
