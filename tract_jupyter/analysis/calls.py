@@ -205,7 +205,7 @@ def attribute_of(owner: Value, name: Value) -> Value:
 def _known(name: str, arguments: list[Value]) -> Value:
     if name in {"os.getenv", "os.getenvb"} and arguments and not _HOMES.isdisjoint(arguments[0].texts):
         return constant("~")
-    if name in _PASS_ON:
+    if name in _PASS_ON or name in effects().words.get("pass_on", ()):
         return arguments[0] if arguments else UNKNOWN
     if name in IMPORTERS:
         return _imported(arguments)

@@ -28,10 +28,12 @@ if TYPE_CHECKING:
     from tract_jupyter.analysis.findings import RiskLevel
     from tract_jupyter.analysis.rules.base import Reference, Rule
     from tract_jupyter.analysis.tables.effects import Call
+    from tract_jupyter.analysis.values import Value
     from tract_jupyter.analysis.view import View
 
 _BOOLEANS = {True: "true", False: "false"}
 _MAX_DEPTH = 6
+_MAX_MEMBERS = 16
 _MAX_PARTS = 200
 _MAX_TEXT = 500
 
@@ -90,18 +92,26 @@ def described(node: ast.expr | None, call: ast.Call | None, view: View) -> Itera
     if isinstance(node, ast.Constant) and node.value is None:
         yield frozenset({"none", "any"})
         return
-    value = view.resolver.value(node)
+    if isinstance(node, ast.Name) and node.id in view.program.classes:
+        yield frozenset({"class", "any"})
+        return
+    yield from described_value(view.resolver.value(node), call, view)
+
+
+def described_value(value: Value, call: ast.Call | None, view: View) -> Iterator[frozenset[str]]:
+    """The words for everything that a value may be; members of a list or tuple count as it."""
     for const in value.consts:
         if isinstance(const, int):
             yield frozenset({_BOOLEANS[const] if isinstance(const, bool) else "number", "any"})
         else:
             text = const if isinstance(const, str) else const.decode("utf-8", "replace")
             yield _of_text(text, call, view)
+    for member in (value.items or ())[:_MAX_MEMBERS]:
+        yield from (words - {"text", "computed"} for words in described_value(member, call, view))
     named = {name.removesuffix("()").rpartition(".")[2] for name in value.names}
     yield from (frozenset({name, "unknown", "any"}) for name in named)
-    own = isinstance(node, ast.Name) and node.id in view.program.classes
-    if value.functions or own:
-        yield frozenset({"class" if own else "function", "any"})
+    if value.functions:
+        yield frozenset({"function", "any"})
     elif not value.consts and not named:
         yield frozenset({"unknown", "any"})
 

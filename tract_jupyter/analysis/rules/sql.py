@@ -53,6 +53,27 @@ def _in_memory(call: ast.Call, view: View) -> bool:
     return isinstance(place, ast.Constant) and place.value == ":memory:"
 
 
+_TABLE = re.compile(
+    r"(?is)^\s*(?:drop|truncate|alter|delete)\b.*?(?:table|view|from|schema)?\s+(?:if\s+exists\s+)?([\w.\"`]+)\s*;?\s*$"
+)
+_LOCAL = ("sqlite3.", "duckdb.", "pandas.")
+
+
+def _is_local(call: ast.Call, view: View) -> bool:
+    """Whether the database is a file, or made of frames."""
+    owner = call.func.value if isinstance(call.func, ast.Attribute) else call.func
+    return any(name.startswith(_LOCAL) for name in view.resolver.value(owner).names)
+
+
+def _is_made_here(text: str, view: View) -> bool:
+    """Whether the code makes the table itself."""
+    match = _TABLE.match(text)
+    if match is None:
+        return False
+    made = re.compile(rf"(?is)\bcreate\s+(?:\w+\s+){{1,3}}?(?:if\s+not\s+exists\s+)?{re.escape(match[1])}\b")
+    return any(made.search(known) for _, known in _statements(view))
+
+
 @register
 class DestroysTable(Rule):
     """Sends a destructive statement to a database.
@@ -83,7 +104,8 @@ class DestroysTable(Rule):
         """Look at the text of ``execute`` and its relatives, whatever they are called on."""
         for node, text in _statements(view):
             if _DESTROYS.match(text) and not _in_memory(node, view):
-                yield self.finding(view, node, f"The statement {self.effect}.", confidence=LIKELY)
+                level = MEDIUM if _is_local(node, view) or _is_made_here(text, view) else HIGH
+                yield self.finding(view, node, f"The statement {self.effect}.", level, LIKELY)
 
 
 @register
