@@ -60,7 +60,6 @@ _PATH_METHODS = frozenset(
     | {"relative_to", "home", "cwd", "rename", "replace", "readlink"}
 )
 _ENVIRONMENTS = frozenset({"os.environ", "os.environb"})
-_HOMES = frozenset({"HOME", "USERPROFILE"})
 _JOINS = frozenset({"pathlib.Path.joinpath", "pathlib.Path.__truediv__", "operator.truediv", "os.path.join"})
 _COLLECTED = frozenset({"pathlib.Path()", "psutil.Process()"})
 """A collection of these goes by the name of one."""
@@ -89,9 +88,15 @@ def lookup(owner: Value, key: Value) -> Value:
             found.append(Value(owner.names, owner.consts))
         elif name in effects().values:
             found.append(constant(effects().values[name]))
-        elif name in _ENVIRONMENTS and not _HOMES.isdisjoint(key.texts):
-            found.append(constant("~"))
+        elif name in _ENVIRONMENTS:
+            found.append(_variable(key))
     return union(found)
+
+
+def _variable(key: Value) -> Value:
+    """What a variable of the environment stands for, as far as it is a place that everybody knows."""
+    known = effects().values
+    return constant(*(known.get(f"os.environ.{text}") for text in key.texts))
 
 
 def call_value(resolver: Evaluator, node: ast.Call) -> Value:
@@ -203,8 +208,8 @@ def attribute_of(owner: Value, name: Value) -> Value:
 
 
 def _known(name: str, arguments: list[Value]) -> Value:
-    if name in {"os.getenv", "os.getenvb"} and arguments and not _HOMES.isdisjoint(arguments[0].texts):
-        return constant("~")
+    if name in {"os.getenv", "os.getenvb"} and arguments and _variable(arguments[0]) is not UNKNOWN:
+        return _variable(arguments[0])
     if name in _PASS_ON or name in effects().words.get("pass_on", ()):
         return arguments[0] if arguments else UNKNOWN
     if name in IMPORTERS:

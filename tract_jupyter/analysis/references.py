@@ -11,7 +11,7 @@ from tract_jupyter.analysis.budget import TooLongError
 from tract_jupyter.analysis.calls import GETATTR
 from tract_jupyter.analysis.names import canonical
 from tract_jupyter.analysis.rules import Reference, Rule, is_boring, module_level, rules_for
-from tract_jupyter.analysis.rules.arguments import described, described_value, judged
+from tract_jupyter.analysis.rules.arguments import described, described_value, is_foreign, judged
 from tract_jupyter.analysis.rules.base import GUESS, LIKELY, SURE
 from tract_jupyter.analysis.rules.lookup import asked, asked_attributes, rules_by_name
 from tract_jupyter.analysis.tables.effects import of_keyword, of_set
@@ -163,7 +163,7 @@ def _keyword(node: ast.keyword, view: View) -> Iterator[Finding]:
     if isinstance(call, ast.Call) and view.resolver.value(call.func).functions:
         return  # the author's own function says itself what it does
     if node.arg is not None:
-        yield from _told_by_name(node, node.arg, described(node.value, None, view), view)
+        yield from _told_by_name(node, node.arg, described(node.value, None, view), view, value=node.value)
         return
     for key, value in view.resolver.value(node.value).entries or ():
         if isinstance(key, str):
@@ -187,11 +187,13 @@ def _told_by_name(
     values: Iterable[frozenset[str]],
     view: View,
     only: frozenset[str] = frozenset(),
+    value: ast.expr | None = None,
 ) -> Iterator[Finding]:
     known = of_keyword(name)
     for words in values if known else ():
         for (rule, word), level in known:
-            if word in words and (not only or word in only or word[0] == "="):
+            brought = word == "foreign" and "text" not in words and is_foreign(value, view)
+            if (word in words or brought) and (not only or word in only or word[0] == "="):
                 told = rules_by_name()[rule]
                 yield told.finding(view, node, f"{name} {told.effect}.", level, LIKELY)
 

@@ -6,7 +6,7 @@ that only computes, ``reaches`` for one that leads to objects or statements, ``t
 ``computed`` for one that is known in part, ``.pkl`` for its extension.
 Of addresses and paths: ``public`` for an address of data that carries
 nothing out, ``remote``, ``inside``, ``outside``, ``temporary``, ``protected``, ``steering``. ``unknown`` is what
-nothing is known of, ``any`` is everything.
+nothing is known of, ``foreign`` what comes from a field, a file, the network or a person, ``any`` is everything.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tract_jupyter.analysis.tables.effects import derived, effects
 from tract_jupyter.analysis.values import HOLE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from tract_jupyter.analysis.findings import RiskLevel
     from tract_jupyter.analysis.rules.base import Reference, Rule
@@ -63,7 +63,10 @@ def _levels(
         other = next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
         if not any(word in words for words in described(other, call, view)):
             return
-    for words in described(_argument(entry, call), call, view):
+    argument = _argument(entry, call)
+    brought = any(word == "foreign" for word, _ in entry.levels) and is_foreign(argument, view)
+    for found in described(argument, call, view):
+        words = found | {"foreign"} if brought and "text" not in found else found
         yield next((level for word, level in entry.levels if word in words), usual)
 
 
@@ -242,8 +245,38 @@ def carries(call: ast.Call, view: View) -> bool:
     return any(private_parts(given, view))
 
 
+_FOREIGN_RULES = frozenset({"talks-to-network", "reads-environment"})
+_FOREIGN = (
+    "tract_jupyter.pending().fields",
+    "tract_jupyter.Pending().fields",
+    "builtins.input()",
+    "sys.argv",
+)
+
+
+@derived
+def _brings(name: str) -> bool:
+    """Whether a value with this name came from elsewhere: a field, a file, the network, a person."""
+    if name.startswith(_FOREIGN) or (name.partition("()")[0] in effects().paths and "()" in name):
+        return True
+    parts = name.partition("()")[0].split(".")
+    around = [".".join(parts), *(".".join([*parts[:length], "*"]) for length in range(1, len(parts)))]
+    return "()" in name and any(
+        each in effects().symbols.get(rule, {}) for rule in _FOREIGN_RULES for each in around
+    )
+
+
+def is_foreign(node: ast.expr | None, view: View) -> bool:
+    """Whether something from elsewhere flows into an argument."""
+    return node is not None and node is not _SPREAD and any(_parts([node], view, _brings))
+
+
 def private_parts(nodes: Iterable[ast.expr], view: View) -> Iterator[ast.AST]:
     """The parts of expressions, and of what their names are bound to, that were read from here."""
+    return _parts(nodes, view, _is_private)
+
+
+def _parts(nodes: Iterable[ast.expr], view: View, is_asked: Callable[[str], bool]) -> Iterator[ast.AST]:
     stack: list[tuple[ast.AST, int]] = [(node, 0) for node in nodes]
     seen: set[ast.AST] = set()
     while stack and len(seen) < _MAX_PARTS:
@@ -257,7 +290,7 @@ def private_parts(nodes: Iterable[ast.expr], view: View) -> Iterator[ast.AST]:
             and isinstance(node.func, ast.Attribute)
             and f"{node.func.attr}()" in _READS
         )
-        if reads or any(map(_is_private, named)):
+        if reads or any(map(is_asked, named)):
             yield node
             continue
         if isinstance(node, ast.Name) and depth < _MAX_DEPTH:

@@ -27,7 +27,9 @@ _EXECUTES = (
     "query",
 )
 _DESTROYS = re.compile(
-    r"(?is)^\s*(drop\s+(table|database|schema|view)|truncate\b|alter\s+table|delete\s+from\s+\S+\s*;?\s*$|attach\b)"
+    r"(?is)(?:^|;)\s*(drop\s+(table|database|schema|view|user|role|index|collection)|truncate\b"
+    r"|alter\s+(table|database|role|user|system)|attach\b|grant\b|revoke\b|create\s+(user|role|login)"
+    r"|(delete\s+from\s+\S+|update\s+\S+\s+set\b)(?![^;]*\bwhere\b)|shutdown\b)"
 )
 _RUNS = re.compile(
     r"(?i)\b(?:from|to)\s+program\b|\bxp_cmdshell\b|\bload_extension\s*\(|\bsys_exec\s*\(|\blanguage\s+plpython3?u"
@@ -56,7 +58,7 @@ def _in_memory(call: ast.Call, view: View) -> bool:
 _TABLE = re.compile(
     r"(?is)^\s*(?:drop|truncate|alter|delete)\b.*?(?:table|view|from|schema)?\s+(?:if\s+exists\s+)?([\w.\"`]+)\s*;?\s*$"
 )
-_LOCAL = ("sqlite3.", "duckdb.", "pandas.")
+_LOCAL = ("sqlite3.", "duckdb.")
 
 
 def _is_local(call: ast.Call, view: View) -> bool:
@@ -103,7 +105,7 @@ class DestroysTable(Rule):
     def check(self, view: View) -> Iterator[Finding]:
         """Look at the text of ``execute`` and its relatives, whatever they are called on."""
         for node, text in _statements(view):
-            if _DESTROYS.match(text) and not _in_memory(node, view):
+            if _DESTROYS.search(text) and not _in_memory(node, view):
                 level = MEDIUM if _is_local(node, view) or _is_made_here(text, view) else HIGH
                 yield self.finding(view, node, f"The statement {self.effect}.", level, LIKELY)
 

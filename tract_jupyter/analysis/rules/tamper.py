@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tract_jupyter.analysis.findings import Finding, RiskLevel
     from tract_jupyter.analysis.view import Store, View
 
+_OPEN_PARTS = frozenset({"fields", "budget", "models", "profiles"})
 _STREAMS = frozenset({"sys.stdout", "sys.stderr", "sys.stdin"})
 
 
@@ -82,9 +83,9 @@ def _level(name: str, store: Store, view: View) -> RiskLevel | None:
         return MEDIUM if f"{name}.{store.member}" in _STREAMS else HIGH
     package = name.partition(".")[0]
     if package == "tract_jupyter":
-        return (
-            HIGH if "()" not in name or store.member.startswith("_") or _is_own(store.value, view) else None
-        )
+        part = name.partition("()")[2].partition(".")[2].partition(".")[0]
+        opened = "()" not in name or store.member.startswith("_") or _is_own(store.value, view)
+        return HIGH if opened or (part and part not in _OPEN_PARTS) else None
     if name == "builtins.type()" or name.endswith(".__class__"):
         return HIGH if _is_own(store.value, view) else None
     if "()" in name or "?" in name or package == "tools":
@@ -94,7 +95,8 @@ def _level(name: str, store: Store, view: View) -> RiskLevel | None:
 
 
 def _is_own(new: ast.expr | None, view: View) -> bool:
-    return new is not None and bool(view.resolver.value(new).functions or _is_own_class(new, view))
+    made = new.func if isinstance(new, ast.Call) else new
+    return made is not None and bool(view.resolver.value(made).functions or _is_own_class(made, view))
 
 
 def _is_own_class(node: ast.expr, view: View) -> bool:
