@@ -45,10 +45,8 @@ def known_value(name: str) -> Const | None:
     found = _CONSTANTS.get(name)
     if found is None:
         found = effects().values.get(name)
-    return _MODULE_FILE if found is None and name.endswith(".__file__") and "()" not in name else found
+    return found if found is not None else effects().values.get(f"*.{name.rpartition('.')[2]}")
 
-
-_MODULE_FILE = "/usr/lib/python3/site-packages/module.py"
 
 _FIELD = re.compile(r"\{[^{}]*\}")
 _PERCENT = re.compile(r"%(?:\(\w{0,99}\))?[-#0 +]{0,9}(?:\*|[1-9]\d{0,9})?(?:\.\d{1,9})?[a-zA-Z]")

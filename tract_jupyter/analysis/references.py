@@ -201,7 +201,8 @@ def _told_by_name(
 def stored(view: View) -> Iterator[Finding]:
     """What the rules say about what is assigned to members of objects."""
     for store in view.stores:
-        named = {canonical(f"{name}.{store.member}") for name in view.resolver.value(store.owner).names}
+        owners = (name.removesuffix(".__dict__") for name in view.resolver.value(store.owner).names)
+        named = {canonical(f"{name}.{store.member}") for name in owners}
         own = isinstance(store.owner, ast.Name) and store.owner.id in {"self", "cls"}
         if isinstance(store.owner, ast.Attribute):
             named.add(f"*.{store.owner.attr}.{store.member}")

@@ -6,7 +6,8 @@ that only computes, ``reaches`` for one that leads to objects or statements, ``t
 ``computed`` for one that is known in part, ``.pkl`` for its extension.
 Of addresses and paths: ``public`` for an address of data that carries
 nothing out, ``remote``, ``inside``, ``outside``, ``temporary``, ``protected``, ``steering``. ``unknown`` is what
-nothing is known of, ``foreign`` what comes from a field, a file, the network or a person, ``any`` is everything.
+nothing is known of, ``given`` what comes from a field or a person, ``foreign`` also from
+a file or the network, ``any`` is everything.
 """
 
 from __future__ import annotations
@@ -64,9 +65,11 @@ def _levels(
         if not any(word in words for words in described(other, call, view)):
             return
     argument = _argument(entry, call)
-    brought = any(word == "foreign" for word, _ in entry.levels) and is_foreign(argument, view)
+    asked = {word for word, _ in entry.levels}
+    brought = {"foreign"} if "foreign" in asked and is_foreign(argument, view) else set()
+    brought |= {"given"} if "given" in asked and is_given(argument, view) else set()
     for found in described(argument, call, view):
-        words = found | {"foreign"} if brought and "text" not in found else found
+        words = found if "text" in found else found | brought
         yield next((level for word, level in entry.levels if word in words), usual)
 
 
@@ -243,6 +246,15 @@ def carries(call: ast.Call, view: View) -> bool:
     """Whether something that was read from here goes out with a call's arguments."""
     given = [*call.args, *(keyword.value for keyword in call.keywords)]
     return any(private_parts(given, view))
+
+
+def is_given(node: ast.expr | None, view: View) -> bool:
+    """Whether something that somebody typed in flows into an argument."""
+    return node is not None and node is not _SPREAD and any(_parts([node], view, _is_typed))
+
+
+def _is_typed(name: str) -> bool:
+    return name.startswith(_FOREIGN)
 
 
 _FOREIGN_RULES = frozenset({"talks-to-network", "reads-environment"})

@@ -103,6 +103,12 @@ class UsesMagic(Rule):
         """``run_line_magic`` is as harmless as the magic that it names."""
         value = view.value(view.argument(view.call_of(reference.node), 0, "magic_name"))
         names = [text.split()[0].lstrip("%") for text in (value.texts if value else ()) if text.split()]
+        line = view.value(view.argument(view.call_of(reference.node), 1, "line"))
+        decides = names == ["tract"] and any(
+            text.split()[:1] == ["decide"] for text in (line.texts if line else ())
+        )
+        if decides:
+            names = []
         if names and all(magics.LINE.get(name, HIGH) is None for name in names):
             return
         known = [magics.LINE.get(name) or LOW for name in names]

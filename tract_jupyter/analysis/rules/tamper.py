@@ -84,7 +84,8 @@ def _level(name: str, store: Store, view: View) -> RiskLevel | None:
     package = name.partition(".")[0]
     if package == "tract_jupyter":
         part = name.partition("()")[2].partition(".")[2].partition(".")[0]
-        opened = "()" not in name or store.member.startswith("_") or _is_own(store.value, view)
+        deleted = isinstance(getattr(store.node, "ctx", None), ast.Del)
+        opened = deleted or "()" not in name or store.member.startswith("_") or _is_own(store.value, view)
         return HIGH if opened or (part and part not in _OPEN_PARTS) else None
     if name == "builtins.type()" or name.endswith(".__class__"):
         return HIGH if _is_own(store.value, view) else None

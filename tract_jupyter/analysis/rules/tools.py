@@ -182,9 +182,12 @@ class DecidesItself(Rule):
                     yield self.finding(view, call, f"Changes {name} for everybody.", level, LIKELY)
 
 
+_DECISIONS = frozenset({"--activate", "decide", "approve", "trust", "grant"})
+
+
 def _decides(escape: Escape) -> bool:
     if escape.name.startswith("tract"):
-        return "--activate" in escape.rest.split()
+        return not _DECISIONS.isdisjoint(escape.rest.split())
     return escape.name == "config" and escape.rest.lstrip().startswith("TractJupyter")
 
 
