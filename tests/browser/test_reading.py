@@ -3,13 +3,13 @@
 import pytest
 
 LOAD = "%load_ext tract_jupyter"
-LONG = '''from tract_jupyter.hooks.dynamic.spec import spec_from_dict
+LONG = """from tract_jupyter.hooks.dynamic.spec import spec_from_dict
 spec = {
     "name": "long", "description": "Two thousand lines.", "fields": {}, "unhandled": "ask",
     "actions": {"go": {"description": "Go", "code": "\\n".join(f"x_{n} = {n}" for n in range(1_999)) + "\\npending.approve()"}},
 }
 p = tract.propose_operation(spec_from_dict(spec))
-t = tract.reviewer.show(p)'''
+t = tract.reviewer.show(p)"""
 VALUE = '''%%tract_operation keep --activate --ask
 """Keep a text."""
 text: str
@@ -46,9 +46,11 @@ def test_an_operation_of_two_thousand_lines(open_lab, screenshot, viewport, name
     lab.output(1).get_by_text("Read on: ").wait_for()
     assert activate.get_attribute("aria-disabled") == "true"
     screenshot(lab, f"reading-code-{name}", 1)
-    code = lab.output(1).locator(".tract-code")
+    code = lab.output(1).locator(".tract-code").first
     assert code.locator(".tract-line").count() == 2_001  # with the line that would define it
-    code.evaluate("box => { box.scrollTop = box.scrollHeight; }")  # a jump to the end leaves what it jumped over
+    code.evaluate(
+        "box => { box.scrollTop = box.scrollHeight; }"
+    )  # a jump to the end leaves what it jumped over
     lab.page.wait_for_timeout(700)
     assert activate.get_attribute("aria-disabled") == "true"
     activate.dispatch_event("click")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 PERSONAL = frozenset({"scope", "uses", "pattern"})
 """Parameters of `approve` that only a person may give: how long the like of it is approved too."""
 
-_NOTHING: Final = (None, "", [], {})
+_NOTHING: Final[tuple[Any, ...]] = (None, "", [], {})
 _NO_WORDS: Final[Mapping[str, str]] = MappingProxyType({})
 _MAX_TEXT = 500
 _MAX_LIST = 5

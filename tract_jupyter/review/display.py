@@ -88,7 +88,8 @@ def shown_code(block: CodeBlock) -> ShownCode:
     texts = [text for line in cut for _, text in line]
     pieces = iter(_keyed(texts, *place))
     shown = tuple(
-        ShownLine(number, tuple(next(pieces) for _ in line)) for number, line in enumerate(cut, block.first_line)
+        ShownLine(number, tuple(next(pieces) for _ in line))
+        for number, line in enumerate(cut, block.first_line)
     )
     described = _keyed(_cut(block.description), *place and ("description", *place))
     headed = _keyed(_cut(printable(block.header)), *place and ("header", *place))
@@ -133,17 +134,14 @@ def _lines(code: str) -> list[str]:
 
 def _row(table: ValueTable, row: ValueRow, pending_id: str) -> ShownRow:
     of = (pending_id, table.title, row.name, row.type, row.value, row.description)
-    named = table.binds != "nothing"
-
-    def part(name: str, text: str, *, bound: bool) -> tuple[Piece, ...]:
-        return _keyed(_cut(text), name, *of) if bound else _plain(text)
-
-    whole = named and table.binds != "values"
+    bound = {"nothing": (), "values": ("name", "value")}.get(
+        table.binds, ("name", "type", "value", "description")
+    )
     return ShownRow(
-        part("name", row.name, bound=named),
-        part("type", row.type, bound=whole),
-        part("value", row.value, bound=named),
-        part("description", row.description, bound=whole),
+        *(
+            _keyed(_cut(getattr(row, part)), *((part, *of) if part in bound else ()))
+            for part in ("name", "type", "value", "description")
+        )
     )
 
 
@@ -153,10 +151,6 @@ def _keyed(texts: list[str], *place: object) -> tuple[Piece, ...]:
         return tuple(map(Piece, texts))
     whole = hashlib.blake2b(repr((place, texts)).encode(), digest_size=8, key=_SALT).hexdigest()
     return tuple(Piece(text, f"{whole}.{number}") for number, text in enumerate(texts))
-
-
-def _plain(text: str) -> tuple[Piece, ...]:
-    return (Piece(text),) if text else ()
 
 
 def _cut(text: str) -> list[str]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from tract_jupyter.exceptions import ContentError
 from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.models.text import printable, safe_repr
 from tract_jupyter.review.display import MOST_CHARACTERS
@@ -62,12 +61,9 @@ class ValueRow:
         if isinstance(value, str | bytes | list) and len(value) > MOST_CHARACTERS:
             return cls(name, type_, show_value(value), description, is_cut=True)
         try:
+            canonical_json(value)
             return cls(name, type_, repr(value), description)
-        except Exception:  # noqa: BLE001 # of an integer of a million digits, or of a very deep list
-            pass
-        try:
-            return cls(name, type_, canonical_json(value), description)
-        except ContentError:
+        except Exception:  # noqa: BLE001 # its repr may raise anything; and what no fingerprint can hold is not whole
             return cls(name, type_, safe_repr(value), description, is_cut=True)
 
     def __post_init__(self) -> None:

@@ -102,7 +102,17 @@ def _check(data: Any, shape: Any, place: str) -> None:
             _check(data[name], shape[name], f"{place}.{name}")
 
 
-_CODE = ("title", "code", "header", "description", "language", "first_line", "marked", "analysis_note", "binds")
+_CODE = (
+    "title",
+    "code",
+    "header",
+    "description",
+    "language",
+    "first_line",
+    "marked",
+    "analysis_note",
+    "binds",
+)
 _TEXTS = ("pending_id", "title", "summary", "why", "fingerprint", "note")
 
 

@@ -94,9 +94,7 @@ class PendingScriptCall(CallsTool):
         """None: it stands in the script."""
 
     def tables(self) -> tuple[ValueTable, ...]:
-        """What the tool would be called with, and where the script stands. Of the saved program, which nobody can read,
-        there is its digest.
-        """
+        """What the tool would be called with, and where the script stands; of the saved program the digest."""
         known = {name: value for name, value in self.script.items() if name not in {"code", "snapshot"}}
         saved = self.script["snapshot"]
         digest = hashlib.sha256(saved.encode()).hexdigest()

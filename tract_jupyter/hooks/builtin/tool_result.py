@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 
-
 class PendingToolResult(BuiltinPending):
     """Add the answer of a tool to the context.
 

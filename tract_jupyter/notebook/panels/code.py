@@ -92,8 +92,8 @@ def _row(number: str, key: str, content: str, css: str, label: str = "", tags: s
     named = f' role="group" aria-label="{label}"' if label else ""
     line = f' data-line="{key}"' if key else ""
     return (
-        f'<div class="tract-line {css}"{named}{line}><span class="tract-number" aria-hidden="true">{number}</span>'
-        f"<code>{content or ' '}</code>{tags}</div>"
+        f'<div class="tract-line {css}"{named}><span class="tract-number" aria-hidden="true">{number}</span>'
+        f"<code{line}>{content or ' '}</code>{tags}</div>"
     )
 
 
@@ -139,8 +139,8 @@ def _joined(pieces: list[Piece], findings: Iterable[Finding]) -> list[tuple[int,
 def _mark(pieces: list[Piece], spans: list[tuple[int, int, RiskLevel]], first: int, last: int) -> str:
     """The columns from `first` to `last` of a line, with the spans in it underlined."""
     parts, position = [], first
-    for start, end, level in spans:
-        start, end = max(start, first), min(end, last)
+    for first_column, last_column, level in spans:
+        start, end = max(first_column, first), min(last_column, last)
         if start < end:
             parts.append(_pieces_html(_cut(pieces, position, start)))
             parts.append(f'<mark class="tract-{level.value}">{_pieces_html(_cut(pieces, start, end))}</mark>')

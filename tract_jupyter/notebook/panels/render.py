@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
@@ -55,6 +56,14 @@ def body_html(ticket: Ticket, *, why: bool = True) -> str:
     parts.append(f'<p class="tract-standing">{escaped(standing)}</p>' if standing else "")
     parts.append(f'<p class="tract-foot">{escaped(foot_text(ticket))}</p>')
     return "".join(parts)
+
+
+def bound_html(request: ReviewRequest) -> str:
+    """What an approval of it binds to, and nothing else: for a record that lists several."""
+    blocks = [replace(block, findings=()) for block in request.code if block.binds != "nothing"]
+    tables = [table for table in request.tables if table.binds != "nothing"]
+    values = [_values_html(table, request.pending_id) for table in tables]
+    return "".join([*map(code_html, blocks), *values])
 
 
 def record_html(ticket: Ticket) -> str:

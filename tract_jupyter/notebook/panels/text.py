@@ -24,4 +24,3 @@ def record_text(ticket: Ticket) -> str:
         lines += [f"  {line}" for line in request.note.splitlines()]
     lines += [f"  {line}" for line in (standing_text(ticket), foot_text(ticket)) if line]
     return printable("\n".join(line for line in lines if line))
-
