@@ -47,6 +47,11 @@ def bound_lines(request: ReviewRequest) -> Iterator[str]:
             yield f"{_joined(row.name)}: {_joined(row.value)}{''.join(f'  # {text}' for text in said if text)}"
 
 
+def how_to_decide(pending_id: str) -> str:
+    """What is typed to look at a request and decide it, where there is no panel."""
+    return f"%tract decide {pending_id[:8]}"
+
+
 def block_text(block: CodeBlock) -> str:
     """A block of code as a terminal shows it, with its findings."""
     return printable("\n".join(line for line in _block_lines(block) if line))
