@@ -68,7 +68,8 @@ class Session:
     def advice(self) -> Advice:
         """The analysis with the user's settings; the same object as long as these are the same."""
         config = self.config
-        if self._advice is None or not self._advice.is_of(config.rules_off, config.rule_levels):
+        settings = (config.rules_off, config.rule_levels, config.rule_effects)
+        if self._advice is None or not self._advice.is_of(*settings):
             self._advice = config.advice()
         return self._advice
 
