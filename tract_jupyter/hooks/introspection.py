@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tract_jupyter.models.parameters import Parameter
     from tract_jupyter.storage.decisions import StoredDecision
 
-PERSONAL = frozenset({"scope", "uses", "pattern"})
+PERSONAL = frozenset({"scope", "uses", "pattern", "whom"})
 """Parameters of `approve` that only a person may give: how long the like of it is approved too."""
 
 _NO_WORDS: Final[Mapping[str, str]] = MappingProxyType({})
