@@ -19,12 +19,13 @@ from tract_jupyter.runs.profile.validate import read_profile
 from tract_jupyter.storage.lenient import read_dict, read_moment
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from datetime import datetime
 
     from sqlalchemy import Connection
 
     from tract_jupyter.review.trust import Signer
+    from tract_jupyter.runs.model import Operation
     from tract_jupyter.runs.profile.model import Profile
     from tract_jupyter.storage.database import Database
     from tract_jupyter.storage.events import EventRows
@@ -55,13 +56,18 @@ class Profiles:
         rows: of the tract.
         events: where it is noted what happens to them.
         signer: of the tract; signs those that are saved.
+        check: tells what operations of a profile name that is not there, as problems.
     """
 
-    def __init__(self, database: Database, rows: RunProfileRows, events: EventRows, signer: Signer) -> None:
+    def __init__(
+        self, database: Database, rows: RunProfileRows, events: EventRows, signer: Signer,
+        check: Callable[[Iterable[Operation]], list[tuple[str, str, str]]] = lambda _: [],
+    ) -> None:  # fmt: skip
         self._database = database
         self._rows = rows
         self._events = events
         self._signer = signer
+        self._check = check
 
     def list(self) -> list[ProfileEntry]:
         """All of them, by name, also those that are not used.
@@ -107,6 +113,8 @@ class Profiles:
             TrustError: it cannot be signed.
         """
         name = (profile := read_profile(profile)).name
+        if missing := self._check(profile.all_operations):
+            raise ProfileError(missing)
         text = canonical_json(profile.to_dict())
         signature = self._sign(name, text)
         with self._database.write() as connection:
