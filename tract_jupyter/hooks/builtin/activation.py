@@ -205,8 +205,8 @@ def spec_diff(old: OperationSpec, new: OperationSpec) -> str:
 def _readable(spec: OperationSpec) -> list[str]:
     lines = [f"operation {spec.name}  version {spec.version}  unhandled={spec.unhandled}", spec.description]
     lines += [_readable_field(p, is_volatile=p.name in spec.volatile) for p in spec.parameters()]
-    for action in spec.actions.values():
-        lines += ["", *_readable_action(action)]
+    for one in spec.actions.values():
+        lines += ["", *_readable_action(one)]
     return lines
 
 
@@ -216,12 +216,12 @@ def _readable_field(p: Parameter, *, is_volatile: bool) -> str:
     return f"{p.name}: {type_text(p.annotation)}{p.default_text}{about}"
 
 
-def _readable_action(action: ActionDef) -> list[str]:
-    body = [f"    {line}" for line in action.code.splitlines()]
-    where = "  # in the sandbox" if action.is_sandboxed else ""
+def _readable_action(one: ActionDef) -> list[str]:
+    body = [f"    {line}" for line in one.code.splitlines()]
+    where = "  # in the sandbox" if one.is_sandboxed else ""
     return [
-        f"def {action.name}{action.parameters().signature_text('pending')}:{where}",
-        f'    """{action.description}"""',
+        f"def {one.name}{one.parameters().signature_text('pending')}:{where}",
+        f'    """{one.description}"""',
         *body,
     ]
 
