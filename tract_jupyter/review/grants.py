@@ -40,7 +40,9 @@ Scope = Literal["once", "session", "always"]
 _SIGNED = "grant"
 _UNREADABLE = "unreadable"
 Whom = Literal["this", "children", "anybody"]
-_GRANTING = frozenset({"code", "panel", "prompt", "inbox"})  # a dict or a tool call may be a model's
+_GRANTING = frozenset(
+    {"code", "panel", "prompt", "command", "inbox"}
+)  # a dict or a tool call may be a model's
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from tract_jupyter.hooks.reach import reach_table, spec_reach
 from tract_jupyter.models.type_text import type_text
 from tract_jupyter.review.decision import how
 from tract_jupyter.review.fingerprint import fingerprint
+from tract_jupyter.review.recording import CHANNELS
 from tract_jupyter.review.request import CodeBlock, ValueRow, ValueTable, findings_text, show_value
 
 if TYPE_CHECKING:
@@ -25,9 +26,7 @@ if TYPE_CHECKING:
 ACTIVATE = "activate_operation"
 REQUEST = "TJ-VOLATILE"
 """The code of the finding that a proposal wants something which only a person decides; no rule of the analysis."""
-_ACCEPTING = frozenset(
-    {"code", "panel", "prompt", "inbox", "recorded"}
-)  # a dict or a tool call may be a model's
+_ACCEPTING = CHANNELS | {"recorded"}
 _ACTIVE_ALREADY = (
     "A model's version of this one is active without a review, since all of its code runs in the sandbox."
 )
