@@ -200,12 +200,14 @@ def value_rows(
 def review_actions(pending: Question) -> tuple[ReviewAction, ...]:
     """The buttons: the operation's own actions first, then approve and reject."""
     cls = type(pending)
+    by_action = pending.runs_nothing("approve")
     own = [name for name in _offered(pending) if name not in _BASIC and decides(cls, name)]
     buttons = [
         ReviewAction(
             name,
             name.replace("_", " ").capitalize(),
             action_parameters(type(pending), name),
+            style="approve" if by_action and len(own) == 1 else "neutral",
             description=_summary(type(pending), name),
         )
         for name in own
@@ -215,7 +217,7 @@ def review_actions(pending: Question) -> tuple[ReviewAction, ...]:
             # edits and scopes are no inputs of their own: a panel has forms for them
             asked = {"volatile"} if getattr(pending, "requests", ()) else frozenset()
             parameters = action_parameters(type(pending), name).without((PERSONAL - asked) | {"edits"})
-            style: Any = name
+            style: Any = "neutral" if by_action and name == "approve" else name
             buttons.append(ReviewAction(name, pending.labels[name], parameters, style=style))
     return tuple(buttons)
 

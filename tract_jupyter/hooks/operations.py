@@ -269,18 +269,36 @@ class Operations(Rebuilding, Unreviewed):
         execute_fn: Callable[[Any], Any] | None = None,
         review: bool = False,
         ask: Unhandled = "ask",
+        offer: bool = False,
         **options: Any,
     ) -> Any:
-        """Fire an operation: see `Tract.fire`. `ask` takes the place of asking a person, where it comes to that."""
+        """Fire an operation: see `Tract.fire`.
+
+        `ask` takes the place of asking a person, where it comes to that. With `offer`, as for what a person fires by
+        hand, an operation with exactly one action that no handler decides about is put before them, if they can be
+        asked: approving it would run nothing.
+        """
         cls = self.registry.require_class(operation)
         recorded = None if execute_fn is None else self._with_event(execute_fn)
         pending = cls(tract=self._tract, fields=fields, execute_fn=recorded, **options)
         if review:
             return pending
-        self._firing.decide(pending, unhandled=cls.spec.unhandled, ask=ask)
+        pending.is_offered = (
+            offer and len(cls.spec.actions) == 1 and execute_fn is None and self._can_offer(pending)
+        )
+        unhandled = "ask" if pending.is_offered else cls.spec.unhandled
+        self._firing.decide(pending, unhandled=unhandled, ask=ask)
         if execute_fn is not None and pending.status is PendingStatus.APPROVED:
             return pending.result
         return pending
+
+    def _can_offer(self, pending: DynamicPending) -> bool:
+        """Whether a person can be asked, or decided about the same in a run that is recorded."""
+        channel = self._tract.reviewer.channel
+        if channel.can_reach():
+            return True
+        recorded = channel.recorded()
+        return recorded is not None and recorded.knows(pending.identity)
 
     def _with_event(self, execute_fn: Callable[[Any], Any]) -> Callable[[DynamicPending], Any]:
         def execute(pending: DynamicPending) -> Any:

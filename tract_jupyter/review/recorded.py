@@ -44,6 +44,10 @@ class Recorded:
         with self._lock:
             return take(self._all(), identity, self._used, self._trust)
 
+    def knows(self, identity: str) -> bool:
+        """Whether there is an entry for it, used or not."""
+        return any(entry.identity == identity for entry in self._all())
+
     def why_not(self, pending: Reviewable) -> str:
         """Why there is no decision about it, in a sentence."""
         return refusal(self._all(), pending.identity, pending.title, self._trust, self.path.name)

@@ -9,12 +9,14 @@ from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.review.request import findings_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from tract_jupyter.hooks.advice import Advice
     from tract_jupyter.hooks.dynamic.spec import OperationSpec
     from tract_jupyter.models.parameters import Parameters
     from tract_jupyter.review.request import CodeBlock
+
+_APPROVES_ONLY = {**FieldPending.labels, "approve": "Approve without running"}
 
 
 class DynamicPending(FieldPending):
@@ -38,6 +40,18 @@ class DynamicPending(FieldPending):
     def __init__(self, *, tract: Any, fields: dict[str, Any] | None = None, **options: Any) -> None:
         values = self.field_parameters.validate(fields if fields is not None else {})
         super().__init__(self.spec.name, tract=tract, fields=values, **options)
+
+    is_offered: bool = False
+    """Whether it is put before a person as it has one action, and no handler decided about it."""
+
+    @property
+    def labels(self) -> Mapping[str, str]:  # type: ignore[override] # of the class elsewhere
+        """What the buttons say; where actions do the work, approving runs nothing."""
+        return _APPROVES_ONLY if self.runs_nothing("approve") else super().labels
+
+    def runs_nothing(self, action: str) -> bool:
+        """Whether approving leaves undone what there is to do: it has actions, and none of them is chosen."""
+        return action == "approve" and bool(self.spec.actions) and self._execute_fn is None
 
     @property
     def definition_hash(self) -> str:  # type: ignore[override] # a property is all that is needed
@@ -68,6 +82,8 @@ class DynamicPending(FieldPending):
     def why(self) -> str:
         """What makes it a person's decision, who fired it, and what the analysis found."""
         asks = "A review was asked for, or a handler left it to a person"
+        if self.is_offered:
+            asks = "It has an action to run, and no handler decides about it"
         if self.spec.unhandled == "ask":
             asks = f"{self.operation} asks a person whenever no handler decides"
         through = f" ({self.triggered_by})" if self.triggered_by else ""
