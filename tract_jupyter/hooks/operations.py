@@ -67,6 +67,18 @@ class Operations(Rebuilding, Unreviewed):
 
     # --- activation
 
+    def register(self, spec: OperationSpec, *, replace: bool = False) -> None:
+        """Activate a person's own spec; one that is active and reviewed already, unchanged, stays as it is.
+
+        Raises:
+            OperationExistsError: another version is active, and `replace` is not given; the error says what changed.
+            SpecError: the spec is wrong; nothing changed.
+        """
+        spec = check_spec(spec)
+        is_same = self.registry.is_active(spec.name, spec.spec_hash)
+        if not (is_same and spec.name not in self.registry.unreviewed):
+            self.activate(spec, replace=replace or is_same)
+
     def activate(
         self, spec: OperationSpec, *, replace: bool = False, actor: str = "user", reviewed: bool = True
     ) -> type[DynamicPending]:
