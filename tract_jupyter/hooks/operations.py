@@ -280,7 +280,7 @@ class Operations(Rebuilding, Unreviewed):
         pending = cls(tract=self._tract, fields=fields, execute_fn=recorded, **options)
         if review:
             return pending
-        self._firing.decide(pending, unhandled=ask if cls.spec.unhandled == "ask" else cls.spec.unhandled)
+        self._firing.decide(pending, unhandled=cls.spec.unhandled, ask=ask)
         if execute_fn is not None and pending.status is PendingStatus.APPROVED:
             return pending.result
         return pending
