@@ -65,6 +65,8 @@ class PendingScriptCall(CallsTool):
 
     def is_instant(self, action: str) -> bool:
         """Whether there is nothing to do but to decide: where the script itself waits for that."""
+        if self.chooses(action):
+            return False
         return self._execute_fn is None or action == "pass_through"
 
     def check_current(self) -> None:
@@ -89,5 +91,5 @@ class PendingScriptCall(CallsTool):
         """Who wants to call it, and what deciding later means."""
         return (
             f"{self.actor} wants to make this call, and is stopped there. It was saved with this question: decided "
-            "later, it goes on from this line."
-        )
+            f"later, it goes on from this line. {self.about_operation()}"
+        ).rstrip()

@@ -137,7 +137,9 @@ def changes(old: OperationSpec, new: OperationSpec) -> list[str]:
             if key not in other or key not in one:
                 found.append(f"{kind} {key!r} is {'new' if key in other else 'gone'}")
             elif one[key] != other[key]:
-                parts = [part for part in {**one[key], **other[key]} if one[key].get(part) != other[key].get(part)]
+                parts = [
+                    part for part in {**one[key], **other[key]} if one[key].get(part) != other[key].get(part)
+                ]
                 found.append(f"{kind} {key!r} has another {' and '.join(parts)}")
     return found
 
