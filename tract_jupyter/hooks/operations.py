@@ -16,6 +16,7 @@ from tract_jupyter.hooks.registry import OperationRegistry
 from tract_jupyter.hooks.unreviewed import NOT_REVIEWED, UNREVIEWED_KIND, Unreviewed
 from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.models.pending import PendingStatus
+from tract_jupyter.review.trust import FOREIGN
 from tract_jupyter.storage.specs import StoredSpec
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from tract_jupyter.hooks.firing import Firing, Unhandled
     from tract_jupyter.review.grants import Grants
     from tract_jupyter.review.ledger import Ledger
-    from tract_jupyter.review.trust import Trust
+    from tract_jupyter.review.trust import Signer
     from tract_jupyter.storage.database import Database
     from tract_jupyter.storage.events import EventRows
     from tract_jupyter.storage.specs import SpecRows
@@ -42,7 +43,7 @@ class Operations(Rebuilding, Unreviewed):
 
     def __init__(
         self, tract: Any, database: Database, specs: SpecRows, events: EventRows,
-        firing: Firing, ledger: Ledger, grants: Grants, trust: Trust,
+        firing: Firing, ledger: Ledger, grants: Grants, signer: Signer,
     ) -> None:  # fmt: skip
         self.registry = OperationRegistry()
         self.quarantined: dict[str, str] = {}
@@ -59,7 +60,7 @@ class Operations(Rebuilding, Unreviewed):
         """Whether standing approvals carry over to a new version that can reach nothing more than the old one."""
         self.advice = Advice()
         """How the code of what is proposed or fired is analysed for review."""
-        self._trust = trust
+        self._signer = signer
 
     @property
     def hookable(self) -> frozenset[str]:
@@ -94,7 +95,7 @@ class Operations(Rebuilding, Unreviewed):
         cls = self.registry.compile(spec, replace=replace)
         text = spec_to_json(cls.spec)
         kind = _TRUST_KIND if reviewed else UNREVIEWED_KIND
-        stored = StoredSpec(spec.name, text, cls.spec_hash, self._trust.sign(kind, text))
+        stored = StoredSpec(spec.name, text, cls.spec_hash, self._signer.sign(kind, text))
         before = self.last_approved(spec.name)
         about = {
             "name": spec.name,
@@ -141,22 +142,30 @@ class Operations(Rebuilding, Unreviewed):
         """Check a spec without making anything of it, and return the pending whose approval activates it.
 
         A model's operation that needs no review (see `Unreviewed`) is activated at once; the pending is approved then.
+        Which fields are volatile is a person's to say; in anybody else's spec it is a request (`PendingActivation`).
 
         Raises:
             SpecError: the spec is wrong, or is active already, unchanged.
         """
-        spec = check_spec(spec)
-        for action in spec.actions.values():
+        return self._proposed(spec, is_own=actor == "user", triggered_by=triggered_by, actor=actor)
+
+    def _proposed(
+        self, spec: OperationSpec, *, is_own: bool, triggered_by: str | None, actor: str = "user"
+    ) -> PendingActivation:
+        given = check_spec(spec)
+        for action in given.actions.values():
             check_code(action)
+        requests = frozenset() if is_own else given.volatile
+        spec = given if is_own else given.with_volatile(())
         is_model = actor != "user"
         active = self.registry.get_spec(spec.name) if is_model else self.registry.reviewed_spec(spec.name)
-        if active is not None and active.spec_hash == spec.spec_hash:
+        if active is not None and active.spec_hash in {spec.spec_hash, given.spec_hash}:
             raise SpecError(
                 f"operation {spec.name!r} is active already in this very version; there is nothing to review"
             )
         if is_model and self._needs_no_review(spec):
-            return self._activated_unreviewed(spec, triggered_by=triggered_by, actor=actor)
-        return self._activation(spec, triggered_by=triggered_by, actor=actor)
+            return self._activated_unreviewed(spec, requests=requests, triggered_by=triggered_by, actor=actor)
+        return self._activation(spec, requests=requests, triggered_by=triggered_by, actor=actor)
 
     def _activation(self, spec: OperationSpec, **options: Any) -> PendingActivation:
         return PendingActivation(
@@ -177,7 +186,7 @@ class Operations(Rebuilding, Unreviewed):
             events = self._events.newest(connection, _ACTIVATED, _MOST_LOOKED_AT)
         for event in events:
             text, signature = event.data.get("spec_json", ""), event.data.get("signature", "")
-            if event.data.get("name") != name or not self._trust.verify(_TRUST_KIND, text, signature):
+            if event.data.get("name") != name or not self._signer.verify(_TRUST_KIND, text, signature):
                 continue
             spec = spec_from_json(text)
             if spec.name == name:
@@ -234,9 +243,9 @@ class Operations(Rebuilding, Unreviewed):
 
     def _load(self, row: StoredSpec) -> str:
         try:
-            reviewed = self._trust.verify(_TRUST_KIND, row.spec_json, row.signature)
-            if not reviewed and not self._trust.verify(UNREVIEWED_KIND, row.spec_json, row.signature):
-                return "nobody here has approved it: it comes from another user, or it was changed"
+            reviewed = self._signer.verify(_TRUST_KIND, row.spec_json, row.signature)
+            if not reviewed and not self._signer.verify(UNREVIEWED_KIND, row.spec_json, row.signature):
+                return FOREIGN
             spec = spec_from_json(row.spec_json)
         except TractError as error:
             return str(error)
@@ -261,7 +270,7 @@ class Operations(Rebuilding, Unreviewed):
             spec = spec_from_json(stored.spec_json)
         except SpecError as error:
             raise SpecError(f"the stored operation {name!r} cannot be read: {error}") from None
-        return self.propose(spec, triggered_by="the store")
+        return self._proposed(spec, is_own=False, triggered_by="the store")
 
     # --- firing
 

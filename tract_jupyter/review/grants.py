@@ -1,7 +1,11 @@
 """Standing approvals: for this session or always, for exactly these values or a stated pattern, so many times.
 
-A grant names the definition it was given for, by hash: changed code or a changed schema is asked about again. It is
-signed with the user's secret, so that nobody else, and no change of the store, can give one.
+A grant names the definition it was given for, by hash: changed code or a changed schema is asked about again. It names
+who may use it: the actor that asked, that one and its children, or anybody. It is signed with the user's secret, so
+that nobody else, and no change of the store, can give one.
+
+Actors are names. A child's begins with its parent's: `agent:a/b` and `agent:a:branch` are children of `agent:a`. A
+script is named by its text, so that a changed one is another actor. `user` is the person at the kernel.
 """
 
 from __future__ import annotations
@@ -28,13 +32,17 @@ if TYPE_CHECKING:
     from tract_jupyter.review.channel import Reviewable
     from tract_jupyter.review.decision import How
     from tract_jupyter.review.fingerprint import Subject
-    from tract_jupyter.review.trust import Trust
+    from tract_jupyter.review.trust import Signer
     from tract_jupyter.storage.database import Database
     from tract_jupyter.storage.grants import GrantRows
 
 Scope = Literal["once", "session", "always"]
 _SIGNED = "grant"
-_GRANTING = frozenset({"code", "panel", "prompt", "inbox"})  # a dict or a tool call may be a model's
+_UNREADABLE = "unreadable"
+Whom = Literal["this", "children", "anybody"]
+_GRANTING = frozenset(
+    {"code", "panel", "prompt", "command", "inbox"}
+)  # a dict or a tool call may be a model's
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +58,8 @@ class Grant:
         scope: `session` (this process) or `always`.
         uses: how often it was used.
         most_uses: how often it may be; None for any number.
+        whom: who may use it, in words: `agent:a`, `agent:a and its children`, `anybody`.
+        ignores: the names of the values that it does not look at.
         state: `live`, `used up`, `revoked`, `of another session`, or `not signed by you`.
     """
 
@@ -63,16 +73,18 @@ class Grant:
     most_uses: int | None
     granted_by: str
     created_at: datetime
+    whom: str
+    ignores: tuple[str, ...]
     state: str
 
 
 class Grants:
     """The grants of one tract."""
 
-    def __init__(self, database: Database, rows: GrantRows, trust: Trust) -> None:
+    def __init__(self, database: Database, rows: GrantRows, signer: Signer) -> None:
         self._database = database
         self._rows = rows
-        self._trust = trust
+        self._signer = signer
 
     def asked_for(
         self, pending: Reviewable, action: str, arguments: Mapping[str, Any], how: How
@@ -82,10 +94,12 @@ class Grants:
         Raises:
             GrantError: it cannot be given, or not in this way.
         """
-        scope, uses, pattern = (arguments.get(name) for name in ("scope", "uses", "pattern"))
+        scope, uses, pattern, whom = (arguments.get(name) for name in ("scope", "uses", "pattern", "whom"))
         if action != "approve" or scope is None or scope == "once":
-            if action == "approve" and (uses is not None or pattern is not None):
-                raise GrantError("uses and pattern are those of a grant; say scope='session' or 'always' too")
+            if action == "approve" and (uses is not None or pattern is not None or whom is not None):
+                raise GrantError(
+                    "uses, pattern and whom are those of a grant; say scope='session' or 'always' too"
+                )
             return None
         subject = pending.subject
         if subject is None:
@@ -94,7 +108,9 @@ class Grants:
             raise GrantError(
                 "only a person gives a standing approval: in a panel, at a prompt or in their own code"
             )
-        grant = self._new(subject, scope, uses, pattern or {}, how.decided_by)
+        if pending.doubt:
+            raise GrantError(f"{pending.doubt} Approve it once, or let it be asked again")
+        grant = self._new(subject, scope, uses, pattern or {}, whom or "this", how.decided_by)
         return lambda connection: self._rows.insert(connection, grant)
 
     def use(self, pending: Reviewable) -> Grant | None:
@@ -105,11 +121,30 @@ class Grants:
         with self._database.read() as connection:
             live = self._rows.live(connection, subject.kind, subject.name)
         for stored in live:
-            if self._state(stored) == "live" and self._covers(stored, subject):
+            if self._state(stored) != "live" or not _covers(stored, subject):
+                continue
+            if _is_for(stored, subject.actor):
                 with self._database.write() as connection:
                     if self._rows.use(connection, stored.grant_id):
                         return self._shown(stored)
         return None
+
+    def of_others(self, pending: Reviewable) -> str:
+        """Say which standing approval would cover a pending, were it not for who asks; empty if none would."""
+        subject = pending.subject
+        if subject is None:
+            return ""
+        with self._database.read() as connection:
+            live = self._rows.live(connection, subject.kind, subject.name)
+        for stored in live:
+            if (
+                self._state(stored) == "live"
+                and _covers(stored, subject)
+                and not _is_for(stored, subject.actor)
+            ):
+                whom = _whom_in_words(stored.pattern_json)
+                return f"The standing approval {stored.grant_id[:8]} covers it for {whom}, not for {subject.actor}."
+        return ""
 
     def all(self) -> list[Grant]:
         """Every grant, oldest first."""
@@ -149,7 +184,7 @@ class Grants:
     # ---
 
     def _new(
-        self, subject: Subject, scope: str, uses: int | None, pattern: Mapping[str, Any], by: str
+        self, subject: Subject, scope: str, uses: int | None, pattern: Mapping[str, Any], whom: Whom, by: str
     ) -> StoredGrant:
         unknown = [name for name in pattern if name not in subject.values]
         if unknown:
@@ -159,7 +194,15 @@ class Grants:
         if uses is not None and uses < 1:
             raise GrantError(f"uses is how often it may be used, at least once, not {uses}")
         session = _this_session() if scope == "session" else None
-        what = canonical_json({"pattern": dict(pattern), "approved": dict(subject.values)})
+        what = canonical_json(
+            {
+                "pattern": dict(pattern),
+                "approved": dict(subject.values),
+                "ignored": sorted(subject.ignored),
+                "actor": subject.actor,
+                "whom": whom,
+            }
+        )
         return self._sign(
             StoredGrant(
                 secrets.token_hex(8), subject.kind, subject.name, subject.definition_hash, what, scope, session,
@@ -168,22 +211,12 @@ class Grants:
         )  # fmt: skip
 
     def _sign(self, grant: StoredGrant) -> StoredGrant:
-        return grant._replace(signature=self._trust.sign(_SIGNED, self._signed_text(grant)))
-
-    def _signed_text(self, grant: StoredGrant) -> str:
-        """Everything but what changes with its use."""
-        return canonical_json([self._rows.tract_id, *grant._replace(uses=0, signature="", revoked_at=None)])
-
-    def _covers(self, stored: StoredGrant, subject: Subject) -> bool:
-        if stored.definition_hash != subject.definition_hash:
-            return False
-        what = json.loads(stored.pattern_json)
-        return covers(what["pattern"], what["approved"], subject.values)
+        return grant._replace(signature=self._signer.sign(_SIGNED, _signed(grant)))
 
     def _state(self, stored: StoredGrant) -> str:
         if stored.revoked_at is not None:
             return "revoked"
-        if not self._trust.verify(_SIGNED, self._signed_text(stored), stored.signature):
+        if not self._signer.verify(_SIGNED, _signed(stored), stored.signature):
             return "not signed by you"
         if stored.most_uses is not None and stored.uses >= stored.most_uses:
             return "used up"
@@ -196,8 +229,14 @@ class Grants:
             grant_id=stored.grant_id, kind=stored.kind, name=stored.name, definition_hash=stored.definition_hash,
             covers=_in_words(stored.pattern_json), scope=stored.scope, uses=stored.uses,
             most_uses=stored.most_uses, granted_by=stored.granted_by, created_at=read_moment(stored.created_at),
+            whom=_whom_in_words(stored.pattern_json), ignores=_ignored(stored.pattern_json),
             state=self._state(stored),
         )  # fmt: skip
+
+
+def _signed(grant: StoredGrant) -> list[Any]:
+    """Everything but what changes with its use."""
+    return list(grant._replace(uses=0, signature="", revoked_at=None))
 
 
 def _this_session() -> str:
@@ -205,9 +244,45 @@ def _this_session() -> str:
     return digest(this_process())
 
 
+def _covers(stored: StoredGrant, subject: Subject) -> bool:
+    """Whether a grant that this user signed is about these values, whoever asks."""
+    if stored.definition_hash != subject.definition_hash:
+        return False
+    what = json.loads(stored.pattern_json)
+    return covers(what["pattern"], what["approved"], subject.values)
+
+
+def _is_for(stored: StoredGrant, actor: str) -> bool:
+    """Whether a grant that this user signed is for that actor."""
+    what = json.loads(stored.pattern_json)
+    named, whom = what["actor"], what["whom"]
+    is_child = actor.startswith((f"{named}/", f"{named}:"))
+    return whom == "anybody" or actor == named or (whom == "children" and is_child)
+
+
+def whom_in_words(actor: str, whom: object) -> str:
+    """Who may use a standing approval that was given when `actor` asked."""
+    return {"anybody": "anybody", "children": f"{actor} and its children"}.get(str(whom), actor)
+
+
+def _whom_in_words(pattern_json: str) -> str:
+    try:
+        what = json.loads(pattern_json)
+        return whom_in_words(what["actor"], what["whom"])
+    except (ValueError, KeyError, TypeError):  # the store may hold anything
+        return _UNREADABLE
+
+
+def _ignored(pattern_json: str) -> tuple[str, ...]:
+    try:
+        return tuple(map(str, json.loads(pattern_json)["ignored"]))
+    except (ValueError, KeyError, TypeError):
+        return ()
+
+
 def _in_words(pattern_json: str) -> str:
     try:
         what = json.loads(pattern_json)
         return pattern_text(what["pattern"], what["approved"])
-    except (ValueError, KeyError, TypeError, AttributeError):  # the store may hold anything
-        return "unreadable"
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return _UNREADABLE

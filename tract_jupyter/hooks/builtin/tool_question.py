@@ -56,6 +56,11 @@ class ToolQuestion(FieldPending):
         raise NotImplementedError
 
     @property
+    def call_arguments(self) -> dict[str, Any]:
+        """What it is called with, as things stand."""
+        raise NotImplementedError
+
+    @property
     def fired(self) -> type[DynamicPending] | None:
         """The operation that the call fires; None if it fires none that is active."""
         operation = self.tool_name.removeprefix(TOOL_PREFIX)
