@@ -309,7 +309,8 @@ def test_a_forbidden_effect_is_recorded(asked, hook, required):
 
     when = hook.value.partition("_")[0]
     run, failed = run_of(
-        asked, operation("it", "compute", order=1, function="act", when=when, required=required)
+        asked,
+        operation("it", "compute", order=1, function="act", when=when, required=required, tag="weather"),
     )
     (report,) = [one for one in run.reports if "entries" in one]
     assert [one["status"] for one in report["entries"]] == ["error", "applied"]
