@@ -35,8 +35,8 @@ class How(NamedTuple):
     """How whoever decides now came to it.
 
     Attributes:
-        channel: `code`, `dict`, `tool`, `panel`, `prompt`, `inbox`, `model`, `handler`, `grant`, `recorded`, `timeout`
-            or `automatic`.
+        channel: `code`, `dict`, `tool`, `panel`, `prompt`, `command`, `inbox`, `model`, `handler`, `grant`, `recorded`,
+            `timeout` or `automatic`.
         decided_by: a login name, or `handler:<name>`, `model:<name>`, `grant:<id>`, `nobody`.
         shown: the fingerprint of what they were shown; None for code, which looks at the pending itself.
     """

@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 
 Scope = Literal["once", "session", "always"]
 _SIGNED = "grant"
-_GRANTING = frozenset({"code", "panel", "prompt", "inbox"})  # a dict or a tool call may be a model's
+_GRANTING = frozenset(
+    {"code", "panel", "prompt", "command", "inbox"}
+)  # a dict or a tool call may be a model's
 
 
 @dataclass(frozen=True, slots=True)
