@@ -40,6 +40,7 @@ class Session:
         self._advice: Advice | None = None
         self._lock = threading.Lock()
         config.observe(self._on_setting, config.LIVE)
+        config.observe(self._on_store, "store")
 
     @property
     def tract(self) -> Tract:
@@ -100,6 +101,16 @@ class Session:
     def _on_setting(self, _change: object) -> None:
         if self._tract is not None:
             self._apply_settings(self._tract)
+
+    def _on_store(self, _change: object) -> None:
+        """Say where the context is kept from now on, or from when on: what is open stays open."""
+        store = self.config.store
+        if self._tract is None:
+            print(f"The context is kept in {store}.")  # noqa: T201 # it corrects what was printed on loading
+        else:
+            print(
+                f"The context stays in {self._tract.location} until %reload_ext tract_jupyter; then it is {store}."
+            )  # noqa: T201
 
     def _apply_settings(self, tract: Tract) -> None:
         config = self.config

@@ -50,7 +50,13 @@ class How(NamedTuple):
         """Whether a person decided, rather than a rule, a model or nobody."""
         return self.channel not in _IMPERSONAL
 
+    @property
+    def is_code(self) -> bool:
+        """Whether code decides, or a model that code asked, rather than an answer that came over a channel."""
+        return self.channel in _BY_CODE
 
+
+_BY_CODE = frozenset({"code", "dict", "tool", "model"})
 _IMPERSONAL = frozenset({"model", "handler", "grant", "recorded", "timeout", "automatic"})
 _GRANTING = frozenset({"scope", "uses", "pattern"})
 _ANSWERABLE = frozenset({"handler", "model", "dict", "tool"})

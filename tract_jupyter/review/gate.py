@@ -63,6 +63,8 @@ class Gate:
         self.ledger = ledger
         self._grants = grants
         self._on_end = on_end
+        self.check_code: Callable[[Reviewable], None] = lambda _: None
+        """Called before code approves something; raises where it may not."""
         self._lock = threading.Lock()
 
     def carry_out(
@@ -167,6 +169,8 @@ class Gate:
             if _has_expired(pending, datetime.now(UTC)):
                 self._expire(pending)
                 raise PendingStateError(f"{pending!r} has expired: nobody decided in time; ask for it again")
+            if now.is_code:
+                self.check_code(pending)
             self._check(pending, now.shown)
         asked = pending.identity
         with pending.edited(action, arguments):

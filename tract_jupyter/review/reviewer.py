@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from tract_jupyter.exceptions import (
+    CodeDecisionError,
     DecidedFirstError,
     DecisionTimeoutError,
     NobodyToAskError,
@@ -61,11 +62,17 @@ class Reviewer:
         self._kept: dict[str, Reviewable] = {}
         self._lock = threading.RLock()
         self._is_watching = False
+        gate.check_code = self._check_code
 
     # --- without asking
 
     def granted(self, pending: Reviewable) -> bool:
-        """Approve it, if a person has done so before: by a grant, or for a cell whose kernel ended before it ran."""
+        """Approve it, if a person has done so before: by a grant, or for a cell whose kernel ended before it ran.
+
+        Where a handler that would decide first is not approved here, nothing of before counts.
+        """
+        if pending.unguarded:
+            return False
         grant = self._grants.use(pending)
         if grant is not None:
             with deciding("grant", f"grant:{grant.grant_id}"):
@@ -155,6 +162,18 @@ class Reviewer:
             self._finish_round(ticket, note)
 
     # ---
+
+    def _check_code(self, pending: Reviewable) -> None:
+        """Check that code may approve it here.
+
+        Raises:
+            CodeDecisionError: a person has to, or the code has to say what it approves.
+        """
+        with self._lock:
+            ticket = self._tickets.get(pending.pending_id)
+        why_not = self.channel.refuses_code(pending, was_shown=ticket is not None and ticket.is_shown)
+        if why_not:
+            raise CodeDecisionError(why_not)
 
     def _ticket(self, pending: Reviewable, wait: float = 0) -> Ticket:
         """The ticket of a pending, that is waited for from now on; two threads that ask for one share it.
