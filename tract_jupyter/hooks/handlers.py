@@ -11,13 +11,14 @@ from tract_jupyter.exceptions import SpecError, TractError
 from tract_jupyter.hooks.builtin.handler import PendingHandler
 from tract_jupyter.hooks.dynamic.action import compile_action
 from tract_jupyter.hooks.handler_spec import HandlerSpec
+from tract_jupyter.review.trust import FOREIGN
 from tract_jupyter.storage.handlers import StoredHandler
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tract_jupyter.hooks.bus import HookBus
-    from tract_jupyter.review.trust import Trust
+    from tract_jupyter.review.trust import Signer
     from tract_jupyter.storage.database import Database
     from tract_jupyter.storage.events import EventRows
     from tract_jupyter.storage.handlers import HandlerRows
@@ -29,7 +30,13 @@ class Handlers:
     """The stored handlers of one tract."""
 
     def __init__(
-        self, tract: Any, database: Database, rows: HandlerRows, events: EventRows, bus: HookBus, trust: Trust
+        self,
+        tract: Any,
+        database: Database,
+        rows: HandlerRows,
+        events: EventRows,
+        bus: HookBus,
+        signer: Signer,
     ) -> None:
         self.active: dict[tuple[str, str], HandlerSpec] = {}
         """By operation and name."""
@@ -40,7 +47,7 @@ class Handlers:
         self._rows = rows
         self._events = events
         self._bus = bus
-        self._trust = trust
+        self._signer = signer
 
     def activate(self, spec: HandlerSpec) -> None:
         """Compile a handler that a person approved, sign and store it, and have it decide from now on."""
@@ -48,7 +55,7 @@ class Handlers:
         function = _compiled(spec.checked())
         text = spec.to_json()
         stored = StoredHandler(
-            spec.operation, spec.name, text, spec.spec_hash, self._trust.sign(_TRUST_KIND, text)
+            spec.operation, spec.name, text, spec.spec_hash, self._signer.sign(_TRUST_KIND, text)
         )
         with self._database.write() as connection:
             self._rows.replace(connection, stored)
@@ -122,8 +129,8 @@ class Handlers:
 
     def _load(self, row: StoredHandler) -> str:
         try:
-            if not self._trust.verify(_TRUST_KIND, row.spec_json, row.signature):
-                return "nobody here has approved it: it comes from another user, or it was changed"
+            if not self._signer.verify(_TRUST_KIND, row.spec_json, row.signature):
+                return FOREIGN
             spec = HandlerSpec.from_json(row.spec_json)
         except TractError as error:
             return str(error)
