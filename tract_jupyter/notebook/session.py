@@ -131,11 +131,13 @@ class Session:
 
     def _on_store(self, _change: object) -> None:
         """Say where the context is kept from now on, or from when on: what is open stays open."""
-        store = self.config.store
-        if self._tract is None:
-            print(f"The context is kept in {store}.")  # noqa: T201 # it corrects what was printed on loading
-        else:
-            pass
+        told = f"The context is kept in {self.config.store}."  # in place of what was printed on loading
+        if self._tract is not None:
+            told = (
+                f"The context stays in {self._tract.location} until %reload_ext tract_jupyter; then it is kept in "
+                f"{self.config.store}."
+            )
+        print(told)  # noqa: T201 # the answer to a magic
 
     def _apply_settings(self, tract: Tract) -> None:
         config = self.config
