@@ -78,6 +78,8 @@ class Question:
     """Who asked, where that was not this process: another one, or whoever wrote it into the store."""
     is_named: bool
     """Whether the code that decides has said which fingerprint it decides about."""
+    not_granted: str
+    """That a standing approval would cover it, but for somebody else."""
     origins: tuple[ValueRow, ...]
     """Where the values come from that a script gives, as far as that is known."""
 
@@ -116,6 +118,7 @@ class Question:
         self.unguarded = ""
         self.origin = None
         self.is_named = False
+        self.not_granted = ""
         self.origins = ()
         self._execute_fn = execute_fn
         self._place = asking_place()
@@ -221,7 +224,13 @@ class Question:
             why=" ".join(
                 filter(
                     None,
-                    [self.doubt, introspection.unfinished_text(self.unfinished), self.unguarded, self.why()],
+                    [
+                        self.doubt,
+                        introspection.unfinished_text(self.unfinished),
+                        self.unguarded,
+                        self.not_granted,
+                        self.why(),
+                    ],
                 )
             ),
             fingerprint=self.fingerprint,

@@ -48,6 +48,7 @@ class Reviewable(Protocol):
     unguarded: str
     origin: str | None
     is_named: bool
+    not_granted: str
     timeout: float | None
     runs_elsewhere: bool
 

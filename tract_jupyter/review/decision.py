@@ -35,8 +35,8 @@ class How(NamedTuple):
     """How whoever decides now came to it.
 
     Attributes:
-        channel: `code`, `dict`, `tool`, `panel`, `prompt`, `inbox`, `model`, `handler`, `grant`, `recorded`, `timeout`
-            or `automatic`.
+        channel: `code`, `dict`, `tool`, `panel`, `prompt`, `command`, `inbox`, `model`, `handler`, `grant`, `recorded`,
+            `timeout` or `automatic`.
         decided_by: a login name, or `handler:<name>`, `model:<name>`, `grant:<id>`, `nobody`.
         shown: the fingerprint of what they were shown; None for code, which looks at the pending itself.
     """
@@ -58,7 +58,7 @@ class How(NamedTuple):
 
 _BY_CODE = frozenset({"code", "dict", "tool", "model"})
 _IMPERSONAL = frozenset({"model", "handler", "grant", "recorded", "timeout", "automatic"})
-_GRANTING = frozenset({"scope", "uses", "pattern"})
+_GRANTING = frozenset({"scope", "uses", "pattern", "whom"})
 _ANSWERABLE = frozenset({"handler", "model", "dict", "tool"})
 deciding_now: ContextVar[How | None] = ContextVar("tract_deciding", default=None)
 """How the code that runs now decides, where that was said; `deciding` says it for a block."""

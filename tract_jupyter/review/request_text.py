@@ -25,6 +25,7 @@ def request_text(ticket: Ticket) -> str:
     lines += [line for block in request.code for line in _block_lines(block)]
     lines += [line for table in request.tables for line in _table_lines(table)]
     lines += [request.note, f"fingerprint {request.fingerprint[:SHORT_FINGERPRINT]}"]
+    lines += [f"{how_to_decide(request.pending_id)} decides it, here or in another notebook on this store"]
     return printable("\n".join(line for line in lines if line))
 
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from tract_jupyter.models.text import printable
 from tract_jupyter.notebook.panels.outcome import changed_values, foot_text, standing_text
+from tract_jupyter.notebook.panels.render import record_html
 from tract_jupyter.review.findings_by_rule import by_rule, in_short
-from tract_jupyter.review.request_text import numbered_lines
+from tract_jupyter.review.request_text import how_to_decide, numbered_lines
 
 if TYPE_CHECKING:
     from tract_jupyter.review.request import CodeBlock
@@ -27,7 +28,17 @@ def record_text(ticket: Ticket) -> str:
     if request.note:
         lines += [f"  {line}" for line in request.note.splitlines()]
     lines += [f"  {line}" for line in (standing_text(ticket), foot_text(ticket)) if line]
+    lines += (
+        [f"  {how_to_decide(request.pending_id)} shows all of it, and decides"]
+        if ticket.status.is_open
+        else []
+    )
     return printable("\n".join(line for line in lines if line))
+
+
+def record(ticket: Ticket) -> dict[str, str]:
+    """The record as what IPython displays."""
+    return {"text/html": record_html(ticket), "text/plain": record_text(ticket)}
 
 
 def _block_in_short(block: CodeBlock) -> list[str]:
