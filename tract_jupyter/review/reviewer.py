@@ -193,8 +193,7 @@ class Reviewer:
         Raises:
             CodeDecisionError: a person has to, or the code has to say what it approves.
         """
-        with self._lock:
-            ticket = self._tickets.get(pending.pending_id)
+        ticket = self._tickets.get(pending.pending_id)  # without the lock, which whoever shows it holds
         why_not = self.channel.refuses_code(pending, was_shown=ticket is not None and ticket.is_shown)
         if why_not:
             raise CodeDecisionError(why_not)
