@@ -177,11 +177,25 @@ def test_fire_is_strict_about_every_type(tract, spec, kind, good, bad):
 
 
 def test_all_problems_are_told_at_once(tract, spec):
-    tract.register_operation(spec(fields={name: {"type": "int"} for name in "abcdefghijklmnop"}))
+    tract.register_operation(
+        spec(fields={name: {"type": "int", "required": True} for name in "abcdefghijklmnop"})
+    )
     with pytest.raises(ParameterError) as caught:
         tract.fire("citation_check", {"a": "x", "b": 1, "z": 1})
     assert len(caught.value.problems) == 11
     assert caught.value.problems[-1] == "and 6 more"
+
+
+def test_a_field_without_a_default_may_be_left_out(tract, spec):
+    """Unless it says that it is required: by the author's code, a model's proposal and the tool's schema alike."""
+    fields = {"must": {"type": "int", "required": True}, "may": {"type": "int"}}
+    tract.register_operation(spec(fields=fields))
+    assert tract.fire("citation_check", {"must": 1}).fields == {"must": 1, "may": None}
+    with pytest.raises(ParameterError, match="'must' is missing"):
+        tract.fire("citation_check", {"may": 1})
+    schema = tract.executor.tools()["fire_citation_check"].parameters.json_schema
+    assert schema["required"] == ["must"]
+    assert tract.tools.fire_citation_check(must=2)["fields"] == {"must": 2, "may": None}
 
 
 def test_fire_field_defaults_applied(tract, spec):

@@ -52,7 +52,8 @@ class _Proposing:
         ],
         description: Annotated[str, "What it is for."] = "",
         fields: Annotated[
-            dict[str, Any] | None, "What is given when it is fired: {name: {type, description, default}}."
+            dict[str, Any] | None,
+            "What is given when it is fired: {name: {type, description, default, required}}.",
         ] = None,
         unhandled: Annotated[
             Literal["approve", "ask"],
