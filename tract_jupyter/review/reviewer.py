@@ -34,6 +34,7 @@ from tract_jupyter.review.waiting import check_wait
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tract_jupyter.review.decision import How
     from tract_jupyter.review.gate import Gate
     from tract_jupyter.review.grants import Grants
     from tract_jupyter.review.ledger import Ledger
@@ -187,14 +188,15 @@ class Reviewer:
 
     # ---
 
-    def _check_code(self, pending: Reviewable) -> None:
+    def _check_code(self, pending: Reviewable, how: How) -> None:
         """Check that code may approve it here.
 
         Raises:
             CodeDecisionError: a person has to, or the code has to say what it approves.
         """
         ticket = self._tickets.get(pending.pending_id)  # without the lock, which whoever shows it holds
-        why_not = self.channel.refuses_code(pending, was_shown=ticket is not None and ticket.is_shown)
+        was_shown = how.shown is not None or (ticket is not None and ticket.is_shown)
+        why_not = self.channel.refuses_code(pending, was_shown=was_shown)
         if why_not:
             raise CodeDecisionError(why_not)
 
