@@ -9,14 +9,12 @@ from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.review.request import findings_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from tract_jupyter.hooks.advice import Advice
     from tract_jupyter.hooks.dynamic.spec import OperationSpec
     from tract_jupyter.models.parameters import Parameters
     from tract_jupyter.review.request import CodeBlock
-
-_APPROVES_ONLY = {**FieldPending.labels, "approve": "Approve without running"}
 
 
 class DynamicPending(FieldPending):
@@ -43,11 +41,6 @@ class DynamicPending(FieldPending):
 
     is_offered: bool = False
     """Whether it is put before a person as it has one action, and no handler decided about it."""
-
-    @property
-    def labels(self) -> Mapping[str, str]:  # type: ignore[override] # of the class elsewhere
-        """What the buttons say; where actions do the work, approving runs nothing."""
-        return _APPROVES_ONLY if self.runs_nothing("approve") else super().labels
 
     def runs_nothing(self, action: str) -> bool:
         """Whether approving leaves undone what there is to do: it has actions, and none of them is chosen."""
