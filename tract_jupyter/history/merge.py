@@ -36,11 +36,6 @@ class Found(NamedTuple):
     sides: Sides
     result: MergeResult
 
-    @property
-    def tips(self) -> Tips:
-        """Where the two are."""
-        return Tips(self.sides.here.branch, *self.sides.tips)
-
 
 class Merge:
     """Merges branches of one tract."""
