@@ -75,7 +75,7 @@ class Rebuilding:
             stored.pending_id,
             stored.created_at,
         )
-        pending.rounds = self._rounds_seen(stored)
+        pending.branch, pending.rounds = stored.branch, self._rounds_seen(stored)
         pending.status, pending.unfinished = self._ledger.standing(stored)
         pending.doubt = "" if self._ledger.vouches(stored) else _DOUBT
         pending.error = stored.error

@@ -115,6 +115,8 @@ class BuiltinPending(Pending):
                 f"this is about branch {branch!r}, and the current one is {self.tract.current_branch!r}; "
                 f"switch({branch!r}) first"
             )
+        if self.tract.head == self.fields.get("head"):
+            return
         try:
             self.check_touched()
         except TractError as error:
