@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import DecidedFirstError, TractError
 from tract_jupyter.review.decision import Answer, deciding
+from tract_jupyter.storage.interrupts import whole_context
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +47,7 @@ def carry_out(ticket: Ticket, answer: Answer, channel: str, by: str | None = Non
     return pending.note, result
 
 
-@contextlib.contextmanager
+@whole_context
 def capturing(ticket: Ticket) -> Iterator[None]:
     """Keep what is printed for the panel: in a front end, what a click prints belongs to no cell."""
     printed = io.StringIO()

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import sys
 import threading
-from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal
+
+from tract_jupyter.storage.interrupts import whole_context
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,7 +48,7 @@ class _Routed:
         return getattr(self._real, name)
 
 
-@contextmanager
+@whole_context
 def captured(capture: Capture) -> Iterator[None]:
     """Collect what this thread or task prints meanwhile."""
     _install()

@@ -87,6 +87,11 @@ class Link:
             with contextlib.suppress(Exception):
                 driver.close()
 
+    def drop_doubtful(self, backend: Backend) -> None:
+        """Close a connection whose state nobody knows for sure. The only one of a store in memory is the store."""
+        if not backend.is_shared:
+            self.drop()
+
     def __del__(self) -> None:
         self.drop()
 
