@@ -10,7 +10,9 @@ wait, an exception from another thread) leaves a connection in doubt, which is n
 from __future__ import annotations
 
 import contextlib
+from functools import partial
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 from sqlalchemy.exc import DBAPIError
 
@@ -38,7 +40,7 @@ class Transaction:
         before: a statement that must run outside of transactions, just before this one begins.
     """
 
-    __slots__ = ("_backend", "_before", "_connections", "_frame", "_is_open", "_is_writing", "_link")
+    __slots__ = ("__weakref__", "_backend", "_before", "_connections", "_frame", "_is_writing", "_link")
 
     def __init__(
         self, backend: Backend, connections: Connections, *, is_writing: bool, before: str | None = None
@@ -47,7 +49,6 @@ class Transaction:
         self._connections = connections
         self._is_writing = is_writing
         self._before = before
-        self._is_open = False
         self._link: Link
         self._frame: FrameType
 
@@ -74,7 +75,8 @@ class Transaction:
         link = self._link = self._connections.enter()
         try:
             connection = self._join(link) if link.depth else self._begin(link)
-            self._is_open = True
+            parts = self._backend, self._connections, self._is_writing, link, self._frame
+            link.begun.append(ref(self, partial(_abandon, parts)))
         except BaseException as error:
             link.lock.release()
             self._raise_ours(error)
@@ -82,7 +84,8 @@ class Transaction:
         return connection
 
     def _ended(self, error: BaseException | None) -> None:
-        link, self._is_open = self._link, False
+        link = self._link
+        link.begun.pop()
         try:
             if link.depth > 1:
                 self._leave(link, error)
@@ -94,16 +97,6 @@ class Transaction:
             link.lock.release()
         if error is not None:
             self._raise_ours(error)
-
-    def __del__(self) -> None:
-        """Undo a transaction that was cut as `__exit__` was to begin; nothing may hang on to it."""
-        if self._is_open and self._link.lock.acquire(blocking=False):
-            self._is_open = False
-            self._leave(self._link, KeyboardInterrupt())
-            if self._link.depth == 0:
-                self._undo(self._link, KeyboardInterrupt())
-            self._link.lock.release()
-            self._link.lock.release()
 
     def _begin(self, link: Link) -> Connection:
         is_fresh = link.connection is None
@@ -202,6 +195,20 @@ class Transaction:
         cause: Any = error.orig if isinstance(error, DBAPIError) else error
         if isinstance(cause, self._backend.driver_errors):
             raise translate(cause, self._backend.location, committing=committing) from cause
+
+
+def _abandon(given: tuple[Backend, Connections, bool, Link, FrameType], own: object) -> None:
+    """Undo a transaction that was cut as its `__exit__` was to begin; nothing may hang on to it."""
+    backend, connections, is_writing, link, frame = given
+    if link.lock.acquire(blocking=False):
+        link.begun = [other for other in link.begun if other is not own]
+        cut, transaction = KeyboardInterrupt(), Transaction(backend, connections, is_writing=is_writing)
+        transaction._leave(link, cut)  # noqa: SLF001 # of the same class
+        if link.depth == 0:
+            transaction._undo(link, cut)  # noqa: SLF001
+        link.lock.release()
+        link.lock.release()
+        end(frame)
 
 
 def _cuts(error: BaseException | None) -> bool:
