@@ -27,10 +27,9 @@ def action(method: F) -> F:
         __tracebackhide__ = True
         parameters = introspection.action_parameters(type(self), name)
         arguments = parameters.validate(parameters.bind(args, kwargs))
-        # what only decides ends at once; anything else may take long, and is noted however it ends
-        call = functools.partial(
-            *([] if self.is_instant(name) else [interruptible]), method, self, **arguments
-        )
+        call = functools.partial(method, self, **arguments)
+        if not self.is_instant(name):  # it may take long, and is noted however it ends
+            call = functools.partial(interruptible, call)
         return self.through_gate(name, arguments, call)
 
     return gated(act)  # type: ignore[return-value]
