@@ -1,6 +1,7 @@
 """The magics, in a shell without a front end."""
 
 import json
+import re
 
 import pytest
 
@@ -242,3 +243,43 @@ def test_nothing_of_a_line_is_evaluated(shell):
     assert "neither a Python literal nor JSON" in shell.run("%tract_fire citation_check urls={1+1}").error
     assert "neither a Python literal nor JSON" in shell.run("%tract_fire citation_check urls={n}").error
     assert shell.run("print(f(['b']).fields)").text.startswith("{'urls': ['b']")
+
+
+def test_no_magic_expands_its_line(bare_shell):
+    def registered():
+        kinds = bare_shell.ip.magics_manager.lsmagic()
+        return {(kind, name) for kind, names in kinds.items() for name in names}
+
+    before = registered()
+    bare_shell.run("%load_ext tract_jupyter")
+    ours = registered() - before
+    assert {name for _, name in ours} >= {
+        "tract",
+        "tract_operation",
+        "tract_fire",
+        "tract_script",
+        "tract_run",
+    }
+    expanded = []
+    bare_shell.namespace["boom"] = lambda: expanded.append("boom")
+    bare_shell.namespace["Spy"] = type("Spy", (), {"__format__": lambda *_: expanded.append("spy") or "x"})()
+    for kind, name in sorted(ours):
+        for line in ("{boom()}", "$Spy", "{Spy}", "name {boom()}", "--out {boom()}"):
+            bare_shell.run(f"%{name} {line}" if kind == "line" else f"%%{name} {line}\n1")
+    assert not expanded
+
+
+def test_help_lists_every_magic_with_what_it_is_for(shell):
+    text = shell.run("%tract help").text
+    magics = shell.ip.magics_manager.magics
+    ours = {name for kind in ("line", "cell") for name in magics[kind] if name.startswith("tract")}
+    assert ours == {"tract", *(f"tract_{name}" for name in ("operation", "fire", "script", "run", "check"))}
+    for name in ours - {"tract"}:
+        assert re.search(rf"^%%?{name} +[A-Z]\w+ .*\.$", text, re.MULTILINE), name
+
+
+@pytest.mark.parametrize("name", ["tract_operation", "tract_script", "tract_run", "tract_check"])
+@pytest.mark.parametrize("marks", ["?", "??"])
+def test_a_question_mark_behind_a_cell_magic_shows_its_help(shell, name, marks):
+    asked = shell.ip.transform_cell(f"%%{name}{marks}")
+    assert asked == f"get_ipython().run_line_magic('pinfo{'2' * (marks == '??')}', '%%{name}')\n"

@@ -53,6 +53,11 @@ def _status(session: Session, rest: list[str]) -> View:
         lines.append(f"Waiting for a decision: {status.waiting} (%tract inbox)")
     if status.quarantined:
         lines.append(f"Stored but not approved here: {', '.join(status.quarantined)} (%tract review NAME)")
+    if status.quarantined_handlers:
+        listed = ", ".join(status.quarantined_handlers)
+        lines.append(
+            f"Saved handlers not approved here: {listed} (%tract review NAME); you are asked in their place"
+        )
     savings = session.tract.tools.savings()
     if savings.calls:
         lines.append(
@@ -69,7 +74,11 @@ def _ops(session: Session, rest: list[str]) -> View:
     operations = session.tract.operations
     specs = [operations.registry.get_spec(name) for name in sorted(operations.registry.operation_names)]
     active = _operation_grid([spec for spec in specs if spec is not None], operations.registry.unreviewed)
-    quarantined = tuple(sorted(operations.quarantined.items()))
+    handlers = session.tract.handlers.quarantined.items()
+    quarantined = (
+        *sorted(operations.quarantined.items()),
+        *sorted((f"{one}/{name}", f"{why}; you are asked in its place") for (one, name), why in handlers),
+    )
     nothing = "None yet. Define one with %%tract_operation NAME; %%tract_operation? explains how."
     return View(
         "Operations",
@@ -116,15 +125,36 @@ def _tools(session: Session, rest: list[str]) -> View:
 
 def _help(session: Session, rest: list[str]) -> View:  # noqa: ARG001 # the same for all
     rows = tuple((f"%tract {command.usage}", command.summary) for command in COMMANDS.values())
+    magics = {
+        ("%%" if kind == "cell" else "%") + name: magic for name, (kind, magic) in _magics(session).items()
+    }
     more = (
-        ("%%tract_operation NAME", "define an operation in a cell; it is shown for review before it can run"),
-        ("%tract_fire NAME field=value", "fire an operation"),
-        ("%%tract_run", "say what is in the cell, and see the run that answers it"),
-        ("%%tract_check", "see what the analysis finds in a cell, without running it"),
+        *((name, _first_line(magic)) for name, magic in magics.items()),
         (f"{session.config.tools_name}.<Tab>", "every tool as a function"),
     )
-    lines = ("A question mark explains more: %%tract_operation?, %tract_fire?, %config TractJupyter",)
+    lines = (
+        f"A question mark explains more: {', '.join(f'{name}?' for name in magics)}, %config TractJupyter",
+    )
     return View("tract_jupyter", lines, (Grid(("Type", "To"), (*rows, *more), code=frozenset({"Type"})),))
+
+
+def _magics(session: Session) -> dict[str, tuple[str, Any]]:
+    """The extension's other magics by name: `cell` or `line`, and the function; of one that is both, that of cells."""
+    registered = session.shell.magics_manager.magics
+    ours = {
+        name: (kind, magic)
+        for kind in ("line", "cell")
+        for name, magic in registered[kind].items()
+        if getattr(getattr(magic, "__self__", None), "__module__", "") == "tract_jupyter.notebook.magics"
+    }
+    del ours["tract"]
+    return dict(sorted(ours.items()))
+
+
+def _first_line(magic: Any) -> str:
+    """What a magic is for; `magic_arguments` puts its usage before that."""
+    parser = getattr(magic, "parser", None)
+    return ((magic.__doc__ if parser is None else parser.description) or "").partition("\n")[0]
 
 
 COMMANDS = {

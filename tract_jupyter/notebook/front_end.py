@@ -84,8 +84,10 @@ class FrontEnd:
         interrupts.handle_with(signal.default_int_handler)
         try:
             yield
-        except KeyboardInterrupt:
-            raise asyncio.CancelledError("interrupted") from None
+        except KeyboardInterrupt as error:
+            cancelled = asyncio.CancelledError("interrupted")
+            cancelled.__dict__.update(error.__dict__)  # how it is to be shown
+            raise cancelled from None
         finally:
             interrupts.handle_with(before)
 

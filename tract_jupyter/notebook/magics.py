@@ -21,7 +21,13 @@ from IPython.core.magic import (
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 from IPython.display import display
 
-from tract_jupyter.exceptions import ScriptRaisedError, ToolExecutionError, TractError
+from tract_jupyter.exceptions import (
+    RunFailedError,
+    ScriptRaisedError,
+    ToolExecutionError,
+    TractError,
+    in_one_line,
+)
 from tract_jupyter.notebook.ran_cells import RanCells
 
 if TYPE_CHECKING:
@@ -35,9 +41,13 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def _tells_the_user(function: Callable[P, R]) -> Callable[P, R]:
-    """A user's mistake becomes one line that says what to do, without a traceback of ours."""
+def _as_typed(function: Callable[P, R]) -> Callable[P, R]:
+    """Take the line as it was typed, and turn a user's mistake into one line that says what to do.
 
+    Without `no_var_expand` IPython would evaluate every `{expression}` and `$name` of the line before we see it.
+    """
+
+    @no_var_expand
     @functools.wraps(function)
     def told(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
@@ -45,7 +55,7 @@ def _tells_the_user(function: Callable[P, R]) -> Callable[P, R]:
         except ToolExecutionError:
             raise  # its cause is the interesting part
         except TractError as error:
-            raise UsageError(str(error)) from None
+            raise _told_once(error) from None
 
     return told
 
@@ -57,7 +67,15 @@ async def _told(work: Awaitable[R]) -> R:
     except ScriptRaisedError:
         raise  # it shows the script's own traceback
     except TractError as error:
-        raise UsageError(str(error)) from None
+        raise _told_once(error) from None
+
+
+def _told_once(error: TractError) -> Exception:
+    """What a magic raises for an error; what is on display already is not told again."""
+    if not isinstance(error, RunFailedError):
+        return UsageError(str(error))
+    in_one_line(error, f"Run {error.run.run_id[:8]} {error.run.status}: see above.")
+    return error
 
 
 @magics_class
@@ -71,7 +89,7 @@ class TractMagics(Magics):
         self._checker: Checker | None = None
 
     @line_magic
-    @_tells_the_user
+    @_as_typed
     def tract(self, line: str) -> None:
         """Look at the context, its operations and tools, and at what waits for a decision.
 
@@ -115,7 +133,7 @@ class TractMagics(Magics):
     @argument("--sandbox", action="store_true", help="Its actions run in the sandbox: isolation: sandbox.")
     @argument("--wait", action="store_true", help="Wait in this cell until it is activated or rejected.")
     @cell_magic
-    @_tells_the_user
+    @_as_typed
     def tract_operation(self, line: str, cell: str) -> Any:
         """Define an operation. The cell is parsed, never executed, and shown for review.
 
@@ -157,9 +175,8 @@ class TractMagics(Magics):
         )
 
     @line_magic
-    @no_var_expand  # IPython would evaluate {expressions} in the line
     @needs_local_scope
-    @_tells_the_user
+    @_as_typed
     def tract_fire(self, line: str, local_ns: dict[str, Any] | None = None) -> Any:
         """Fire an operation and return its pending.
 
@@ -193,7 +210,7 @@ class TractMagics(Magics):
         "--out", default="", metavar="NAME", help="A variable for the result: outputs, calls, tokens saved."
     )
     @cell_magic
-    @_tells_the_user
+    @_as_typed
     def tract_script(self, line: str, cell: str) -> Any:
         """Run the cell as a script that calls tools.
 
@@ -228,7 +245,7 @@ class TractMagics(Magics):
     @argument("--model", metavar="NAME", help="The model of the main call.")
     @argument("--out", default="", metavar="NAME", help="A variable for the response; its `run` is the run.")
     @cell_magic
-    @_tells_the_user
+    @_as_typed
     def tract_run(self, line: str, cell: str) -> Any:
         """Say what is in the cell, and show the run that answers it while it goes on.
 
@@ -249,8 +266,7 @@ class TractMagics(Magics):
         return _told(run_cell(self._session, cell, options, given.out))
 
     @line_cell_magic
-    @no_var_expand
-    @_tells_the_user
+    @_as_typed
     def tract_check(self, line: str, cell: str | None = None) -> None:
         """Show what the analysis finds in code, without running it.
 

@@ -28,6 +28,11 @@ def request_text(ticket: Ticket) -> str:
     return printable("\n".join(line for line in lines if line))
 
 
+def how_to_decide(pending_id: str) -> str:
+    """What is typed to look at a request and decide it, where there is no panel."""
+    return f"%tract decide {pending_id[:8]}"
+
+
 def block_text(block: CodeBlock) -> str:
     """A block of code as a terminal shows it, with its findings."""
     return printable("\n".join(line for line in _block_lines(block) if line))

@@ -18,12 +18,14 @@ from tract_jupyter.exceptions import (
     NobodyToAskError,
     PendingStateError,
     UndecidedError,
+    in_one_line,
 )
 from tract_jupyter.review.channel import Channel, NoChannel, Reviewable
 from tract_jupyter.review.decision import Decision, deciding, without_grant
 from tract_jupyter.review.dispatch import capturing, dispatch
 from tract_jupyter.review.gate import BUSY
 from tract_jupyter.review.replay import replay
+from tract_jupyter.review.request_text import how_to_decide
 from tract_jupyter.review.ticket import Ticket
 from tract_jupyter.review.waiting import check_wait
 from tract_jupyter.storage.interrupts import uninterrupted, whole_context
@@ -229,8 +231,14 @@ class Reviewer:
             )  # fmt: skip
         self._put_up(ticket)
         ticket.waiting += 1
+        rounds = pending.rounds
         try:
             yield ticket
+        except (KeyboardInterrupt, asyncio.CancelledError) as error:
+            if pending.rounds == rounds:
+                told = f"Interrupted: {ticket.request.title!r} waits. {how_to_decide(pending.pending_id)} decides it."
+                in_one_line(error, told, own=isinstance(error, KeyboardInterrupt))
+            raise
         finally:
             ticket.waiting -= 1
             if not ticket.settled.is_set():
