@@ -70,7 +70,7 @@ def captured(keeper: Keeper) -> Iterator[None]:
         _uninstall()
 
 
-@contextmanager
+@whole_context
 def meant_for_the_person() -> Iterator[None]:
     """Show what this thread or task prints and displays meanwhile, whoever keeps the rest: a question, a panel."""
     token = _keeper.set(None)

@@ -36,8 +36,9 @@ _PATIENCE: Final = 2.0
 """Seconds. Whoever interrupts again after so long does not want to wait for the end of a block."""
 
 # what `signal` wraps to make enums of numbers, which takes ten times as long
-_set_handler: Callable[..., Any] = getattr(signal.signal, "__wrapped__", signal.signal)
-_get_handler: Callable[..., Any] = getattr(signal.getsignal, "__wrapped__", signal.getsignal)
+_signal: Final[Any] = sys.modules.get("_signal", signal)
+_set_handler, _get_handler = _signal.signal, _signal.getsignal
+_SIGINT: Final = int(signal.SIGINT)
 
 # While a block is open, the ends of `contextlib` are as good as its own: with a generator it never comes to its end, if
 # what resumes the generator is cut.
@@ -73,8 +74,8 @@ def whole(function: F) -> F:
 def begin(frame: FrameType) -> None:
     """Let no interrupt cut a frame. The caller is `whole`, and calls `end` with the same frame."""
     if threading.get_ident() == threading.main_thread().ident:
-        if not _Waiting.blocks and callable(before := _get_handler(signal.SIGINT)):
-            _set_handler(signal.SIGINT, _on_interrupt)  # an interrupt that is here already is raised by this
+        if not _Waiting.blocks and callable(before := _get_handler(_SIGINT)):
+            _set_handler(_SIGINT, _on_interrupt)  # an interrupt that is here already is raised by this
             _Waiting.before = None if before is _on_interrupt else before
         _Waiting.blocks += 1
     _BLOCKS.append(frame)
@@ -97,8 +98,8 @@ def _end_in_main_thread() -> None:
     before, since = _Waiting.before, _Waiting.since
     if not _Waiting.blocks:
         try:
-            if before is not None and _get_handler(signal.SIGINT) is _on_interrupt:
-                _set_handler(signal.SIGINT, before)
+            if before is not None and _get_handler(_SIGINT) is _on_interrupt:
+                _set_handler(_SIGINT, before)
         finally:  # from here on no interrupt waits any more
             since = _Waiting.since
             _Waiting.before = _Waiting.since = None
@@ -154,16 +155,16 @@ def interruptible(call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
 
 def handle_with(handler: Any) -> Any:
     """Have interrupts handled in another way, as `signal.signal` does, and return how they were handled before."""
-    current = _get_handler(signal.SIGINT)
+    current = _get_handler(_SIGINT)
     if current is not _on_interrupt:
-        return _set_handler(signal.SIGINT, handler)
+        return _set_handler(_SIGINT, handler)
     before, _Waiting.before = _Waiting.before, handler
     return before
 
 
 def handler() -> Any:
     """What handles the interrupts that need not wait, as `signal.getsignal` tells it."""
-    current = _get_handler(signal.SIGINT)
+    current = _get_handler(_SIGINT)
     return _Waiting.before if current is _on_interrupt else current
 
 
