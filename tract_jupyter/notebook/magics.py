@@ -105,6 +105,7 @@ class TractMagics(Magics):
         %tract tools      tools, with signatures
         %tract mcp        servers of more tools: %tract mcp add NAME -- COMMAND ...
         %tract inbox      what waits for a decision, whichever kernel asked
+        %tract decide     decide it by typing, where there is no panel
         %tract review N   look at a stored operation that is not active
         %tract grants     what is not asked about again
         %tract rules [N]  what the analysis looks for; the manual page of a rule
