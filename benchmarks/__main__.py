@@ -22,6 +22,7 @@ GROUPS = (
     "store",
     "kill",
     "storm",
+    "damage",
 )
 # where all groups are run
 _SHORTER: dict[str, tuple[object, ...]] = {
@@ -29,6 +30,7 @@ _SHORTER: dict[str, tuple[object, ...]] = {
     "store": ((1_000, 10_000),),
     "kill": (50,),
     "storm": (1, 100),
+    "damage": (40,),
     "fuzz": (20,),
 }
 

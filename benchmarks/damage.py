@@ -120,7 +120,7 @@ def _content(tract: Tract) -> dict[str, Any]:
             (one.commit_hash, one.message, one.tags, one.metadata, one.priority) for one in tract.log(None)
         ],
         "status": (tract.status().token_count, tract.status().message_count),
-        "operations": sorted(tract.operations.registry.operation_names()),
+        "operations": sorted(tract.operations.registry.operation_names),
     }
 
 

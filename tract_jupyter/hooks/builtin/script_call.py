@@ -12,11 +12,8 @@ from tract_jupyter.hooks.builtin.calls_tool import CallsTool
 from tract_jupyter.hooks.introspection import value_rows
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.review.origins import Stretch, origins
-<<<<<<< HEAD
-from tract_jupyter.storage.interrupts import interruptible
-=======
 from tract_jupyter.review.request import CodeBlock, ValueRow, ValueTable
->>>>>>> main
+from tract_jupyter.storage.interrupts import interruptible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
