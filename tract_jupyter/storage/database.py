@@ -16,6 +16,7 @@ from tract_jupyter.exceptions import StoreCorruptError, StoreLockedError, StoreV
 from tract_jupyter.storage.connections import Connections
 from tract_jupyter.storage.ddl import making
 from tract_jupyter.storage.engines import MEMORY, SQLITE, backend, sqlite_file
+from tract_jupyter.storage.errors import translate
 from tract_jupyter.storage.schema import SCHEMA_VERSION, STORE_ID, meta
 from tract_jupyter.storage.soundness import check_opening
 from tract_jupyter.storage.transaction import Transaction
@@ -54,6 +55,9 @@ class Database:
         self._connections = Connections(self._backend)
         try:
             self._prepare(time.monotonic() + lock_timeout)
+        except UnicodeDecodeError as error:
+            self.close()
+            raise translate(error, self.location) from error
         except BaseException:
             self.close()
             raise

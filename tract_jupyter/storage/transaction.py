@@ -79,6 +79,8 @@ class Transaction:
             link.begun.append(ref(self, partial(_abandon, parts)))
         except BaseException as error:
             link.lock.release()
+            if isinstance(error, UnicodeDecodeError):
+                raise translate(error, self._backend.location) from error
             self._raise_ours(error)
             raise
         return connection
