@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tract_jupyter.exceptions import StoreCorruptError
-from tract_jupyter.storage.engines import SQLITE, sqlite_file
+from tract_jupyter.storage.engines import SQLITE
 from tract_jupyter.storage.schema import metadata
 
 if TYPE_CHECKING:
@@ -50,13 +50,11 @@ class StoreObject(NamedTuple):
 
 
 def check_opening(connection: Connection, location: str) -> None:
-    """Check what can be checked in an instant: that the file is as long as it says, and that nothing runs by itself.
+    """Check what can be checked in an instant: that nothing runs by itself. SQLite has looked at the file's header.
 
     Raises:
-        StoreCorruptError: it is cut off, or has triggers, which would run whenever something is written.
+        StoreCorruptError: it has triggers, which would run whenever something is written.
     """
-    if connection.dialect.name == SQLITE:
-        _check_length(connection, location)
     runs = [str(one) for one in _objects(connection) if one.runs]
     if runs:
         raise StoreCorruptError(
@@ -83,19 +81,3 @@ def problems(connection: Connection) -> Iterator[str]:
 def _objects(connection: Connection) -> list[StoreObject]:
     query = _SQLITE_OBJECTS if connection.dialect.name == SQLITE else _POSTGRES_OBJECTS
     return [StoreObject._make(row) for row in connection.exec_driver_sql(query)]
-
-
-def _check_length(connection: Connection, location: str) -> None:
-    """Check that no page is missing at the end; while there is a WAL, the last ones may be in that."""
-    file = sqlite_file(connection)
-    if file is None or file.with_name(file.name + "-wal").exists():
-        return
-    size = connection.exec_driver_sql(
-        "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
-    )
-    expected = size.scalar_one()
-    if file.stat().st_size < expected:
-        raise StoreCorruptError(
-            f"{location} is damaged: it is {file.stat().st_size:,} bytes long and should be {expected:,}; nothing was "
-            "written. Restore a backup, or try 'sqlite3 FILE .recover'."
-        )
