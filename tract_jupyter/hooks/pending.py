@@ -79,13 +79,17 @@ class Pending(Question):
 
     def execute_tool(self, name: str, arguments: Mapping[str, Any]) -> Any:
         """Carry out an offered action by name, as a model's tool call names it."""
-        if not isinstance(name, str) or name not in self._public_actions:
-            known = ", ".join(sorted(self._public_actions))
-            raise SpecError(f"{self.operation!r} offers no action {name!r}.{nearest(str(name), self._public_actions)} "
+        if not isinstance(name, str) or name not in self.offered_actions:
+            known = ", ".join(sorted(self.offered_actions))
+            raise SpecError(f"{self.operation!r} offers no action {name!r}.{nearest(str(name), self.offered_actions)} "
                             f"Offered are: {known}")  # fmt: skip
-        values = introspection.action_parameters(type(self), name).validate(arguments)
+        values = introspection.action_parameters(self.owner_of_action(name), name).validate(arguments)
         with deciding_by_default("tool"):
-            return getattr(self, name)(**values)
+            return self.carry_out_action(name, values)
+
+    def carry_out_action(self, name: str, arguments: dict[str, Any]) -> Any:
+        """Carry an offered action out, with validated arguments."""
+        return getattr(self, name)(**arguments)
 
     def through_gate(self, name: str, arguments: dict[str, Any], run: Callable[[], Any]) -> Any:
         """Do something about it through the gate."""

@@ -174,6 +174,17 @@ class Question:
         """Change the fields as an approval says; back again if the block raises, or with `keep=False`."""
         return nullcontext()
 
+    # --- what can be done about it
+
+    @property
+    def offered_actions(self) -> frozenset[str]:
+        """The names of all that can be done about it, or read of it."""
+        return self._public_actions
+
+    def owner_of_action(self, name: str) -> type[Question]:  # noqa: ARG002
+        """The class whose method of that name says what it takes, and what it is for."""
+        return type(self)
+
     # --- what a reviewer is shown
 
     @property

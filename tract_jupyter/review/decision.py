@@ -39,7 +39,7 @@ class How(NamedTuple):
 
     Attributes:
         channel: `code`, `dict`, `tool`, `panel`, `prompt`, `command`, `inbox`, `model`, `handler`, `grant`, `recorded`,
-            `timeout` or `automatic`.
+            `timeout`, `automatic`, or `call`: as a part of the decision about the call that fired it.
         decided_by: a login name, or `handler:<name>`, `model:<name>`, `grant:<id>`, `nobody`.
         shown: the fingerprint of what they were shown; None for code, which looks at the pending itself.
     """
@@ -54,7 +54,7 @@ class How(NamedTuple):
         return self.channel not in _IMPERSONAL
 
 
-_IMPERSONAL = frozenset({"model", "handler", "grant", "recorded", "timeout", "automatic"})
+_IMPERSONAL = frozenset({"model", "handler", "grant", "recorded", "timeout", "automatic", "call"})
 _GRANTING = frozenset({"scope", "uses", "pattern", "whom"})
 _ANSWERABLE = frozenset({"handler", "model", "dict", "tool"})
 deciding_now: ContextVar[How | None] = ContextVar("tract_deciding", default=None)
