@@ -53,7 +53,14 @@ class How(NamedTuple):
         """Whether a person decided, rather than a rule, a model or nobody."""
         return self.channel not in _IMPERSONAL
 
+    @property
+    def is_code(self) -> bool:
+        """Whether code decides, or a model that code asked, rather than an answer that came over a channel."""
+        return self.channel in _BY_CODE
 
+
+_BY_CODE = frozenset({"code", "dict", "tool", "model", "command"})
+"""A command is typed by a person, or stands in a notebook that nobody attends."""
 _IMPERSONAL = frozenset({"model", "handler", "grant", "recorded", "timeout", "automatic", "call"})
 _GRANTING = frozenset({"scope", "uses", "pattern", "whom"})
 _ANSWERABLE = frozenset({"handler", "model", "dict", "tool"})
