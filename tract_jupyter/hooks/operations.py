@@ -270,7 +270,9 @@ class Operations(Rebuilding, Unreviewed):
             spec = spec_from_json(stored.spec_json)
         except SpecError as error:
             raise SpecError(f"the stored operation {name!r} cannot be read: {error}") from None
-        return self._proposed(spec, is_own=False, triggered_by="the store")
+        pending = self._proposed(spec, is_own=False, triggered_by="the store")
+        pending.origin = "the store"
+        return pending
 
     # --- firing
 

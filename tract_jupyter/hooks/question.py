@@ -82,6 +82,10 @@ class Question:
     """What is wrong with the way it lies in the store, where it was made again from there."""
     unguarded: str
     """That a handler which would decide first is not approved here, where a person is asked for that reason."""
+    origin: str | None
+    """Who asked, where that was not this process: another one, or whoever wrote it into the store."""
+    is_named: bool
+    """Whether the code that decides has said which fingerprint it decides about."""
     not_granted: str
     """That a standing approval would cover it, but for somebody else."""
     origins: tuple[ValueRow, ...]
@@ -121,6 +125,8 @@ class Question:
         self.note = ""
         self.doubt = ""
         self.unguarded = ""
+        self.origin = None
+        self.is_named = False
         self.not_granted = ""
         self.origins = ()
         self._execute_fn = execute_fn
@@ -158,6 +164,11 @@ class Question:
     @property
     def resumable(self) -> bool:
         """Whether another process could carry it out; not if what it runs lives in this one."""
+        return False
+
+    @property
+    def is_definition(self) -> bool:
+        """Whether an approval makes code active that then runs by itself."""
         return False
 
     @property
