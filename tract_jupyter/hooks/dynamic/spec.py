@@ -135,6 +135,27 @@ class OperationSpec:
         return digest(spec_to_dict(self))
 
 
+def changes(old: OperationSpec, new: OperationSpec) -> list[str]:
+    """Return what a version changes, each part in a few words; nothing if the two mean the same."""
+    before, after = spec_to_dict(old), spec_to_dict(new)
+    found = [
+        f"{part} is {brief_repr(after[part])}, was {brief_repr(before[part])}"
+        for part in ("description", "version", "unhandled")
+        if before[part] != after[part]
+    ]
+    for kind, name in (("field", "fields"), ("action", "actions")):
+        one, other = before[name], after[name]
+        for key in [*one, *(key for key in other if key not in one)]:
+            if key not in other or key not in one:
+                found.append(f"{kind} {key!r} is {'new' if key in other else 'gone'}")
+            elif one[key] != other[key]:
+                parts = [
+                    part for part in {**one[key], **other[key]} if one[key].get(part) != other[key].get(part)
+                ]
+                found.append(f"{kind} {key!r} has another {' and '.join(parts)}")
+    return found
+
+
 def _field(name: str, definition: dict[str, Any]) -> Parameter:
     required = bool(definition.get("required"))
     if required and "default" in definition:
