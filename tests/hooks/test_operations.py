@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from tract_jupyter import Tract
 from tract_jupyter.exceptions import (
     ContentError,
     OperationExistsError,
@@ -177,11 +180,25 @@ def test_fire_is_strict_about_every_type(tract, spec, kind, good, bad):
 
 
 def test_all_problems_are_told_at_once(tract, spec):
-    tract.register_operation(spec(fields={name: {"type": "int"} for name in "abcdefghijklmnop"}))
+    tract.register_operation(
+        spec(fields={name: {"type": "int", "required": True} for name in "abcdefghijklmnop"})
+    )
     with pytest.raises(ParameterError) as caught:
         tract.fire("citation_check", {"a": "x", "b": 1, "z": 1})
     assert len(caught.value.problems) == 11
     assert caught.value.problems[-1] == "and 6 more"
+
+
+def test_a_field_without_a_default_may_be_left_out(tract, spec):
+    """Unless it says that it is required: by the author's code, a model's proposal and the tool's schema alike."""
+    fields = {"must": {"type": "int", "required": True}, "may": {"type": "int"}}
+    tract.register_operation(spec(fields=fields))
+    assert tract.fire("citation_check", {"must": 1}).fields == {"must": 1, "may": None}
+    with pytest.raises(ParameterError, match="'must' is missing"):
+        tract.fire("citation_check", {"may": 1})
+    schema = tract.executor.tools()["fire_citation_check"].parameters.json_schema
+    assert schema["required"] == ["must"]
+    assert tract.tools.fire_citation_check(must=2)["fields"] == {"must": 2, "may": None}
 
 
 def test_fire_field_defaults_applied(tract, spec):
@@ -277,6 +294,47 @@ def test_activating_twice_is_refused_and_keeps_the_first(tract, spec):
     assert len(tract.events("operation.activated")) == 1
 
 
+def test_registering_the_same_again_does_nothing(own_store, spec):
+    for _ in range(2):  # a script that is run twice
+        with Tract.open(url=own_store) as tract:
+            tract.register_operation(spec())
+            made = tract.operations.registry.require_class("citation_check")
+            tract.on("citation_check", lambda p: p.reject())
+            tract.register_operation(spec())
+            assert tract.operations.registry.require_class("citation_check") is made
+            assert tract.fire("citation_check", {"urls": []}).status is PendingStatus.REJECTED
+            assert len(tract.events("operation.activated")) == 1
+
+
+def test_registering_a_changed_one_says_what_changed_and_how_to_replace_it(tract, spec):
+    tract.register_operation(spec())
+    changed = spec(
+        "pending.reject()",
+        description="Another.",
+        fields={"urls": {"type": "list[str]", "default": []}, "depth": {"type": "int", "default": 1}},
+    )
+    with pytest.raises(OperationExistsError) as caught:
+        tract.register_operation(changed)
+    for words in (
+        "description is 'Another.'", "field 'urls' has another", "default", "field 'verified' is gone",
+        "field 'depth' is new", "action 'verify' has another code", "register_operation(spec, replace=True)",
+    ):  # fmt: skip
+        assert words in str(caught.value)
+    tract.on("citation_check", lambda p: p.verify())
+    tract.register_operation(changed, replace=True)
+    assert tract.operations.registry.get_spec("citation_check") == changed
+    assert tract.fire("citation_check").status is PendingStatus.REJECTED
+
+
+def test_registering_what_a_model_had_activated_reviews_it(tract, spec):
+    theirs = spec("pending.approve()")
+    theirs = replace(theirs, actions={"verify": replace(theirs.actions["verify"], isolation="sandbox")})
+    tract.propose_operation(theirs, actor="agent:7")
+    assert tract.operations.registry.unreviewed == {"citation_check"}
+    tract.register_operation(theirs)
+    assert tract.operations.registry.unreviewed == frozenset()
+
+
 def test_unhandled_ask_is_put_before_a_person(tract, spec):
     tract.register_operation(spec(unhandled="ask"))
     pending = tract.fire("citation_check", {"urls": []})
@@ -366,3 +424,51 @@ def test_a_proposal_keeps_what_it_was_given(tract, spec):
     pending = tract.propose_operation(given)
     given.fields.clear()
     assert pending.spec == spec()
+
+
+def test_approving_where_an_action_would_do_the_work_says_that_none_ran(tract, spec):
+    tract.register_operation(spec())
+    pending = tract.fire("citation_check", {"urls": ["a"]}, review=True)
+    request = pending.review_request()
+    styles = {action.name: (action.label, action.style) for action in request.actions}
+    assert styles == {
+        "verify": ("Verify", "approve"),
+        "approve": ("Approve without running", "neutral"),
+        "reject": ("Reject", "reject"),
+    }
+    pending.approve()
+    assert repr(pending).endswith("approved, no action ran>")
+    (event,) = tract.events("decision")
+    assert event.data["outcome"] == "no action ran"
+    assert tract.tools.fire_citation_check(urls=["a"])["note"] == "no action ran"
+    ran = tract.fire("citation_check", {"urls": ["a"]}, review=True)
+    ran.verify()
+    assert "no action ran" not in repr(ran)
+    assert "outcome" not in tract.events("decision")[0].data
+
+
+def test_approving_what_it_runs_is_called_so(tract, spec):
+    tract.register_operation(spec())
+    pending = tract.fire("citation_check", {"urls": ["a"]}, review=True, execute_fn=lambda p: 7)
+    actions = {action.name: (action.label, action.style) for action in pending.review_request().actions}
+    assert actions["approve"] == ("Approve", "approve")
+    assert actions["verify"][1] == "neutral"
+    pending.approve()
+    assert "no action ran" not in repr(pending)
+
+
+def test_what_has_one_action_is_offered_where_a_person_can_be_asked(tract, spec):
+    from tests.review.fakes import FakeChannel, click
+
+    tract.register_operation(spec())
+    fire = lambda: tract.operations.fire("citation_check", {"urls": ["a"]}, offer=True)  # noqa: E731
+    assert fire().status == "approved"  # nobody is there
+    tract.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "verify"))
+    pending = fire()
+    tract.reviewer.channel.run_due()
+    assert pending.decision.action == "verify"
+    assert "It has an action to run" in tract.reviewer.channel.shown[0][0].why
+    tract.on("citation_check", lambda p: p.approve())
+    assert fire().status == "approved"  # a handler decided
+    tract.reviewer.channel = FakeChannel()
+    assert tract.fire("citation_check", {"urls": ["a"]}).status == "approved"

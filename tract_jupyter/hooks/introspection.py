@@ -10,7 +10,7 @@ from tract_jupyter.hooks.marks import decides
 from tract_jupyter.models.parameters import Parameters
 from tract_jupyter.models.type_text import type_text
 from tract_jupyter.review.process import process_text
-from tract_jupyter.review.request import ReviewAction, ValueRow, ValueTable, show_value
+from tract_jupyter.review.request import ReviewAction, ValueRow, ValueTable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,9 +19,12 @@ if TYPE_CHECKING:
     from tract_jupyter.models.parameters import Parameter
     from tract_jupyter.storage.decisions import StoredDecision
 
-PERSONAL = frozenset({"scope", "uses", "pattern"})
-"""Parameters of `approve` that only a person may give: how long the like of it is approved too."""
+PERSONAL = frozenset({"scope", "uses", "pattern", "whom", "volatile"})
+"""Parameters of `approve` that only a person may give: what is approved too, without asking."""
 
+APPROVE_ONLY = "Approve without running"
+"""What the button says that approves, where only another one runs something."""
+_NOTHING: Final[tuple[Any, ...]] = (None, "", [], {})
 _NO_WORDS: Final[Mapping[str, str]] = MappingProxyType({})
 _MAX_TEXT = 500
 _MAX_LIST = 5
@@ -80,7 +83,7 @@ def to_tools(pending: Question) -> list[dict[str, Any]]:
             "type": "function",
             "function": {
                 "name": name,
-                "description": _summary(type(pending), name),
+                "description": _summary(pending.owner_of_action(name), name),
                 "parameters": _schema(pending, name),
             },
         }
@@ -90,7 +93,7 @@ def to_tools(pending: Question) -> list[dict[str, Any]]:
 
 def _schema(pending: Question, name: str) -> dict[str, Any]:
     """The JSON Schema of an action's arguments. Edits of fields have that of the fields, all of them optional."""
-    schema = parameters_for_models(type(pending), name).json_schema
+    schema = parameters_for_models(pending.owner_of_action(name), name).json_schema
     fields = pending.editable() if name == "approve" and "edits" in schema["properties"] else None
     if fields is None:
         return schema
@@ -116,8 +119,8 @@ def describe_api(pending: Question) -> str:
     ]
     lines += ["", "## Actions", ""]
     for name in _offered(pending):
-        signature = parameters_for_models(type(pending), name).signature_text()
-        lines.append(f"- `{name}{signature}`: {_summary(type(pending), name)}")
+        signature = parameters_for_models(pending.owner_of_action(name), name).signature_text()
+        lines.append(f"- `{name}{signature}`: {_summary(pending.owner_of_action(name), name)}")
     return "\n".join(lines)
 
 
@@ -163,15 +166,33 @@ def field_tables(pending: Question) -> tuple[ValueTable, ...]:
     return (ValueTable("Fields", rows),) if rows else ()
 
 
+def rest_tables(pending: Question) -> tuple[ValueTable, ...]:
+    """What the fingerprint covers and the pending's own tables do not show: the rest of its fields."""
+    if pending.in_view is None:
+        return ()
+    about = getattr(pending, "about", _NO_WORDS)
+    rest = {name: value for name, value in pending.fields.items() if name not in pending.in_view}
+    given = {name: value for name, value in rest.items() if value not in _NOTHING}
+    empty = [name for name in rest if name not in given]
+    decided = {name: value for name, value in given.items() if name not in pending.machinery}
+    needed = {name: value for name, value in given.items() if name in pending.machinery}
+    left = ValueRow("empty", "", ", ".join(empty), "Not given, or nothing.")
+    tables = (
+        ValueTable("Details", (*value_rows(decided, {}, about), *([left] if empty else []))),
+        ValueTable("What carrying it out needs", value_rows(needed, {}, about), "nothing"),
+    )
+    return tuple(table for table in tables if table.rows)
+
+
 def value_rows(
     values: Mapping[str, Any], declared: Mapping[str, Parameter], about: Mapping[str, str] = _NO_WORDS
 ) -> tuple[ValueRow, ...]:
     """A row for each value, with its declared type and meaning where there is one."""
     return tuple(
-        ValueRow(
+        ValueRow.of(
             name,
             type_text(declared[name].annotation) if name in declared else type(value).__name__,
-            show_value(value),
+            value,
             declared[name].description if name in declared else about.get(name, ""),
         )
         for name, value in values.items()
@@ -180,23 +201,30 @@ def value_rows(
 
 def review_actions(pending: Question) -> tuple[ReviewAction, ...]:
     """The buttons: the operation's own actions first, then approve and reject."""
-    cls = type(pending)
-    own = [name for name in _offered(pending) if name not in _BASIC and decides(cls, name)]
+    by_action = pending.runs_nothing("approve")
+    offered = [name for name in _offered(pending) if name not in _BASIC]
+    own = [name for name in offered if decides(pending.owner_of_action(name), name)]
     buttons = [
         ReviewAction(
             name,
             name.replace("_", " ").capitalize(),
-            action_parameters(type(pending), name),
-            description=_summary(type(pending), name),
+            action_parameters(pending.owner_of_action(name), name),
+            style="approve" if by_action and len(own) == 1 else "neutral",
+            description=_summary(pending.owner_of_action(name), name),
         )
         for name in own
     ]
     for name in ("approve", "reject"):
         if pending.status.is_open:
             # edits and scopes are no inputs of their own: a panel has forms for them
-            parameters = action_parameters(type(pending), name).without(PERSONAL | {"edits"})
-            style: Any = name
-            buttons.append(ReviewAction(name, pending.labels[name], parameters, style=style))
+            asked = {"volatile"} if getattr(pending, "requests", ()) else frozenset()
+            parameters = action_parameters(pending.owner_of_action(name), name).without(
+                (PERSONAL - asked) | {"edits"}
+            )
+            is_idle = by_action and name == "approve"
+            style: Any = "neutral" if is_idle else name
+            label = APPROVE_ONLY if is_idle else pending.labels[name]
+            buttons.append(ReviewAction(name, label, parameters, style=style))
     return tuple(buttons)
 
 
@@ -204,7 +232,7 @@ _BASIC = frozenset({"approve", "reject", "pass_through", "get_state"})
 
 
 def _offered(pending: Question) -> list[str]:
-    return sorted(type(pending)._public_actions)  # noqa: SLF001 # this module is the other half of that class
+    return sorted(pending.offered_actions)
 
 
 def _summary(cls: type[Question], name: str) -> str:

@@ -22,6 +22,7 @@ from tract_jupyter.storage.specs import StoredSpec
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tract_jupyter.hooks.builtin.tool_question import Choice
     from tract_jupyter.hooks.dynamic.pending import DynamicPending
     from tract_jupyter.hooks.dynamic.spec import OperationSpec
     from tract_jupyter.hooks.firing import Firing, Unhandled
@@ -67,6 +68,18 @@ class Operations(Rebuilding, Unreviewed):
         return BUILTIN_OPERATIONS | self.registry.operation_names
 
     # --- activation
+
+    def register(self, spec: OperationSpec, *, replace: bool = False) -> None:
+        """Activate a person's own spec; one that is active and reviewed already, unchanged, stays as it is.
+
+        Raises:
+            OperationExistsError: another version is active, and `replace` is not given; the error says what changed.
+            SpecError: the spec is wrong; nothing changed.
+        """
+        spec = check_spec(spec)
+        is_same = self.registry.is_active(spec.name, spec.spec_hash)
+        if not (is_same and spec.name not in self.registry.unreviewed):
+            self.activate(spec, replace=replace or is_same)
 
     def activate(
         self, spec: OperationSpec, *, replace: bool = False, actor: str = "user", reviewed: bool = True
@@ -129,22 +142,30 @@ class Operations(Rebuilding, Unreviewed):
         """Check a spec without making anything of it, and return the pending whose approval activates it.
 
         A model's operation that needs no review (see `Unreviewed`) is activated at once; the pending is approved then.
+        Which fields are volatile is a person's to say; in anybody else's spec it is a request (`PendingActivation`).
 
         Raises:
             SpecError: the spec is wrong, or is active already, unchanged.
         """
-        spec = check_spec(spec)
-        for action in spec.actions.values():
+        return self._proposed(spec, is_own=actor == "user", triggered_by=triggered_by, actor=actor)
+
+    def _proposed(
+        self, spec: OperationSpec, *, is_own: bool, triggered_by: str | None, actor: str = "user"
+    ) -> PendingActivation:
+        given = check_spec(spec)
+        for action in given.actions.values():
             check_code(action)
+        requests = frozenset() if is_own else given.volatile
+        spec = given if is_own else given.with_volatile(())
         is_model = actor != "user"
         active = self.registry.get_spec(spec.name) if is_model else self.registry.reviewed_spec(spec.name)
-        if active is not None and active.spec_hash == spec.spec_hash:
+        if active is not None and active.spec_hash in {spec.spec_hash, given.spec_hash}:
             raise SpecError(
                 f"operation {spec.name!r} is active already in this very version; there is nothing to review"
             )
         if is_model and self._needs_no_review(spec):
-            return self._activated_unreviewed(spec, triggered_by=triggered_by, actor=actor)
-        return self._activation(spec, triggered_by=triggered_by, actor=actor)
+            return self._activated_unreviewed(spec, requests=requests, triggered_by=triggered_by, actor=actor)
+        return self._activation(spec, requests=requests, triggered_by=triggered_by, actor=actor)
 
     def _activation(self, spec: OperationSpec, **options: Any) -> PendingActivation:
         return PendingActivation(
@@ -249,7 +270,9 @@ class Operations(Rebuilding, Unreviewed):
             spec = spec_from_json(stored.spec_json)
         except SpecError as error:
             raise SpecError(f"the stored operation {name!r} cannot be read: {error}") from None
-        return self.propose(spec, triggered_by="the store")
+        pending = self._proposed(spec, is_own=False, triggered_by="the store")
+        pending.origin = "the store"
+        return pending
 
     # --- firing
 
@@ -261,18 +284,48 @@ class Operations(Rebuilding, Unreviewed):
         execute_fn: Callable[[Any], Any] | None = None,
         review: bool = False,
         ask: Unhandled = "ask",
+        offer: bool = False,
+        choice: Choice | None = None,
         **options: Any,
     ) -> Any:
-        """Fire an operation: see `Tract.fire`. `ask` takes the place of asking a person, where it comes to that."""
+        """Fire an operation: see `Tract.fire`.
+
+        Args:
+            operation: see there, as for the other arguments.
+            fields: see there.
+            execute_fn: see there.
+            review: see there.
+            ask: takes the place of asking a person, where it comes to that.
+            offer: a person fired it by hand: if it has exactly one action and no handler decides about it, they are
+                asked, where they can be. Approving it would run nothing.
+            choice: what a person chose who was asked about the call that fires it; done where no handler decides.
+            options: see there.
+        """
         cls = self.registry.require_class(operation)
         recorded = None if execute_fn is None else self._with_event(execute_fn)
         pending = cls(tract=self._tract, fields=fields, execute_fn=recorded, **options)
         if review:
             return pending
-        self._firing.decide(pending, unhandled=cls.spec.unhandled, ask=ask)
+        pending.is_offered = (
+            offer and len(cls.spec.actions) == 1 and execute_fn is None and self._can_offer(pending)
+        )
+        unhandled = "ask" if pending.is_offered else cls.spec.unhandled
+        self._firing.decide(pending, unhandled=unhandled, ask=ask, choice=choice)
         if execute_fn is not None and pending.status is PendingStatus.APPROVED:
             return pending.result
         return pending
+
+    def _can_offer(self, pending: DynamicPending) -> bool:
+        """Whether a person can be asked, or decided about the same in a run that is recorded."""
+        channel = self._tract.reviewer.channel
+        if channel.can_reach():
+            return True
+        recorded = channel.recorded()
+        return recorded is not None and recorded.knows(pending.identity)
+
+    def unguarded(self, operation: str) -> str:
+        """Why a person is asked in the place of an operation's handlers; empty if these decide."""
+        return self._firing.unguarded(operation)
 
     def _with_event(self, execute_fn: Callable[[Any], Any]) -> Callable[[DynamicPending], Any]:
         def execute(pending: DynamicPending) -> Any:

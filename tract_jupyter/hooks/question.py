@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import secrets
 from contextlib import nullcontext
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from tract_jupyter.hooks import introspection
 from tract_jupyter.hooks.marks import offered
 from tract_jupyter.models.pending import PendingStatus
+from tract_jupyter.review.decision import outcome_text
+from tract_jupyter.review.display import showable
 from tract_jupyter.review.fingerprint import Subject, fingerprint
 from tract_jupyter.review.request import ReviewRequest, ValueTable
 from tract_jupyter.review.source import asking_place
@@ -45,11 +48,17 @@ class Question:
     _public_actions: ClassVar[frozenset[str]]
     labels: ClassVar[Mapping[str, str]] = {"approve": "Approve", "reject": "Reject"}
     """What the buttons of the built-in decisions say."""
+    in_view: ClassVar[frozenset[str] | None] = None
+    """The fields that `code_blocks` and `tables` show in full; None for all. The others are shown in a table behind."""
+    machinery: ClassVar[frozenset[str]] = frozenset()
+    """The fields that only doing it needs, and that nobody decides about: shown, but folded."""
 
     operation: str
     tract: Any
     pending_id: str
     created_at: datetime
+    branch: str | None
+    """The branch that was current when it was asked; None if there was none."""
     status: PendingStatus
     fields: dict[str, Any]
     triggered_by: str | None
@@ -74,6 +83,12 @@ class Question:
     """What is wrong with the way it lies in the store, where it was made again from there."""
     unguarded: str
     """That a handler which would decide first is not approved here, where a person is asked for that reason."""
+    origin: str | None
+    """Who asked, where that was not this process: another one, or whoever wrote it into the store."""
+    is_named: bool
+    """Whether the code that decides has said which fingerprint it decides about."""
+    not_granted: str
+    """That a standing approval would cover it, but for somebody else."""
     origins: tuple[ValueRow, ...]
     """Where the values come from that a script gives, as far as that is known."""
 
@@ -98,6 +113,7 @@ class Question:
         self.on_timeout = on_timeout
         self.pending_id = secrets.token_hex(8)
         self.created_at = datetime.now(UTC)
+        self.branch = tract.current_branch
         self.status = PendingStatus.PENDING
         self.rejection_reason = ""
         self.error = None
@@ -110,6 +126,9 @@ class Question:
         self.note = ""
         self.doubt = ""
         self.unguarded = ""
+        self.origin = None
+        self.is_named = False
+        self.not_granted = ""
         self.origins = ()
         self._execute_fn = execute_fn
         self._place = asking_place()
@@ -149,11 +168,20 @@ class Question:
         return False
 
     @property
+    def is_definition(self) -> bool:
+        """Whether an approval makes code active that then runs by itself."""
+        return False
+
+    @property
     def expires_at(self) -> datetime | None:
         """After that it cannot be approved any more; None for never."""
         if self.timeout is None or self.on_timeout != "deny":
             return None
         return self.created_at + timedelta(seconds=self.timeout)
+
+    def runs_nothing(self, action: str) -> bool:  # noqa: ARG002
+        """Whether the decision leaves undone what an action of its own would do."""
+        return False
 
     def edited(
         self,
@@ -164,6 +192,17 @@ class Question:
     ) -> AbstractContextManager[None]:
         """Change the fields as an approval says; back again if the block raises, or with `keep=False`."""
         return nullcontext()
+
+    # --- what can be done about it
+
+    @property
+    def offered_actions(self) -> frozenset[str]:
+        """The names of all that can be done about it, or read of it."""
+        return self._public_actions
+
+    def owner_of_action(self, name: str) -> type[Question]:  # noqa: ARG002
+        """The class whose method of that name says what it takes, and what it is for."""
+        return type(self)
 
     # --- what a reviewer is shown
 
@@ -179,6 +218,10 @@ class Question:
     def tables(self) -> tuple[ValueTable, ...]:
         """The values that it would run on."""
         return introspection.field_tables(self)
+
+    def more_tables(self) -> tuple[ValueTable, ...]:
+        """What an approval binds to besides, and the tables do not say."""
+        return introspection.rest_tables(self)
 
     def summary(self) -> str:
         """What it is, in a sentence or two."""
@@ -203,27 +246,36 @@ class Question:
     def review_request(self, note: str = "") -> ReviewRequest:
         """Everything that is shown, as data."""
         asking = self.asking_block()
-        return ReviewRequest(
+        asked_by = () if asking is None else (replace(asking, binds="nothing"),)
+        request = ReviewRequest(
             pending_id=self.pending_id,
             title=self.title,
             summary=self.summary(),
             why=" ".join(
                 filter(
                     None,
-                    [self.doubt, introspection.unfinished_text(self.unfinished), self.unguarded, self.why()],
+                    [
+                        self.doubt,
+                        introspection.unfinished_text(self.unfinished),
+                        self.unguarded,
+                        self.not_granted,
+                        self.why(),
+                    ],
                 )
             ),
             fingerprint=self.fingerprint,
             actions=introspection.review_actions(self),
-            code=(*self.code_blocks(), *(() if asking is None else (asking,))),
-            tables=(*self.tables(), *self._origin_table()),
+            code=(*self.code_blocks(), *asked_by),
+            tables=(*self.tables(), *self.more_tables(), *self._origin_table()),
             fields=self.editable(),
             subject=self.subject,
             note=note,
         )
+        return showable(request)
 
     def _origin_table(self) -> tuple[ValueTable, ...]:
-        return (ValueTable("Where the values come from", self.origins),) if self.origins else ()
+        rows = self.origins
+        return (ValueTable("Where the values come from", rows, "nothing"),) if rows else ()
 
     # --- introspection
 
@@ -247,7 +299,9 @@ class Question:
         return f"<{type(self).__name__} {self.pending_id[:8]}: {self.status}{_detail(self)}>"
 
 
-def _detail(question: Question) -> str:
+def _detail(question: Any) -> str:
     if question.status is PendingStatus.REJECTED and question.rejection_reason:
         return f", {question.rejection_reason!r}"
+    if question.status is PendingStatus.APPROVED and outcome_text(question):
+        return f", {outcome_text(question)}"
     return f", {question.error}" if question.error else ""

@@ -10,6 +10,7 @@ from tract_jupyter.hooks.builtin.handler import ACTIVATE_HANDLER
 from tract_jupyter.hooks.dynamic.spec import spec_from_json
 from tract_jupyter.hooks.handler_spec import HandlerSpec
 from tract_jupyter.hooks.remote import RemotePending, stored_asking_block
+from tract_jupyter.review.process import this_process
 from tract_jupyter.review.records import is_waited_for
 
 if TYPE_CHECKING:
@@ -54,7 +55,10 @@ class Rebuilding:
     def _made_again(self, stored: StoredPending) -> Pending:
         by, fields, tract = stored.triggered_by, stored.fields, self._tract
         if stored.operation == ACTIVATE:
-            return self._activation(spec_from_json(str(fields.get("spec", ""))), triggered_by=by)
+            asked = fields.get("volatile")
+            requests = [str(name) for name in asked] if isinstance(asked, list) else ()
+            spec = spec_from_json(str(fields.get("spec", "")))
+            return self._activation(spec, requests=requests, triggered_by=by)
         if stored.operation == ACTIVATE_HANDLER:
             pending: Pending = tract.handlers.propose(
                 HandlerSpec.from_json(str(fields.get("handler", ""))), triggered_by=by
@@ -72,9 +76,10 @@ class Rebuilding:
             stored.pending_id,
             stored.created_at,
         )
-        pending.rounds = self._rounds_seen(stored)
+        pending.branch, pending.rounds = stored.branch, self._rounds_seen(stored)
         pending.status, pending.unfinished = self._ledger.standing(stored)
         pending.doubt = "" if self._ledger.vouches(stored) else _DOUBT
+        pending.origin = None if stored.origin == this_process() else stored.origin
         pending.error = stored.error
         pending.executed_at, pending.on_timeout = stored.executed_at, stored.on_timeout
         if stored.expires_at is not None:

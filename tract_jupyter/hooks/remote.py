@@ -10,6 +10,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import PendingError, TrustError
+from tract_jupyter.hooks.builtin.activation import ACTIVATE
+from tract_jupyter.hooks.builtin.handler import ACTIVATE_HANDLER
 from tract_jupyter.hooks.field_pending import FieldPending
 from tract_jupyter.models.parameters import Parameters
 from tract_jupyter.models.pending import PendingStatus
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from tract_jupyter.review.fingerprint import Subject
     from tract_jupyter.review.request import CodeBlock, ReviewRequest
     from tract_jupyter.storage.pendings import StoredPending
+
+DEFINITIONS = frozenset({ACTIVATE, ACTIVATE_HANDLER})
 
 
 class RemotePending(FieldPending):
@@ -46,8 +50,8 @@ class RemotePending(FieldPending):
         self.field_parameters = self.request.fields or Parameters("fields", [])
         self._subject = self.request.subject
         if self._subject is not None:
-            self.kind, _, self.definition_hash, values = self._subject
-            self.volatile = frozenset(stored.fields) - frozenset(values)
+            self.kind, self.definition_hash = self._subject.kind, self._subject.definition_hash
+            self.volatile = frozenset(stored.fields) - frozenset(self._subject.values)
 
     @property
     def name(self) -> str:
@@ -75,6 +79,11 @@ class RemotePending(FieldPending):
         return None if self._subject is None else super().subject
 
     @property
+    def is_definition(self) -> bool:
+        """Whether that process would make code active."""
+        return self.operation in DEFINITIONS
+
+    @property
     def expires_at(self) -> datetime | None:
         """As it is stored."""
         return self.stored.expires_at
@@ -87,6 +96,11 @@ class RemotePending(FieldPending):
         """
         if self.doubt:
             raise TrustError(f"{self.doubt} Decide it where it was asked, or turn it down")
+
+    def runs_nothing(self, action: str) -> bool:
+        """As the process that asked says by the way it offers to approve."""
+        offered = self.request.action(action)
+        return action == "approve" and offered is not None and offered.style == "neutral"
 
     def is_instant(self, action: str) -> bool:
         """Only what stops it; the rest is for the process that asked."""

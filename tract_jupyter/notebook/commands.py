@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tract_jupyter.exceptions import OperationError, nearest
 from tract_jupyter.models.type_text import type_text
 from tract_jupyter.notebook.command import Command, no_arguments
+from tract_jupyter.notebook.decide_command import DECIDE
 from tract_jupyter.notebook.display import Grid, View
 from tract_jupyter.notebook.history_commands import HISTORY
 from tract_jupyter.notebook.mcp_commands import MCP
@@ -35,6 +36,8 @@ def run_command(session: Session, line: str) -> Any:
     command = COMMANDS.get(name)
     if command is None:
         raise OperationError(f"no command {name!r}.{nearest(name, COMMANDS)} '%tract help' lists them")
+    if command.whole_line:
+        rest = line.strip().split(maxsplit=1)[1:]
     return command.run(session, rest)
 
 
@@ -165,6 +168,7 @@ COMMANDS = {
     "ops": Command("ops", "active operations, and stored ones that nobody here has approved", _ops),
     "tools": Command("tools", "every tool with its signature", _tools),
     "mcp": MCP,
+    "decide": DECIDE,
     **REVIEW,
     "record": RECORD,
     "rules": RULES,

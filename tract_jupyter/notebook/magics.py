@@ -105,6 +105,7 @@ class TractMagics(Magics):
         %tract tools      tools, with signatures
         %tract mcp        servers of more tools: %tract mcp add NAME -- COMMAND ...
         %tract inbox      what waits for a decision, whichever kernel asked
+        %tract decide     decide it by typing, where there is no panel
         %tract review N   look at a stored operation that is not active
         %tract grants     what is not asked about again
         %tract rules [N]  what the analysis looks for; the manual page of a rule
@@ -185,6 +186,7 @@ class TractMagics(Magics):
         %tract_fire citation_check --fields {"urls": []}    all fields as one dict
         %tract_fire citation_check urls=[] --review         decide it in a panel, whatever handlers there are
 
+        An operation with one action that no handler decides about is offered in a panel, too: approving runs nothing.
         Values are Python literals, JSON, $variables or bare words. The panel can be answered later, too;
         `await` the pending to wait for the decision: p = %tract_fire citation_check urls=[] --review, then await p
         """
@@ -192,7 +194,9 @@ class TractMagics(Magics):
 
         given = parse_fire(line, {**self._session.shell.user_ns, **(local_ns or {})})
         tract = self._session.tract
-        pending = tract.fire(given.operation, given.fields, review=given.review, triggered_by="%tract_fire")
+        pending = tract.operations.fire(
+            given.operation, given.fields, review=given.review, offer=True, triggered_by="%tract_fire"
+        )
         if given.review:
             tract.reviewer.show(pending)
         return pending

@@ -46,6 +46,7 @@ class Session:
         self._advice: Advice | None = None
         self._lock = threading.Lock()
         config.observe(self._on_setting, config.LIVE)
+        config.observe(self._on_store, "store")
 
     @property
     def tract(self) -> Tract:
@@ -112,8 +113,15 @@ class Session:
                 raise
             raise StoreError(f"{error}. {why}") from error
         self._apply_settings(tract)
-        tract.reviewer.channel = NotebookChannel(self.front_end, Recorded(self.lock_path, Trust(), _used))
+        tract.reviewer.channel = NotebookChannel(
+            self.front_end, Recorded(self.lock_path, Trust(), _used, self._cell)
+        )
         return tract
+
+    def _cell(self) -> str:
+        """The source of the cell that runs; empty if IPython does not keep it."""
+        manager = self.shell.history_manager
+        return "" if manager is None or not manager.input_hist_raw else str(manager.input_hist_raw[-1])
 
     def _path_of(self, store: str) -> str | Path:
         """The file of the store; relative to the folder in which the extension was loaded, wherever a cell went."""
@@ -127,6 +135,16 @@ class Session:
     def _on_setting(self, _change: object) -> None:
         if self._tract is not None:
             self._apply_settings(self._tract)
+
+    def _on_store(self, _change: object) -> None:
+        """Say where the context is kept from now on, or from when on: what is open stays open."""
+        told = f"The context is kept in {self.config.store}."  # in place of what was printed on loading
+        if self._tract is not None:
+            told = (
+                f"The context stays in {self._tract.location} until %reload_ext tract_jupyter; then it is kept in "
+                f"{self.config.store}."
+            )
+        print(told)  # noqa: T201 # the answer to a magic
 
     def _apply_settings(self, tract: Tract) -> None:
         config = self.config
@@ -148,6 +166,12 @@ def _refusal(path: Path) -> str:
             return ""
     except OSError as error:
         return error.strerror or type(error).__name__
+
+
+def notebook_path(shell: InteractiveShell) -> Path | None:
+    """The notebook that a kernel runs, where its front end says so: a Jupyter server, or VS Code; None if none does."""
+    told = shell.user_ns.get("__vsc_ipynb_file__") or os.environ.get("JPY_SESSION_NAME", "")
+    return Path(told) if isinstance(told, str) and told.endswith(".ipynb") else None
 
 
 def _is_here(folder: Path) -> bool:

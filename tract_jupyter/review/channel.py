@@ -42,9 +42,14 @@ class Reviewable(Protocol):
     rounds: int
     deciding_thread: int | None
     decision: Decision | None
+    branch: str | None
     unfinished: StoredDecision | None
     note: str
     doubt: str
+    unguarded: str
+    origin: str | None
+    is_named: bool
+    not_granted: str
     timeout: float | None
     runs_elsewhere: bool
 
@@ -56,6 +61,11 @@ class Reviewable(Protocol):
     @property
     def fingerprint(self) -> str:
         """What an approval of it, as it is now, binds to."""
+        ...
+
+    @property
+    def is_definition(self) -> bool:
+        """Whether an approval makes code active that then runs by itself."""
         ...
 
     @property
@@ -76,6 +86,10 @@ class Reviewable(Protocol):
     @property
     def resumable(self) -> bool:
         """Whether another process could carry it out."""
+        ...
+
+    def runs_nothing(self, action: str) -> bool:
+        """Whether an action leaves undone what another one would do."""
         ...
 
     def is_instant(self, action: str) -> bool:
@@ -116,6 +130,10 @@ class Channel(Protocol):
 
     def recorded(self) -> Recorded | None:
         """The recorded decisions that count here, where no person can be reached; None if none do."""
+        ...
+
+    def refuses_code(self, pending: Reviewable, *, was_shown: bool) -> str:
+        """Return why code may not approve something here, and what to do; empty if it may."""
         ...
 
     def show(self, ticket: Ticket) -> None:
@@ -163,6 +181,10 @@ class NoChannel:
     def recorded(self) -> Recorded | None:
         """None: a script decides in its own code."""
         return None
+
+    def refuses_code(self, pending: Reviewable, *, was_shown: bool) -> str:  # noqa: ARG002
+        """Nothing: a script decides in its own code."""
+        return ""
 
     def show(self, ticket: Ticket) -> None:
         """Nothing to show it on."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import getpass
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.storage.clock import to_text
+from tract_jupyter.storage.interrupts import begin, end, frame_at, whole, whole_context
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from contextlib import AbstractContextManager
 
+    from tract_jupyter.review.channel import Reviewable
     from tract_jupyter.storage.decisions import StoredDecision
 
 
@@ -23,20 +25,22 @@ if TYPE_CHECKING:
 class Answer:
     """What came back over a channel, before anybody checked it.
 
-    `round_id` says which showing of the request it answers: an answer to an older one does not count.
+    `round_id` says which showing of the request it answers: an answer to an older one does not count. `seen` are the
+    keys of what was on display, as a front end reports them; None from a channel that shows all before it asks.
     """
 
     action: str
     arguments: dict[str, Any]
     round_id: str
+    seen: frozenset[str] | None = None
 
 
 class How(NamedTuple):
     """How whoever decides now came to it.
 
     Attributes:
-        channel: `code`, `dict`, `tool`, `panel`, `prompt`, `inbox`, `model`, `handler`, `grant`, `recorded`, `timeout`
-            or `automatic`.
+        channel: `code`, `dict`, `tool`, `panel`, `prompt`, `command`, `inbox`, `model`, `handler`, `grant`, `recorded`,
+            `timeout`, `automatic`, or `call`: as a part of the decision about the call that fired it.
         decided_by: a login name, or `handler:<name>`, `model:<name>`, `grant:<id>`, `nobody`.
         shown: the fingerprint of what they were shown; None for code, which looks at the pending itself.
     """
@@ -50,9 +54,16 @@ class How(NamedTuple):
         """Whether a person decided, rather than a rule, a model or nobody."""
         return self.channel not in _IMPERSONAL
 
+    @property
+    def is_code(self) -> bool:
+        """Whether code decides, or a model that code asked, rather than an answer that came over a channel."""
+        return self.channel in _BY_CODE
 
-_IMPERSONAL = frozenset({"model", "handler", "grant", "recorded", "timeout", "automatic"})
-_GRANTING = frozenset({"scope", "uses", "pattern"})
+
+_BY_CODE = frozenset({"code", "dict", "tool", "model", "command"})
+"""A command is typed by a person, or stands in a notebook that nobody attends."""
+_IMPERSONAL = frozenset({"model", "handler", "grant", "recorded", "timeout", "automatic", "call"})
+_GRANTING = frozenset({"scope", "uses", "pattern", "whom"})
 _ANSWERABLE = frozenset({"handler", "model", "dict", "tool"})
 deciding_now: ContextVar[How | None] = ContextVar("tract_deciding", default=None)
 """How the code that runs now decides, where that was said; `deciding` says it for a block."""
@@ -61,16 +72,21 @@ deciding_now: ContextVar[How | None] = ContextVar("tract_deciding", default=None
 class DecidingAs:
     """A block within which what is decided is recorded as decided in a given way. Each use of it has its own."""
 
-    __slots__ = ("_how", "_token")
+    __slots__ = ("_frame", "_how", "_token")
 
     def __init__(self, how: How) -> None:
         self._how = how
 
+    @whole
     def __enter__(self) -> None:
+        self._frame = frame_at(0)  # not the block's, which may be stopped
+        begin(self._frame)
         self._token = deciding_now.set(self._how)
 
+    @whole
     def __exit__(self, *_: object) -> None:
         deciding_now.reset(self._token)
+        end(self._frame)
 
 
 def deciding(channel: str, by: str | None = None, *, shown: str | None = None) -> DecidingAs:
@@ -83,7 +99,7 @@ def deciding_by_default(channel: str) -> AbstractContextManager[None]:
     return deciding(channel) if deciding_now.get() is None else nullcontext()
 
 
-@contextmanager
+@whole_context
 def in_code() -> Iterator[None]:
     """While what was decided runs: what its code decides about other things, it decides by itself.
 
@@ -143,6 +159,15 @@ class Decision:
                 to_text(self.decided_at), self.identity,
             ]
         )  # fmt: skip
+
+
+NO_ACTION = "no action ran"
+
+
+def outcome_text(pending: Reviewable) -> str:
+    """What the last decision left undone, in words; empty if nothing."""
+    made = pending.decision
+    return NO_ACTION if made is not None and pending.runs_nothing(made.action) else ""
 
 
 def without_grant(action: str, arguments: Mapping[str, Any]) -> dict[str, Any]:

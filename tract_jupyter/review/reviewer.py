@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from tract_jupyter.exceptions import (
+    CodeDecisionError,
     DecidedFirstError,
     DecisionTimeoutError,
     NobodyToAskError,
@@ -22,17 +22,19 @@ from tract_jupyter.exceptions import (
     in_one_line,
 )
 from tract_jupyter.review.channel import Channel, NoChannel, Reviewable
-from tract_jupyter.review.decision import Decision, deciding, without_grant
+from tract_jupyter.review.decision import Answer, Decision, deciding, without_grant
 from tract_jupyter.review.dispatch import capturing, dispatch
 from tract_jupyter.review.gate import BUSY
 from tract_jupyter.review.replay import replay
 from tract_jupyter.review.request_text import how_to_decide
 from tract_jupyter.review.ticket import Ticket
 from tract_jupyter.review.waiting import check_wait
+from tract_jupyter.storage.interrupts import uninterrupted, whole_context
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tract_jupyter.review.decision import How
     from tract_jupyter.review.gate import Gate
     from tract_jupyter.review.grants import Grants
     from tract_jupyter.review.ledger import Ledger
@@ -63,16 +65,23 @@ class Reviewer:
         self._kept: dict[str, Reviewable] = {}
         self._lock = threading.RLock()
         self._is_watching = False
+        gate.check_code = self._check_code
 
     # --- without asking
 
     def granted(self, pending: Reviewable) -> bool:
-        """Approve it, if a person has done so before: by a grant, or for a cell whose kernel ended before it ran."""
+        """Approve it, if a person has done so before: by a grant, or for a cell whose kernel ended before it ran.
+
+        Where a handler that would decide first is not approved here, nothing of before counts.
+        """
+        if pending.unguarded:
+            return False
         grant = self._grants.use(pending)
         if grant is not None:
             with deciding("grant", f"grant:{grant.grant_id}"):
                 pending.execute_tool("approve", {})
             return True
+        pending.not_granted = self._grants.of_others(pending)
         before = None if pending.resumable else self.ledger.approved_before(pending)
         if before is None or not self.ledger.settle(
             before.pending_id, before.round, "carried out by a later cell"
@@ -145,18 +154,52 @@ class Reviewer:
                 time.sleep(delay)
         return _outcome(ticket)
 
+    def taken_up(self, pending: Reviewable) -> Ticket:
+        """Store the request, unless it is stored already, and return its ticket, without showing it."""
+        return self._ticket(pending)
+
+    def answer(self, ticket: Ticket, answer: Answer, channel: str) -> bool:
+        """Take an answer, and carry it out here and now. False if it came too late."""
+        ticket.waiting += 1  # carried out here, and not in a task of its own
+        taken = ticket.submit(answer, channel)
+        ticket.waiting -= 1
+        self.carry_out(ticket)
+        return taken
+
+    def ask_by_typing(self, ticket: Ticket) -> bool:
+        """Ask until it is decided or left for later, whether a panel is live or not. False where nobody can type."""
+        while not ticket.settled.is_set():
+            answer = self.channel.prompt(ticket, may_wait=True)
+            if answer is None:
+                return self.channel.can_reach()
+            self.answer(ticket, answer, "prompt")
+        return True
+
     def carry_out(self, ticket: Ticket) -> None:
         """Carry out the answer of a ticket, if it has one that nobody else took."""
-        taken = ticket.take()
-        if taken is None:
-            return
-        note = "Interrupted before it ended."
-        try:
-            note = dispatch(ticket, *taken)
-        finally:
-            self._finish_round(ticket, note)
+        with uninterrupted():  # what the answer is about can be stopped
+            taken = ticket.take()
+            if taken is None:
+                return
+            note = "Interrupted before it ended."
+            try:
+                note = dispatch(ticket, *taken)
+            finally:
+                self._finish_round(ticket, note)
 
     # ---
+
+    def _check_code(self, pending: Reviewable, how: How) -> None:
+        """Check that code may approve it here.
+
+        Raises:
+            CodeDecisionError: a person has to, or the code has to say what it approves.
+        """
+        ticket = self._tickets.get(pending.pending_id)  # without the lock, which whoever shows it holds
+        was_shown = how.shown is not None or (ticket is not None and ticket.is_shown)
+        why_not = self.channel.refuses_code(pending, was_shown=was_shown)
+        if why_not:
+            raise CodeDecisionError(why_not)
 
     def _ticket(self, pending: Reviewable, wait: float = 0) -> Ticket:
         """The ticket of a pending, that is waited for from now on; two threads that ask for one share it.
@@ -213,7 +256,7 @@ class Reviewer:
         if not ticket.waiting:
             self.channel.later(ticket, lambda: self.carry_out(ticket))
 
-    @contextmanager
+    @whole_context
     def _waiting(self, pending: Reviewable) -> Iterator[Ticket]:
         can_wait = self.channel.can_reach() and not self.ledger.in_transaction
         ticket = self._ticket(pending, wait=_LEASE_SECONDS if can_wait else 0)
@@ -224,9 +267,10 @@ class Reviewer:
                 "from writing. Ask before the batch, or after it", pending
             )  # fmt: skip
         if not self.channel.can_reach() and not ticket.settled.is_set():
+            others = f". {pending.not_granted.rstrip('.')}" if pending.not_granted else ""
             raise NobodyToAskError(
                 f"{pending.title!r} needs a decision, and nobody can be asked here (no panel, no input). It waits in "
-                f"the inbox: '%tract inbox' in a notebook on this store shows it{why_not}", pending
+                f"the inbox: '%tract inbox' in a notebook on this store shows it{why_not}{others}", pending
             )  # fmt: skip
         self._put_up(ticket)
         ticket.waiting += 1
@@ -280,14 +324,8 @@ class Reviewer:
         ticket.submit(answer, "prompt")
 
     def _prompt_at_once(self, ticket: Ticket) -> None:
-        while not ticket.settled.is_set() and not self.channel.panel_may_answer(ticket, 0.0):
-            answer = self.channel.prompt(ticket, may_wait=True)
-            if answer is None:
-                return
-            ticket.waiting += 1  # carried out here, and not in a task of its own
-            ticket.submit(answer, "prompt")
-            ticket.waiting -= 1
-            self.carry_out(ticket)
+        if not self.channel.panel_may_answer(ticket, 0.0):
+            self.ask_by_typing(ticket)
 
     def _check_time(self, ticket: Ticket, waited: float) -> None:
         """See whether the time for a decision is over, and do what the pending says then."""

@@ -13,14 +13,13 @@ from tract_jupyter.models.chat_shapes import openai_messages
 from tract_jupyter.models.context import Message
 from tract_jupyter.models.toolcall import ToolCall
 from tract_jupyter.prompts.generation import retry_text
-from tract_jupyter.review.request import ValueRow, ValueTable, show_value
+from tract_jupyter.review.request import ValueRow, ValueTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from tract_jupyter.models.context import CompiledContext
     from tract_jupyter.protocols import LLMClient
-
-_SHOWN = 4_000  # characters of a reply in a panel
 
 
 class PendingGeneration(BuiltinPending):
@@ -45,6 +44,8 @@ class PendingGeneration(BuiltinPending):
         "max_retries": "How often it may be asked again.",
         "usage": "The tokens that this reply took.",
     }
+    in_view = frozenset({"response_text", "tool_calls"})
+    machinery = frozenset({"prompt", "tools", "options", "retry_history"})  # a retry sends them again
     response_text = Field()
     tool_calls = Field()
     diagnosis = Field()
@@ -138,15 +139,15 @@ class PendingGeneration(BuiltinPending):
 
     def tables(self) -> tuple[ValueTable, ...]:
         """The reply, and those before it."""
-        rows = [ValueRow("text", "str", show_value(self.response_text, _SHOWN))]
+        rows = [ValueRow.of("text", "str", self.response_text)]
         rows += [
-            ValueRow(c["name"], "tool call", show_value(c["arguments"], _SHOWN)) for c in self.tool_calls
+            ValueRow.of(c["name"], "tool call", c["arguments"], f"id {c['id']}") for c in self.tool_calls
         ]
         before = tuple(
-            ValueRow(str(number), "str", show_value(failed["response_text"]), failed["diagnosis"])
+            ValueRow.of(str(number), "str", failed["response_text"], failed["diagnosis"])
             for number, failed in enumerate(self.retry_history, 1)
         )
-        found = (ValueTable("Reply", tuple(rows)), ValueTable("Replies before it", before))
+        found = (ValueTable("Reply", tuple(rows), "rows"), ValueTable("Replies before it", before, "nothing"))
         return tuple(table for table in found if table.rows)
 
     def look(self) -> None:
@@ -158,7 +159,7 @@ class PendingGeneration(BuiltinPending):
         prompt: list[dict[str, Any]] | None = self.fields["prompt"]
         if prompt is not None:
             return prompt
-        return openai_messages(self.tract.compile(at_commit=self.fields["head"]).messages)
+        return sent_of(self.tract.compile(at_commit=self.fields["head"]))
 
     def _diagnosed(self) -> str | None:
         if self._validator is None:
@@ -168,6 +169,12 @@ class PendingGeneration(BuiltinPending):
     def _known_diagnosis(self) -> str | None:
         """What the validator says of the reply as it is; as it is stored, where it cannot be asked."""
         return self.diagnosis if self._validator is None else self._diagnosed()
+
+
+def sent_of(context: CompiledContext) -> list[dict[str, Any]]:
+    """Return the messages of a context as a model is sent them: blank texts of the system are left out."""
+    said = [one for one in context.messages if one.role != "system" or one.content.strip()]
+    return openai_messages(said)
 
 
 def ask_model(client: LLMClient, sent: list[dict[str, Any]], fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from tract_jupyter.hooks.actions import action
 from tract_jupyter.hooks.builtin.base import PLACE, Field, Guided, ValidationResult
 from tract_jupyter.hooks.marks import reading
 from tract_jupyter.models.merge import Conflict, ConflictKind, Resolution
-from tract_jupyter.review.request import ValueRow, ValueTable, show_value
+from tract_jupyter.review.request import ValueRow, ValueTable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from tract_jupyter.history.merge import Found, Merge
     from tract_jupyter.models.merge import Resolver
 
-_SHOWN = 1_000  # characters of each side in a panel
 Key = Annotated[str, "Of the conflict, such as 'both_edit:0f3a9b…'; list_conflicts() has them."]
 How = Annotated[Literal["ours", "theirs", "replace", "skip"], "With `replace`, give the text."]
 
@@ -51,6 +50,7 @@ class PendingMerge(Guided):
         **Guided.about,
         **PLACE,
     }
+    in_view = frozenset({"conflicts", "resolutions"})
     resolutions = Field()
     source_branch = Field()
     target_branch = Field()
@@ -145,13 +145,29 @@ class PendingMerge(Guided):
         for conflict in self.conflicts:
             decided = self.resolutions.get(conflict["key"])
             chosen = "not decided" if decided is None else decided["replacement"] or decided["action"]
-            sides = f"ours: {show_value(conflict['ours'], _SHOWN)}\ntheirs: {show_value(conflict['theirs'], _SHOWN)}"
+            parts = {name: conflict[name] for name in ("ours", "theirs", "base", "target", "is_blocking")}
+            told = {**parts, "decided": decided}
+            sides = "\n".join(f"{name}: {value!r}" for name, value in told.items() if value is not None)
             rows.append(ValueRow(conflict["key"], conflict["kind"], sides, f"→ {chosen}"))
-        return (ValueTable("Conflicts", tuple(rows)),)
+        return (ValueTable("Conflicts", tuple(rows), "rows"),)
+
+    def check_touched(self) -> None:
+        """Check that the other branch is where it was, and that what collides is what was shown."""
+        self._as_shown(self.fields)
+
+    def _as_shown(self, fields: Mapping[str, Any]) -> Found:
+        found = self._look(fields, Tips(fields["branch"], fields["source_head"]))
+        now = [conflict_to_dict(conflict) for conflict in found.result.conflicts]
+        if _blocking(now) != _blocking(fields["conflicts"]):
+            raise HistoryError(
+                f"what collides in merging {fields['source_branch']!r} is not what was shown any more; nothing was "
+                "changed. Ask for it again"
+            )
+        return found
 
     def _run(self, fields: dict[str, Any]) -> Any:
         return self._merge.join(
-            self._look(fields, Tips(fields["branch"], fields["head"], fields["source_head"])),
+            self._as_shown(fields),
             resolver={key: resolution_from(made) for key, made in fields["resolutions"].items()},
             delete_branch=fields["delete_branch"],
             message=fields["message"],
@@ -172,6 +188,11 @@ class PendingMerge(Guided):
 
     def _conflicts(self) -> Sequence[Conflict]:
         return self._look(self.fields).result.conflicts
+
+
+def _blocking(conflicts: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """Those that a decision is needed about, by key."""
+    return {conflict["key"]: conflict for conflict in conflicts if conflict["is_blocking"]}
 
 
 def conflict_to_dict(conflict: Conflict) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from tract_jupyter.exceptions import CommitNotFoundError, HistoryError
+from tract_jupyter.history.rebase import check_planned
 from tract_jupyter.history.sides import Tips
 from tract_jupyter.hooks.actions import action
 from tract_jupyter.hooks.builtin.base import PLACE, BuiltinPending, Field
@@ -37,6 +38,7 @@ class PendingRebase(BuiltinPending):
         "target_head": "The commit that the other branch was at when this was asked.",
         **PLACE,
     }
+    in_view = frozenset({"replay_plan", "warnings"})
     replay_plan = Field()
     target_base = Field()
     warnings = Field()
@@ -84,18 +86,41 @@ class PendingRebase(BuiltinPending):
     def tables(self) -> tuple[ValueTable, ...]:
         """The commits, and what to look at."""
         rows = tuple(
-            ValueRow(step["commit_hash"][:8], step["operation"], step["message"]) for step in self.replay_plan
+            ValueRow(step["commit_hash"][:8], step["operation"], step["message"], _place(step))
+            for step in self.replay_plan
         )
         warnings = tuple(
             ValueRow(str(number), "conflict", text) for number, text in enumerate(self.warnings, 1)
         )
-        found = (ValueTable("Commits", rows), ValueTable("Conflicts", warnings))
+        found = (ValueTable("Commits", rows, "rows"), ValueTable("Conflicts", warnings))
         return tuple(table for table in found if table.rows)
+
+    def check_touched(self) -> None:
+        """Check that the other branch is where it was, and that no own commit is gone or was changed."""
+        sides, drafts = self._rebase.look(self.target_base, _expected(self.fields))
+        if not (sides.is_ahead or sides.is_behind):
+            check_planned(drafts, _planned(self.fields))
 
     def _run(self, fields: dict[str, Any]) -> Any:
         return self._rebase.run(
             fields["target_base"],
             {key: resolution_from(made) for key, made in fields["resolutions"].items()},
             leave_out=fields["excluded"],
-            expected=Tips(fields["branch"], fields["head"], fields["target_head"]),
+            planned=_planned(fields),
+            expected=_expected(fields),
         )
+
+
+def _planned(fields: Mapping[str, Any]) -> set[str]:
+    """The own commits that were known when this was asked."""
+    return {step["commit_hash"] for step in fields["replay_plan"]}.union(fields["excluded"])
+
+
+def _expected(fields: Mapping[str, Any]) -> Tips:
+    return Tips(fields["branch"], fields["target_head"])
+
+
+def _place(step: Mapping[str, Any]) -> str:
+    """Which commit it is, and which one it is about."""
+    about = "" if step["target"] is None else f", about {step['target']}"
+    return f"{step['commit_hash']}{about}"

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from tract_jupyter.exceptions import TrustError
 from tract_jupyter.hooks.actions import action
 from tract_jupyter.hooks.builtin.base import Field
 from tract_jupyter.hooks.builtin.calls_tool import CallsTool
+from tract_jupyter.hooks.introspection import value_rows
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.review.origins import Stretch, origins
+from tract_jupyter.review.request import CodeBlock, ValueRow, ValueTable
+from tract_jupyter.storage.interrupts import interruptible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -35,6 +39,7 @@ class PendingScriptCall(CallsTool):
         "definition_hash": "Of the tool, as it was when this was asked.",
         "script": "The script, and where it stands.",
     }
+    in_view = frozenset({"tool", "arguments", "script"})
     tool_field = "tool"
     arguments_field = "arguments"
     again = "run the script again"
@@ -60,11 +65,13 @@ class PendingScriptCall(CallsTool):
         self.status = PendingStatus.REJECTED
         self.rejection_reason = reason
         if self._execute_fn is not None and not self.doubt:  # what nobody knows does not go on at all
-            self.result = self._execute_fn(self)
+            self.result = interruptible(self._execute_fn, self)
         return self.result
 
     def is_instant(self, action: str) -> bool:
         """Whether there is nothing to do but to decide: where the script itself waits for that."""
+        if self.chooses(action):
+            return False
         return self._execute_fn is None or action == "pass_through"
 
     def check_current(self) -> None:
@@ -80,6 +87,27 @@ class PendingScriptCall(CallsTool):
             )
         super().check_current()
 
+    def code_blocks(self) -> tuple[CodeBlock, ...]:
+        """The code of the operation that is fired, if any, and the whole script, with the line that asked marked."""
+        asked, script = super().asking_block(), self.script
+        title, marked = ("Script", None) if asked is None else (asked.title, asked.marked)
+        whole = CodeBlock(title, script["code"], first_line=script["first_line"], marked=marked)
+        return (*super().code_blocks(), whole)
+
+    def asking_block(self) -> None:
+        """None: it stands in the script."""
+
+    def tables(self) -> tuple[ValueTable, ...]:
+        """What the tool would be called with, and where the script stands; of the saved program the digest."""
+        known = {name: value for name, value in self.script.items() if name not in {"code", "snapshot"}}
+        saved = self.script["snapshot"]
+        digest = hashlib.sha256(saved.encode()).hexdigest()
+        rows = (
+            *value_rows(known, {}),
+            ValueRow("snapshot", "saved program", f"sha256 {digest}, {len(saved):,} characters"),
+        )
+        return (*super().tables(), ValueTable("Where the script stands", rows, "nothing"))
+
     def summary(self) -> str:
         """What the tool does."""
         tool = self.tract.executor.get(self.tool_name)
@@ -89,5 +117,5 @@ class PendingScriptCall(CallsTool):
         """Who wants to call it, and what deciding later means."""
         return (
             f"{self.actor} wants to make this call, and is stopped there. It was saved with this question: decided "
-            "later, it goes on from this line."
-        )
+            f"later, it goes on from this line. {self.about_operation()}"
+        ).rstrip()
