@@ -257,7 +257,6 @@ def _is_typed(name: str) -> bool:
     return name.startswith(_FOREIGN)
 
 
-_FOREIGN_RULES = frozenset({"talks-to-network", "reads-environment"})
 _FOREIGN = (
     "tract_jupyter.pending().fields",
     "tract_jupyter.Pending().fields",
@@ -269,13 +268,21 @@ _FOREIGN = (
 @derived
 def _brings(name: str) -> bool:
     """Whether a value with this name came from elsewhere: a field, a file, the network, a person."""
-    if name.startswith(_FOREIGN) or (name.partition("()")[0] in effects().paths and "()" in name):
+    if name.startswith(_FOREIGN):
         return True
-    parts = name.partition("()")[0].split(".")
-    around = [".".join(parts), *(".".join([*parts[:length], "*"]) for length in range(1, len(parts)))]
-    return "()" in name and any(
-        each in effects().symbols.get(rule, {}) for rule in _FOREIGN_RULES for each in around
-    )
+    root, _, rest = name.partition("()")
+    if rest.rpartition(".")[2] not in _TEXTS:
+        return False
+    parts = root.split(".")
+    around = [root, *(".".join([*parts[:length], "*"]) for length in range(1, len(parts)))]
+    known = effects()
+    talks = known.symbols["talks-to-network"]
+    return root in known.paths or not talks.keys().isdisjoint(around) or root == "pathlib.Path"
+
+
+_TEXTS = frozenset(
+    {"read()", "read_text()", "readline()", "readlines()", "text", "content", "json()", "decode()"}
+)
 
 
 def is_foreign(node: ast.expr | None, view: View) -> bool:

@@ -182,7 +182,7 @@ class DecidesItself(Rule):
                     yield self.finding(view, call, f"Changes {name} for everybody.", level, LIKELY)
 
 
-_DECISIONS = frozenset({"--activate", "decide", "approve", "trust", "grant"})
+_DECISIONS = frozenset({"--activate", "decide", "approve"})
 
 
 def _decides(escape: Escape) -> bool:
