@@ -23,12 +23,14 @@ if TYPE_CHECKING:
 class Answer:
     """What came back over a channel, before anybody checked it.
 
-    `round_id` says which showing of the request it answers: an answer to an older one does not count.
+    `round_id` says which showing of the request it answers: an answer to an older one does not count. `seen` are the
+    keys of what was on display, as a front end reports them; None from a channel that shows all before it asks.
     """
 
     action: str
     arguments: dict[str, Any]
     round_id: str
+    seen: frozenset[str] | None = None
 
 
 class How(NamedTuple):

@@ -41,7 +41,7 @@ def request_from_dict(data: Mapping[str, Any]) -> ReviewRequest:
         actions=tuple(_action_from_dict(action) for action in data["actions"]),
         code=tuple(_code_from_dict(block) for block in data["code"]),
         tables=tuple(
-            ValueTable(table["title"], tuple(ValueRow(**row) for row in table["rows"]))
+            ValueTable(table["title"], tuple(ValueRow(**row) for row in table["rows"]), table["binds"])
             for table in data["tables"]
         ),
         fields=None if data["fields"] is None else _parameters_from_list("fields", data["fields"]),
@@ -59,7 +59,7 @@ _FINDING = {
     "confidence": (int, float),
 }
 _BLOCK = {
-    **dict.fromkeys(("title", "code", "header", "description", "language", "analysis_note"), _TEXT),
+    **dict.fromkeys(("title", "code", "header", "description", "language", "analysis_note", "binds"), _TEXT),
     "first_line": _NUMBER,
     "marked": (int, type(None)),
     "findings": [_FINDING],
@@ -67,6 +67,7 @@ _BLOCK = {
 _ACTION = {**dict.fromkeys(("name", "label", "style", "description"), _TEXT), "parameters": [_PARAMETER]}
 _TABLE = {
     "title": _TEXT,
+    "binds": _TEXT,
     "rows": [dict.fromkeys(("name", "type", "value", "description"), _TEXT)],
 }
 _SUBJECT = {**dict.fromkeys(("kind", "name", "definition_hash"), _TEXT), "values": {}}
@@ -101,7 +102,17 @@ def _check(data: Any, shape: Any, place: str) -> None:
             _check(data[name], shape[name], f"{place}.{name}")
 
 
-_CODE = ("title", "code", "header", "description", "language", "first_line", "marked", "analysis_note")
+_CODE = (
+    "title",
+    "code",
+    "header",
+    "description",
+    "language",
+    "first_line",
+    "marked",
+    "analysis_note",
+    "binds",
+)
 _TEXTS = ("pending_id", "title", "summary", "why", "fingerprint", "note")
 
 

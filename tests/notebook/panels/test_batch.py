@@ -59,7 +59,9 @@ def decide(inbox, action, *numbers, **more):
     rows = [inbox.batch.page[number] for number in numbers]
     rounds = {row.pending_id: row.ticket.round_id for row in rows}
     key = secrets.token_hex(8)  # a second message with the same one is taken for the first, sent again
-    inbox._panel.take({"type": "decide", "key": key, "action": action, "rounds": rounds, **more})
+    seen = [key for row in rows for key in row.ticket.needed]
+    message = {"type": "decide", "key": key, "action": action, "rounds": rounds, "seen": seen}
+    inbox._panel.take({**message, **more})
 
 
 def texts(inbox):
@@ -197,6 +199,34 @@ def test_code_that_nobody_opened_is_not_decided(tract, waiting, kind):
     assert "open it first" in inbox._panel.view["rows"][1]["refused"]
     decide(inbox, "approve", 1, opened=[inbox.batch.page[1].pending_id])
     assert proposed.status == "approved"
+
+
+def test_what_was_not_on_display_is_not_approved_and_says_so(tract, waiting):
+    first, second, third = waiting("a", "b", "c")
+    inbox = open_inbox(tract)
+    rows = inbox.batch.page
+    assert {row["needed"] for row in inbox._panel.view["rows"]} == {
+        4
+    }  # the line, the one over it, and a named value
+    seen = [*rows[0].ticket.needed, *sorted(rows[1].ticket.needed)[1:]]
+    decide(inbox, "approve", 0, 1, seen=seen)
+    assert (first.status, second.status) == ("approved", "pending")
+    said = inbox._panel.view["rows"][1]["refused"]
+    assert said.startswith(
+        "Nothing was decided: 1 of the 4 lines that this would approve have not been on display"
+    )
+    decide(inbox, "approve", 2, seen=None)
+    assert third.status == "pending"
+    decide(inbox, "reject", 1, 2, seen=[])
+    assert (second.status, third.status) == ("rejected", "rejected")
+
+
+def test_a_row_shows_its_values_where_they_are_short(tract, waiting):
+    waiting("a", "b" * 500)
+    short, long = open_inbox(tract)._panel.view["rows"]
+    assert len(short["value_keys"]) == 2  # the name and the value
+    assert long["value_keys"] == []
+    assert "…" in long["values"]
 
 
 @pytest.mark.parametrize("kind", PROPOSALS)
@@ -356,8 +386,9 @@ def test_an_answer_that_is_sent_again_was_not_refused(tract, waiting):
     waiting("a", "b")
     inbox = open_inbox(tract)
     a, b = ({row.pending_id: row.ticket.round_id} for row in inbox.batch.page)
+    seen = [key for row in inbox.batch.page for key in row.ticket.needed]
     for key, rounds in (("k1", a), ("k2", b), ("k1", a)):
-        inbox._panel.take({"key": key, "action": "approve", "rounds": rounds})
+        inbox._panel.take({"key": key, "action": "approve", "rounds": rounds, "seen": seen})
     assert [(row.ticket.status, row.refused) for row in inbox.batch.page] == [("approved", "")] * 2
 
 
@@ -409,3 +440,35 @@ def answer_of(ticket: Ticket, action):
 
 def turn(inbox, by):
     inbox._panel.take({"key": f"{by} from {inbox.batch.shown}", "page": by})
+
+
+def test_counts_are_right_after_each_decision(tract, waiting):
+    waiting("a", "b", "c")
+    inbox = open_inbox(tract)
+    titles = [inbox._panel.view["title"]]
+    for number, action in enumerate(("approve", "reject", "approve")):
+        decide(inbox, action, number)
+        titles.append(inbox._panel.view["title"])
+    assert titles == [
+        "Inbox: 3 waiting",
+        "Inbox: 2 waiting, 1 decided",
+        "Inbox: 1 waiting, 2 decided",
+        "Inbox: 0 waiting, 3 decided",
+    ]
+
+
+def test_what_another_notebook_asked_is_told_by_its_file(tmp_path, shown, monkeypatch):
+    asked_by = this_process().rpartition(":")[0] + ":june_report.ipynb"
+    with Tract.open(tmp_path / "t.db") as asking, Tract.open(tmp_path / "t.db") as here:
+        with monkeypatch.context() as patch:
+            patch.setattr("tract_jupyter.review.ledger.this_process", lambda: asked_by)
+            asking.reviewer.keep(asking.propose_operation(PROPOSED))
+        here.reviewer.channel = NotebookChannel(FrontEnd())
+        (row,) = open_inbox(here)._panel.view["rows"]
+    assert (row["asked_in"], row["waits"]) == ("june_report.ipynb", "no cell waits for it")
+
+
+def test_the_text_of_the_inbox_names_the_line_that_decides(tract, waiting):
+    pendings = waiting("a", "b")
+    text = open_inbox(tract).batch.record_text()
+    assert all(f"%tract decide {pending.pending_id[:8]} decides it" in text for pending in pendings)

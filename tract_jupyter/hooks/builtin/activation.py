@@ -9,13 +9,18 @@ from tract_jupyter.hooks.dynamic.spec import spec_from_json, spec_to_json
 from tract_jupyter.hooks.reach import reach_table, spec_reach
 from tract_jupyter.models.type_text import type_text
 from tract_jupyter.review.fingerprint import fingerprint
-from tract_jupyter.review.request import CodeBlock, ValueRow, ValueTable, findings_text, show_value
+from tract_jupyter.review.request import CodeBlock, ValueRow, ValueTable, findings_text
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tract_jupyter.hooks.dynamic.spec import ActionDef, OperationSpec
-    from tract_jupyter.models.parameters import Parameter
 
 ACTIVATE = "activate_operation"
+_UNHANDLED = {
+    "approve": "approve: approved without a question where no handler decides",
+    "ask": "ask: a person is asked where no handler decides",
+}
 _ACTIVE_ALREADY = (
     "A model's version of this one is active without a review, since all of its code runs in the sandbox."
 )
@@ -30,6 +35,8 @@ class PendingActivation(Proposal):
         approved: the version that was approved last, active or not; the panel shows the difference.
         options: see `Proposal`.
     """
+
+    in_view = frozenset({"spec"})
 
     def __init__(
         self,
@@ -81,9 +88,21 @@ class PendingActivation(Proposal):
     def tables(self) -> tuple[ValueTable, ...]:
         """The fields, and what the code can reach: all of it, or what the last approved version could not."""
         spec, approved = self.spec, self._approved
-        fields = ValueTable("Fields", tuple(_parameter_row(p, spec.volatile) for p in spec.parameters()))
+        fields = ValueTable("Fields", tuple(_field_rows(spec)), "rows")
         reach = reach_table(None if approved is None else spec_reach(approved), spec_reach(spec))
         return tuple(table for table in (fields, reach) if table.rows)
+
+    def said(self) -> dict[str, str]:
+        """What it is called, its version, and what happens when it is fired."""
+        spec = self.spec
+        sandboxed = ", ".join(action.name for action in spec.actions.values() if action.is_sandboxed)
+        return {
+            "name": spec.name,
+            "description": spec.description,
+            "version": spec.version,
+            "unhandled": _UNHANDLED[spec.unhandled],
+            "isolation": f"sandbox: {sandboxed}" if sandboxed else "",
+        }
 
 
 def titles(name: str) -> tuple[str, str]:
@@ -122,9 +141,12 @@ def _readable_action(action: ActionDef) -> list[str]:
     ]
 
 
-def _parameter_row(p: Parameter, volatile: frozenset[str]) -> ValueRow:
-    about = "volatile: standing approvals do not look at it" if p.name in volatile else ""
-    meaning = "; ".join(filter(None, [p.description.rstrip("."), about]))
-    return ValueRow(
-        p.name, type_text(p.annotation), "required" if p.required else show_value(p.default), meaning
-    )
+def _field_rows(spec: OperationSpec) -> Iterator[ValueRow]:
+    for p in spec.parameters():
+        about = "volatile: standing approvals do not look at it" if p.name in spec.volatile else ""
+        meaning = "; ".join(filter(None, [p.description, about]))
+        declared = str(spec.fields[p.name].get("type", "Any"))
+        if p.required:
+            yield ValueRow(p.name, declared, "required", meaning)
+        else:
+            yield ValueRow.of(p.name, declared, p.default, meaning)

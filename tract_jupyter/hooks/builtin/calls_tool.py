@@ -25,6 +25,7 @@ class CallsTool(BuiltinPending, FieldPending):
 
     tool_field: ClassVar[str]
     arguments_field: ClassVar[str]
+    machinery = frozenset({"definition_hash"})
     again: ClassVar[str]
     """What to do if the tool changed since."""
     definition_hash = Field()

@@ -36,6 +36,7 @@ class PendingPolicy(CallsTool):
     action_type = Field()
     action_params = Field()
     reason = Field()
+    in_view = frozenset({"action_type", "action_params"})
     tool_field = "action_type"
     arguments_field = "action_params"
     again = "apply the policy again"
