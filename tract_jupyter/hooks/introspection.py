@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from tract_jupyter.models.parameters import Parameter
     from tract_jupyter.storage.decisions import StoredDecision
 
-PERSONAL = frozenset({"scope", "uses", "pattern"})
-"""Parameters of `approve` that only a person may give: how long the like of it is approved too."""
+PERSONAL = frozenset({"scope", "uses", "pattern", "whom", "volatile"})
+"""Parameters of `approve` that only a person may give: what is approved too, without asking."""
 
 _NOTHING: Final[tuple[Any, ...]] = (None, "", [], {})
 _NO_WORDS: Final[Mapping[str, str]] = MappingProxyType({})
@@ -213,7 +213,8 @@ def review_actions(pending: Question) -> tuple[ReviewAction, ...]:
     for name in ("approve", "reject"):
         if pending.status.is_open:
             # edits and scopes are no inputs of their own: a panel has forms for them
-            parameters = action_parameters(type(pending), name).without(PERSONAL | {"edits"})
+            asked = {"volatile"} if getattr(pending, "requests", ()) else frozenset()
+            parameters = action_parameters(type(pending), name).without((PERSONAL - asked) | {"edits"})
             style: Any = name
             buttons.append(ReviewAction(name, pending.labels[name], parameters, style=style))
     return tuple(buttons)

@@ -80,6 +80,8 @@ class Question:
     """What is wrong with the way it lies in the store, where it was made again from there."""
     unguarded: str
     """That a handler which would decide first is not approved here, where a person is asked for that reason."""
+    not_granted: str
+    """That a standing approval would cover it, but for somebody else."""
     origins: tuple[ValueRow, ...]
     """Where the values come from that a script gives, as far as that is known."""
 
@@ -116,6 +118,7 @@ class Question:
         self.note = ""
         self.doubt = ""
         self.unguarded = ""
+        self.not_granted = ""
         self.origins = ()
         self._execute_fn = execute_fn
         self._place = asking_place()
@@ -221,7 +224,13 @@ class Question:
             why=" ".join(
                 filter(
                     None,
-                    [self.doubt, introspection.unfinished_text(self.unfinished), self.unguarded, self.why()],
+                    [
+                        self.doubt,
+                        introspection.unfinished_text(self.unfinished),
+                        self.unguarded,
+                        self.not_granted,
+                        self.why(),
+                    ],
                 )
             ),
             fingerprint=self.fingerprint,

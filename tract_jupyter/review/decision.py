@@ -54,7 +54,7 @@ class How(NamedTuple):
 
 
 _IMPERSONAL = frozenset({"model", "handler", "grant", "recorded", "timeout", "automatic"})
-_GRANTING = frozenset({"scope", "uses", "pattern"})
+_GRANTING = frozenset({"scope", "uses", "pattern", "whom"})
 _ANSWERABLE = frozenset({"handler", "model", "dict", "tool"})
 deciding_now: ContextVar[How | None] = ContextVar("tract_deciding", default=None)
 """How the code that runs now decides, where that was said; `deciding` says it for a block."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tract_jupyter.models.parameters import Parameter
     from tract_jupyter.models.pending import PendingStatus
     from tract_jupyter.review.channel import Reviewable
+    from tract_jupyter.review.fingerprint import Subject
     from tract_jupyter.review.request import ReviewAction
 
     Read = Callable[[str], str]
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
 _EDIT, _SESSION, _ALWAYS = "edit", "session", "always"
 _EXPLAINED = {
     _EDIT: "edit: change values, then approve",
-    _SESSION: "session: approve, and do not ask again for these values until this kernel or script ends",
-    _ALWAYS: "always: approve, and never ask again for these values",
+    _SESSION: "session: approve, and do not ask {actor} again for these values until this kernel or script ends",
+    _ALWAYS: "always: approve, and never ask {actor} again for these values",
 }
 _SHOWN = 80
 _TRIES = 5
@@ -100,7 +101,7 @@ def _ask_word(ticket: Ticket, read: Read, *, may_wait: bool) -> ReviewAction | s
     words = _words(ticket)
     for word in words.values():
         if isinstance(word, str):
-            print(f"  {_EXPLAINED[word]}")  # noqa: T201
+            print(printable(f"  {_explained(ticket.request.subject, word)}"))  # noqa: T201
     later = " (Enter: later, in %tract inbox)" if may_wait else ""
     for _ in _tries(ticket):
         given = read(printable(f"{' / '.join(words)}?{later} ")).strip()
@@ -137,6 +138,18 @@ def _tries(ticket: Ticket) -> Iterator[int]:
         f"nothing was decided about {ticket.request.title!r}: {_TRIES} answers could not be read. It waits: "
         f"{how_to_decide(ticket.pending.pending_id)} asks again",
         ticket.pending,
+    )
+
+
+def _explained(subject: Subject | None, word: str) -> str:
+    """What a word of the prompt's own means, for this request."""
+    if subject is None or word == _EDIT:
+        return _EXPLAINED[word]
+    ignored = ", ".join(
+        f"{name} (now {show_value(value, _SHOWN)})" for name, value in subject.ignored.items()
+    )
+    return _EXPLAINED[word].format(actor=subject.actor) + (
+        f"; it will not look at {ignored}" if ignored else ""
     )
 
 

@@ -25,7 +25,7 @@ def request_to_dict(request: ReviewRequest) -> dict[str, Any]:
         "code": [_code_to_dict(block) for block in request.code],
         "tables": [asdict(table) for table in request.tables],
         "fields": None if request.fields is None else _parameters_to_list(request.fields),
-        "subject": None if request.subject is None else request.subject._asdict(),
+        "subject": None if request.subject is None else _subject_to_dict(request.subject),
     }
 
 
@@ -70,7 +70,7 @@ _TABLE = {
     "binds": _TEXT,
     "rows": [dict.fromkeys(("name", "type", "value", "description"), _TEXT)],
 }
-_SUBJECT = {**dict.fromkeys(("kind", "name", "definition_hash"), _TEXT), "values": {}}
+_SUBJECT = {**dict.fromkeys(("kind", "name", "definition_hash", "actor"), _TEXT), "values": {}, "ignored": {}}
 _REQUEST = {
     **dict.fromkeys(("pending_id", "title", "summary", "why", "fingerprint", "note"), _TEXT),
     "actions": [_ACTION],
@@ -114,6 +114,10 @@ _CODE = (
     "binds",
 )
 _TEXTS = ("pending_id", "title", "summary", "why", "fingerprint", "note")
+
+
+def _subject_to_dict(subject: Subject) -> dict[str, Any]:
+    return {**subject._asdict(), "ignored": dict(subject.ignored)}
 
 
 def _action_to_dict(action: ReviewAction) -> dict[str, Any]:

@@ -73,6 +73,7 @@ class Reviewer:
             with deciding("grant", f"grant:{grant.grant_id}"):
                 pending.execute_tool("approve", {})
             return True
+        pending.not_granted = self._grants.of_others(pending)
         before = None if pending.resumable else self.ledger.approved_before(pending)
         if before is None or not self.ledger.settle(
             before.pending_id, before.round, "carried out by a later cell"
@@ -245,9 +246,10 @@ class Reviewer:
                 "from writing. Ask before the batch, or after it", pending
             )  # fmt: skip
         if not self.channel.can_reach() and not ticket.settled.is_set():
+            others = f". {pending.not_granted.rstrip('.')}" if pending.not_granted else ""
             raise NobodyToAskError(
                 f"{pending.title!r} needs a decision, and nobody can be asked here (no panel, no input). It waits in "
-                f"the inbox: '%tract inbox' in a notebook on this store shows it{why_not}", pending
+                f"the inbox: '%tract inbox' in a notebook on this store shows it{why_not}{others}", pending
             )  # fmt: skip
         self._put_up(ticket)
         ticket.waiting += 1

@@ -245,7 +245,7 @@ def test_a_value_that_does_not_fit_is_told_and_decides_nothing(ticket):
 def test_the_record_says_which_standing_approval_was_given(ticket, tract):
     made = ticket()
     answer(made, "approve", scope="session", uses=2, pattern={"a": "<i>*"})
-    said = "Not asked again in this session, for the next 2: a: <i>*. %tract grants lists and revokes it."
+    said = "Not asked again in this session, for the next 2: a: <i>*; for user. %tract grants lists and revokes it."
     assert said in outline(record_html(made)).text
     assert said in record_text(made)
 

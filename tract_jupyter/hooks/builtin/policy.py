@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class PendingPolicy(CallsTool):
     """Call a tool because a policy says so.
 
-    A standing approval of it is one of the tool with these values, whoever calls it.
+    A standing approval of it is one of the tool with these values.
 
     Args:
         fields: see `about`.
