@@ -41,7 +41,7 @@ function render({ model, el }) {
     if (first) { readOn(shown(first)); return; }
     const rounds = Object.fromEntries(chosen.map((row) => [row.pending_id, row.round_id]));
     for (const [pending, round] of Object.entries(rounds)) memory.sent.set(pending, round);
-    chosen.forEach((row) => memory.selected.delete(row.pending_id));
+    for (const { pending_id } of chosen) { memory.selected.delete(pending_id); memory.unfolded.delete(pending_id); }
     const reason = action === "reject" ? memory.reason : "";
     decide({ action, rounds, reason, opened: [...memory.opened], seen: chosen.flatMap((row) => seenIn(shown(row))) }, () => rows().some((row) => rounds[row.pending_id] && isBusy(row)));
     if (action === "reject") memory.reason = "";
@@ -198,7 +198,10 @@ function render({ model, el }) {
     if (isPrimary && event.target !== reason) return () => decideAt(row);
     if (event.ctrlKey || event.metaKey || event.altKey) return null;
     if (key === "Escape" && event.target === reason) return () => focusOnRow(leftAt ?? rows().find((one) => one.is_open));
-    if (!row || event.target.matches("input:not([type=checkbox]), textarea, select")) return null;
+    if (event.target.matches("input:not([type=checkbox]), textarea, select")) return null;
+    if (!row && (key === "ArrowDown" || key === "ArrowUp"))
+      return () => focusOnRow(rows().filter((one) => one.is_open).at(key === "ArrowUp" ? -1 : 0));
+    if (!row) return null;
     if (key === "ArrowDown") return () => move(row, 1, shiftKey);
     if (key === "ArrowUp") return () => move(row, -1, shiftKey);
     if (key === "ArrowRight") return () => unfold(row, true);
