@@ -72,3 +72,15 @@ def read_by_keys(lab, row):
         lab.page.keyboard.press("PageDown")
         lab.page.wait_for_timeout(350)  # a line counts after 0.3 s
     raise AssertionError("it cannot be read to the end")
+
+
+def test_keys_in_an_output_without_a_script_are_no_commands_of_the_notebook(open_lab):
+    lab = open_lab(LOAD, "%tract_check os.system(name)", "1")
+    for cell in range(2):
+        lab.run_cell(cell)
+    lab.output(1).locator("summary").first.focus()
+    for key in "ddabx":
+        lab.page.keyboard.press(key)
+    lab.page.keyboard.press("Enter")  # it unfolds what has the focus
+    lab.output(1).locator("details[open]").first.wait_for()
+    assert lab.page.locator(".jp-Notebook .jp-Cell").count() == 3

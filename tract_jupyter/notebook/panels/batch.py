@@ -10,7 +10,7 @@ from tract_jupyter.hooks.builtin.handler import ACTIVATE_HANDLER
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.models.text import printable
 from tract_jupyter.notebook.command import when
-from tract_jupyter.notebook.markup import escaped, heading
+from tract_jupyter.notebook.markup import OWN_KEYS, escaped, heading
 from tract_jupyter.notebook.panels.outcome import foot_text
 from tract_jupyter.notebook.panels.render import body_html, bound_html, static_css, table_html
 from tract_jupyter.review.display import shown_rows
@@ -243,7 +243,7 @@ class Batch:
             for row in self.rows
         )
         return (
-            f'<style>{static_css()}</style><section class="tract-panel" data-testid="tract-batch-record" '
+            f'<style>{static_css()}</style><section {OWN_KEYS} class="tract-panel" data-testid="tract-batch-record" '
             f'aria-label="{escaped(self._record_title)}"><header>{heading(self._record_title, 3)}</header>'
             f"{table_html('', ('What', 'State', 'Decision'), rows, ())}{whole}{self.rest_html()}</section>"
         )

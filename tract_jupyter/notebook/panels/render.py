@@ -8,7 +8,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from tract_jupyter.notebook.markup import escaped, heading, pieces_html
+from tract_jupyter.notebook.markup import OWN_KEYS, escaped, heading, pieces_html
 from tract_jupyter.notebook.panels.code import code_html
 from tract_jupyter.notebook.panels.outcome import changed_values, foot_text, standing_text
 from tract_jupyter.review.display import shown_rows
@@ -77,7 +77,7 @@ def record_html(ticket: Ticket) -> str:
         else ""
     )
     return (
-        f'<style>{static_css()}</style><section class="tract-panel" data-testid="tract-record" '
+        f'<style>{static_css()}</style><section {OWN_KEYS} class="tract-panel" data-testid="tract-record" '
         f'data-status="{status}" aria-label="{escaped(title)}"><header>{heading(title, 3)}'
         f'<span class="tract-badge">{status}</span></header>{body_html(ticket)}{how}</section>'
     )
