@@ -65,8 +65,9 @@ class ProfileView:
         facts = "".join(f"<span><b>{escaped(n)}</b> {escaped(v)}</span>" for n, v in self.facts)
         said = f"<p>{escaped(self.said)}</p>" if self.said else ""
         return (
-            f'{styles}<section {OWN_KEYS} class="tract-views tract-run" data-testid="tract-profile" aria-label="Profile">'
-            f"<header>{heading(f'Profile {one_line(self.name, _NAME)}', 3)}{badge}</header>"
+            f'{styles}<section {OWN_KEYS} class="tract-views tract-run" data-testid="tract-profile" '
+            f'aria-label="Profile"><header>'
+            f"{heading(f'Profile {one_line(self.name, _NAME)}', 3)}{badge}</header>"
             f'<p class="tract-facts">{facts}</p>{said}{self._graph_html()}{self._warnings_html()}'
             f'<details class="tract-section"{self._opened}><summary>Operations <span class="tract-about">'
             f'{len(self.operations):,}</span></summary><div class="tract-canvas tract-view">{self._grid().to_html()}'
