@@ -53,6 +53,11 @@ class FrontEnd:
         return is_cell and request.get("content", {}).get("allow_stdin") is False
 
     @property
+    def is_unattended(self) -> bool:
+        """Whether nobody can be asked, now or later: a headless kernel, or an IPython without a terminal."""
+        return self.is_headless if self.has_kernel else not self.takes_input
+
+    @property
     def in_callback(self) -> bool:
         """Whether this runs for a widget's message, where waiting for another message would never end."""
         return str(self._request().get("header", {}).get("msg_type", "")).startswith("comm_")

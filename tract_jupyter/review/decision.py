@@ -38,7 +38,7 @@ class How(NamedTuple):
 
     Attributes:
         channel: `code`, `dict`, `tool`, `panel`, `prompt`, `command`, `inbox`, `model`, `handler`, `grant`, `recorded`,
-            `timeout` or `automatic`.
+            `timeout`, `automatic`, or `call`: as a part of the decision about the call that fired it.
         decided_by: a login name, or `handler:<name>`, `model:<name>`, `grant:<id>`, `nobody`.
         shown: the fingerprint of what they were shown; None for code, which looks at the pending itself.
     """
@@ -52,8 +52,15 @@ class How(NamedTuple):
         """Whether a person decided, rather than a rule, a model or nobody."""
         return self.channel not in _IMPERSONAL
 
+    @property
+    def is_code(self) -> bool:
+        """Whether code decides, or a model that code asked, rather than an answer that came over a channel."""
+        return self.channel in _BY_CODE
 
-_IMPERSONAL = frozenset({"model", "handler", "grant", "recorded", "timeout", "automatic"})
+
+_BY_CODE = frozenset({"code", "dict", "tool", "model", "command"})
+"""A command is typed by a person, or stands in a notebook that nobody attends."""
+_IMPERSONAL = frozenset({"model", "handler", "grant", "recorded", "timeout", "automatic", "call"})
 _GRANTING = frozenset({"scope", "uses", "pattern", "whom"})
 _ANSWERABLE = frozenset({"handler", "model", "dict", "tool"})
 deciding_now: ContextVar[How | None] = ContextVar("tract_deciding", default=None)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tract_jupyter.review.channel import Reviewable
+    from tract_jupyter.review.decision import How
     from tract_jupyter.review.grants import Grants
     from tract_jupyter.review.ledger import Ledger
     from tract_jupyter.review.records import News
@@ -63,6 +64,8 @@ class Gate:
         self.ledger = ledger
         self._grants = grants
         self._on_end = on_end
+        self.check_code: Callable[[Reviewable, How], None] = lambda _pending, _how: None
+        """Called before code approves something; raises where it may not."""
         self._lock = threading.Lock()
 
     def carry_out(
@@ -167,6 +170,8 @@ class Gate:
             if _has_expired(pending, datetime.now(UTC)):
                 self._expire(pending)
                 raise PendingStateError(f"{pending!r} has expired: nobody decided in time; ask for it again")
+            if now.is_code:
+                self.check_code(pending, now)
             self._check(pending, now.shown)
         asked = pending.identity
         with pending.edited(action, arguments):

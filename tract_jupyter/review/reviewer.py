@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from tract_jupyter.exceptions import (
+    CodeDecisionError,
     DecidedFirstError,
     DecisionTimeoutError,
     NobodyToAskError,
@@ -33,6 +34,7 @@ from tract_jupyter.review.waiting import check_wait
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tract_jupyter.review.decision import How
     from tract_jupyter.review.gate import Gate
     from tract_jupyter.review.grants import Grants
     from tract_jupyter.review.ledger import Ledger
@@ -63,11 +65,17 @@ class Reviewer:
         self._kept: dict[str, Reviewable] = {}
         self._lock = threading.RLock()
         self._is_watching = False
+        gate.check_code = self._check_code
 
     # --- without asking
 
     def granted(self, pending: Reviewable) -> bool:
-        """Approve it, if a person has done so before: by a grant, or for a cell whose kernel ended before it ran."""
+        """Approve it, if a person has done so before: by a grant, or for a cell whose kernel ended before it ran.
+
+        Where a handler that would decide first is not approved here, nothing of before counts.
+        """
+        if pending.unguarded:
+            return False
         grant = self._grants.use(pending)
         if grant is not None:
             with deciding("grant", f"grant:{grant.grant_id}"):
@@ -179,6 +187,18 @@ class Reviewer:
             self._finish_round(ticket, note)
 
     # ---
+
+    def _check_code(self, pending: Reviewable, how: How) -> None:
+        """Check that code may approve it here.
+
+        Raises:
+            CodeDecisionError: a person has to, or the code has to say what it approves.
+        """
+        ticket = self._tickets.get(pending.pending_id)  # without the lock, which whoever shows it holds
+        was_shown = how.shown is not None or (ticket is not None and ticket.is_shown)
+        why_not = self.channel.refuses_code(pending, was_shown=was_shown)
+        if why_not:
+            raise CodeDecisionError(why_not)
 
     def _ticket(self, pending: Reviewable, wait: float = 0) -> Ticket:
         """The ticket of a pending, that is waited for from now on; two threads that ask for one share it.

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from types import FrameType
 
+    from tract_jupyter.hooks.builtin.tool_question import Choice
     from tract_jupyter.review.request import ValueRow
     from tract_jupyter.scripts.budget import Meter
     from tract_jupyter.scripts.call_log import CallLog
@@ -82,7 +83,7 @@ class ScriptCalls:
         arguments: Mapping[str, Any],
         *,
         line: int | None = None,
-        is_approved: bool = False,
+        is_approved: bool | Choice = False,
     ) -> ToolResult:
         """Make a call within the budget; what was refused comes back as an error.
 
@@ -129,7 +130,7 @@ class ScriptCalls:
         )
 
     def _made(
-        self, executor: ToolExecutor, name: str, arguments: Mapping[str, Any], *, is_approved: bool
+        self, executor: ToolExecutor, name: str, arguments: Mapping[str, Any], *, is_approved: bool | Choice
     ) -> tuple[ToolResult, float]:
         started = perf_counter()
         # what a tool calls itself is a part of its own call
