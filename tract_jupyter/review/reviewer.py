@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from tract_jupyter.exceptions import (
@@ -30,6 +29,7 @@ from tract_jupyter.review.replay import replay
 from tract_jupyter.review.request_text import how_to_decide
 from tract_jupyter.review.ticket import Ticket
 from tract_jupyter.review.waiting import check_wait
+from tract_jupyter.storage.interrupts import uninterrupted, whole_context
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -177,14 +177,15 @@ class Reviewer:
 
     def carry_out(self, ticket: Ticket) -> None:
         """Carry out the answer of a ticket, if it has one that nobody else took."""
-        taken = ticket.take()
-        if taken is None:
-            return
-        note = "Interrupted before it ended."
-        try:
-            note = dispatch(ticket, *taken)
-        finally:
-            self._finish_round(ticket, note)
+        with uninterrupted():  # what the answer is about can be stopped
+            taken = ticket.take()
+            if taken is None:
+                return
+            note = "Interrupted before it ended."
+            try:
+                note = dispatch(ticket, *taken)
+            finally:
+                self._finish_round(ticket, note)
 
     # ---
 
@@ -255,7 +256,7 @@ class Reviewer:
         if not ticket.waiting:
             self.channel.later(ticket, lambda: self.carry_out(ticket))
 
-    @contextmanager
+    @whole_context
     def _waiting(self, pending: Reviewable) -> Iterator[Ticket]:
         can_wait = self.channel.can_reach() and not self.ledger.in_transaction
         ticket = self._ticket(pending, wait=_LEASE_SECONDS if can_wait else 0)

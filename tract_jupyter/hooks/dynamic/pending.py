@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from tract_jupyter.hooks.field_pending import FieldPending
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.review.request import findings_text
+from tract_jupyter.storage.interrupts import interruptible
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,7 +90,7 @@ class DynamicPending(FieldPending):
         self._require_open(f"call {action.__name__!r} of")
         self.status, self.error = PendingStatus.PENDING, None  # a failed one is tried again
         try:
-            returned = action.body(self, **arguments)  # type: ignore[attr-defined]
+            returned = interruptible(action.body, self, **arguments)  # type: ignore[attr-defined]
         except BaseException as error:
             self.fail(error)
             raise
