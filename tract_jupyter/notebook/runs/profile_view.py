@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from tract_jupyter.runs.model import Operation
 
 _NAME = 60
-_MORE = ("runConditions", "artifact", "activation")
+_ABOUT = ("description", "capabilities")
+_MORE = ("runConditions", "artifact", "activation", "provider", "timeoutMs", "retry", "debug")
 
 
 class LintWarning(Protocol):
@@ -130,9 +131,15 @@ class ProfileView:
 
 
 def _given(operation: Operation) -> str:
-    """The parameters of an operation, its conditions, and where its value goes: a line each, as JSON."""
-    config = operation.to_dict()["config"]
-    more = [(name, config[name]) for name in _MORE if config.get(name)]
+    """What an operation is given, what it may do and when, and where its value goes: a line each, as JSON."""
+    given = operation.to_dict()
+    config = given["config"]
+    more = [
+        (name, of[name])
+        for of, names in [(given["definition"], _ABOUT), (config, _MORE)]
+        for name in names
+        if name in of
+    ]
     lines = [*config.get("params", {}).items(), *more]
     return "\n".join(
         f"{one_line(name, _NAME)}: {json.dumps(value, ensure_ascii=False)}" for name, value in lines
