@@ -69,7 +69,8 @@ function render({ model, el }) {
     reject.textContent = count ? `Reject selected (${count})` : "Reject selected";
     approve.disabled = reject.disabled = !count;
     const first = toRead();
-    left.textContent = first ? `Read on: ${many(unseen(first), "line")} of “${first.title}” not shown yet` : "";
+    const idle = selected().filter((row) => row.runs_nothing).length;
+    left.textContent = first ? `Read on: ${many(unseen(first), "line")} of “${first.title}” not shown yet` : idle ? `Approved so, ${many(idle, "operation")} would not run the action; the panel of one offers it` : "";
     holdBack([approve], Boolean(first), left.id);
     all.checked = count > 0 && count === ready.length;
     all.indeterminate = count > 0 && count < ready.length;

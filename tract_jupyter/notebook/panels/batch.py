@@ -94,6 +94,7 @@ class Row:
             "values": self._values(),
             "value_keys": self._value_keys(),
             "needed": len(ticket.needed) if ticket.status.is_open else 0,
+            "runs_nothing": ticket.pending.runs_nothing("approve"),
             "worst": "" if worst is None else worst.value,
             "since": when(self.stored.created_at),
             "waits": "a cell of this notebook waits" if ticket.waiting else self._elsewhere,
