@@ -51,6 +51,10 @@ class Recorded:
         with self._lock:
             return take(self._all(), identity, self._used, self._of(), self._cell())
 
+    def knows(self, identity: str) -> bool:
+        """Whether there is an entry for it, used or not."""
+        return any(entry.identity == identity for entry in self._all())
+
     def why_not(self, pending: Reviewable) -> str:
         """Why there is no decision about it, in a sentence."""
         where = (self._of(), self._cell())
