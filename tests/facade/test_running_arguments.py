@@ -42,7 +42,7 @@ def test_run_options_are_run_options(asked):
     ("option", "given"),
     [
         ("executor", 3), ("executor", ThreadPoolExecutor), ("workers", 2), ("limits", {}), ("limits", 3), ("abort", True),
-        ("timeout", "5"), ("timeout", True), ("timeout", float("nan")), ("variables", ["user"]), ("clients", ["m"]),
+        ("timeout", "5"), ("timeout", True), ("timeout", float("nan")), ("variables", ["user"]),
     ],
 )  # fmt: skip
 def test_an_option_that_cannot_be_used_is_refused_at_once(option, given):

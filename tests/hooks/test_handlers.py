@@ -9,7 +9,13 @@ from contextlib import closing
 import pytest
 
 from tract_jupyter import Tract
-from tract_jupyter.exceptions import OperationError, SpecError, StoreLockedError, UnknownOperationError
+from tract_jupyter.exceptions import (
+    OperationError,
+    SpecError,
+    StoreLockedError,
+    UndecidedError,
+    UnknownOperationError,
+)
 from tract_jupyter.review.trust import Trust
 
 
@@ -226,3 +232,85 @@ def test_a_handler_that_code_registered_is_not_replaced_by_a_stored_one(path):
         t.off("citation_check", "veto")
         t.save_handler("citation_check", "veto", "pending.reject('stored')")
         assert t.list_hooks()["citation_check"] == ["no", "veto"]
+
+
+# --- a guard that is not approved here
+
+
+@pytest.fixture
+def unguarded(path):
+    """A store whose guard was changed by somebody without the secret."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE handlers SET spec_json = replace(spec_json, 'says no', 'says yes')")
+    with Tract.open(path) as t:
+        yield t
+
+
+def test_what_a_lost_guard_guarded_asks_a_person(unguarded):
+    assert unguarded.status().quarantined_handlers == ("citation_check/no",)
+    pending = unguarded.fire("citation_check")
+    assert pending.status == "pending"
+    assert [one.pending_id for one in unguarded.inbox()] == [pending.pending_id]
+    why = pending.review_request().why
+    assert "'no'" in why
+    assert "not approved here" in why
+    assert "not_approved" in [event.outcome for event in unguarded.hook_log("citation_check", handler="no")]
+
+
+def test_handlers_behind_a_lost_guard_decide_nothing(unguarded):
+    unguarded.on("citation_check", lambda pending: pending.approve())
+    assert unguarded.fire("citation_check").status == "pending"
+
+
+def test_a_handler_before_a_lost_guard_may_still_turn_it_down(unguarded):
+    unguarded.on("citation_check", lambda pending: pending.reject("no"), before=True)
+    assert unguarded.fire("citation_check").status == "rejected"
+
+
+def test_a_standing_approval_does_not_take_the_place_of_a_lost_guard(unguarded):
+    unguarded.fire("citation_check").approve(scope="always")
+    assert unguarded.fire("citation_check").status == "pending"
+
+
+def test_taking_handlers_off_in_code_does_not_remove_a_lost_guard(unguarded):
+    unguarded.off("citation_check")
+    unguarded.off("citation_check", "no")
+    assert unguarded.fire("citation_check").status == "pending"
+
+
+@pytest.mark.parametrize("how", ["delete", "review"])
+def test_a_lost_guard_asks_until_it_is_deleted_or_reviewed(unguarded, how):
+    if how == "delete":
+        unguarded.delete_handler("citation_check", "no")
+        assert unguarded.fire("citation_check").status == "approved"
+    else:
+        unguarded.handlers.review_quarantined("citation_check", "no").approve()
+        assert unguarded.fire("citation_check").status == "rejected"
+    assert unguarded.status().quarantined_handlers == ()
+
+
+def test_a_guard_whose_approval_was_taken_back_keeps_its_place(path):
+    with Tract.open(path) as t:
+        t.on("citation_check", lambda pending: pending.approve(), name="yes")
+        t.revoke_trust("citation_check", "no")
+        assert t.fire("citation_check").status == "pending"
+        t.handlers.review_quarantined("citation_check", "no").approve()
+        assert t.list_hooks() == {"citation_check": ["no", "yes"]}
+
+
+def test_a_lost_catch_all_asks_about_what_nobody_decided(path):
+    with Tract.open(path) as t:
+        t.save_handler("*", "watch", "pass")
+        t.delete_handler("citation_check", "no")
+        t.revoke_trust("*", "watch")
+        assert t.fire("citation_check").status == "pending"
+        t.on("citation_check", lambda pending: pending.approve())
+        assert t.fire("citation_check").status == "approved"
+
+
+def test_a_lost_guard_of_the_package_s_own_operations_asks_too(path):
+    with Tract.open(path) as t:
+        t.save_handler("gc", "never", "pending.reject('never')")
+        t.revoke_trust("gc", "never")
+        with pytest.raises(UndecidedError, match="inbox"):
+            t.gc()

@@ -289,7 +289,7 @@ def test_unhandled_ask_is_put_before_a_person(tract, spec):
 
 def test_without_a_secret_nothing_is_activated(tract, spec, tmp_path):
     (tmp_path / "file").write_text("x")
-    tract.operations._trust = Trust(tmp_path / "file" / "secret")
+    tract.operations._signer = Trust(tmp_path / "file" / "secret").for_tract("store", "tract")
     with pytest.raises(TrustError, match="secret"):
         tract.register_operation(spec())
     assert tract.operations.registry.operation_names == set()

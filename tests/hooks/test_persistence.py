@@ -102,7 +102,7 @@ def test_another_secret_quarantines(stored, tmp_path):
 
 def test_a_secret_of_another_person_is_not_enough(stored, tmp_path):
     other = Trust(tmp_path / "other")
-    other.sign("x", "y")
+    other.for_project("x").sign("y", "z")
     with Tract.open(stored, trust=other) as t:
         assert set(t.operations.quarantined) == {"citation_check"}
 

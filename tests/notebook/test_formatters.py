@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from tract_jupyter.history.diff import diff_contexts
+from tract_jupyter.llm.connections import Models
 from tract_jupyter.models.context import CompiledContext, Message
 from tract_jupyter.notebook import formatters
 
@@ -32,6 +33,19 @@ def test_a_value_is_shown_as_its_view(registered, value, text):
     assert text in result.text
     assert text in registered.run("value").text
     assert repr(value) in registered.run("print(repr(value))").text
+
+
+def test_models_are_shown_as_a_table_without_keys(registered, monkeypatch):
+    monkeypatch.setenv("MINE", "Zq7-secret")
+    models = registered.namespace["value"] = Models()
+    assert "No models yet" in registered.run(SHOW).html
+    models.add("local", base_url="http://127.0.0.1:9/v1", model="<b>qwen3", key_env="MINE")
+    models.add_credential("other", of="local", key_env="MINE")
+    result = registered.run(SHOW)
+    assert "key from MINE (set)" in result.html
+    assert "another key of local" in result.text
+    assert "<b>" not in result.html
+    assert "Zq7" not in result.html + result.text
 
 
 def test_after_unregistering_nothing_is_left(bare_shell):

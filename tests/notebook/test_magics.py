@@ -242,3 +242,27 @@ def test_nothing_of_a_line_is_evaluated(shell):
     assert "neither a Python literal nor JSON" in shell.run("%tract_fire citation_check urls={1+1}").error
     assert "neither a Python literal nor JSON" in shell.run("%tract_fire citation_check urls={n}").error
     assert shell.run("print(f(['b']).fields)").text.startswith("{'urls': ['b']")
+
+
+def test_no_magic_expands_its_line(bare_shell):
+    def registered():
+        kinds = bare_shell.ip.magics_manager.lsmagic()
+        return {(kind, name) for kind, names in kinds.items() for name in names}
+
+    before = registered()
+    bare_shell.run("%load_ext tract_jupyter")
+    ours = registered() - before
+    assert {name for _, name in ours} >= {
+        "tract",
+        "tract_operation",
+        "tract_fire",
+        "tract_script",
+        "tract_run",
+    }
+    expanded = []
+    bare_shell.namespace["boom"] = lambda: expanded.append("boom")
+    bare_shell.namespace["Spy"] = type("Spy", (), {"__format__": lambda *_: expanded.append("spy") or "x"})()
+    for kind, name in sorted(ours):
+        for line in ("{boom()}", "$Spy", "{Spy}", "name {boom()}", "--out {boom()}"):
+            bare_shell.run(f"%{name} {line}" if kind == "line" else f"%%{name} {line}\n1")
+    assert not expanded

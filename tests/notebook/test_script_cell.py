@@ -75,3 +75,42 @@ def test_findings_are_told(kernel):
 def test_status_has_the_totals(kernel):
     kernel.run("%%tract_script\ntools.status()")
     assert "; one by one ≈" in kernel.run("%tract").text
+
+
+ASKING = """%%tract_operation deploy --activate --ask
+x: int = 1
+
+def go(pending):
+    print('printed by the action')
+    pending.approve()
+"""
+
+
+def test_what_is_asked_is_no_output_of_the_script(kernel):
+    kernel.run("from tract_jupyter.notebook import channels; channels.PROBE_SECONDS = 0")
+    kernel.run(ASKING)
+    ask = "tract.reviewer.decide_now(tract.fire('deploy', {'x': 3}, review=True)).action"
+    script = f"%%tract_script --out r\nprint('before')\n{ask}"
+    result = kernel.run(script, typed=("go",))
+    assert result.ok
+    assert "x: int = 3" in result.text  # the person saw the question
+    assert "printed by the action" in result.text  # in the record of the decision
+    assert (
+        kernel.run("print([(o.kind, o.text) for o in r.outputs])").text.strip() == "[('stdout', 'before\\n')]"
+    )
+    assert kernel.run("print(r.savings.output_characters)").text.strip() == "7"
+
+
+def test_a_panel_that_a_script_puts_up_is_no_output_of_it(kernel):
+    show = "tract.reviewer.show(tract.fire('deploy', {'x': 4}, review=True)); None"
+    result = kernel.run(f"%%tract_script --out r\n{show}", typed=())
+    assert result.ok
+    assert "deploy" in result.text
+    assert kernel.run("print(r.outputs, r.savings.output_characters)").text.strip() == "() 0"
+
+
+def test_what_a_display_adds_for_the_eye_is_no_text_that_a_model_reads(kernel):
+    kernel.run(
+        "%%tract_script --out r\nfrom IPython.display import HTML, display\ndisplay(HTML('<b>bold</b>'))"
+    )
+    assert kernel.run("print(r.savings.output_characters == len(r.text))").text.strip() == "True"

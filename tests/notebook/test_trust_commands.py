@@ -118,3 +118,14 @@ def tab(shell, line):
     text = f"%tract {line}"
     context = CompletionContext(token="", full_text=text, cursor_position=len(text), cursor_line=0, limit=100)
     return [found.text for found in matcher(context)["completions"]]
+
+
+def test_a_guard_that_was_changed_is_told_and_asked_for(stored):
+    tamper(stored, "handlers", "never", "always")
+    stored.run("tract.close()")
+    stored.run("%reload_ext tract_jupyter")
+    assert "deploy/no (%tract review NAME); you are asked in their place" in stored.run("%tract").text
+    assert "deploy/no" in stored.run("%tract ops").text
+    text = stored.run("%tract_fire deploy").text
+    assert "[pending]" in text
+    assert "'no', which would decide about 'deploy' first, is not approved here" in text

@@ -20,22 +20,27 @@ def trust(data_dir):
     return Trust()
 
 
+def here(trust):
+    """What signs for some place."""
+    return trust.for_project("here")
+
+
 def test_sign_and_verify(trust):
-    signature = trust.sign("kind", "text")
+    signature = here(trust).sign("kind", "text")
     assert len(signature) == 64
-    assert trust.verify("kind", "text", signature)
-    assert Trust().verify("kind", "text", signature)
-    assert not trust.verify("kind", "text ", signature)
-    assert not trust.verify("other", "text", signature)
-    assert not trust.verify("kind", "text", signature[:-1])
-    assert not trust.verify("kind", "text", "")
-    assert not trust.verify("kind", "text", "é" * 64)
+    assert here(trust).verify("kind", "text", signature)
+    assert here(Trust()).verify("kind", "text", signature)
+    assert not here(trust).verify("kind", "text ", signature)
+    assert not here(trust).verify("other", "text", signature)
+    assert not here(trust).verify("kind", "text", signature[:-1])
+    assert not here(trust).verify("kind", "text", "")
+    assert not here(trust).verify("kind", "text", "é" * 64)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX modes")
 def test_the_secret_is_made_for_this_user_alone(trust, data_dir):
     assert trust.secret_file == data_dir / "tract_jupyter" / "secret"
-    trust.sign("kind", "text")
+    here(trust).sign("kind", "text")
     assert stat.S_IMODE(trust.secret_file.stat().st_mode) == 0o600
     assert stat.S_IMODE(trust.secret_file.parent.stat().st_mode) == 0o700
     assert len(trust.secret_file.read_bytes()) == 32
@@ -43,21 +48,21 @@ def test_the_secret_is_made_for_this_user_alone(trust, data_dir):
 
 
 def test_verifying_makes_no_secret(trust):
-    assert not trust.verify("kind", "text", "0" * 64)
+    assert not here(trust).verify("kind", "text", "0" * 64)
     assert not trust.secret_file.exists()
 
 
 def test_secrets_differ(tmp_path):
     one, two = Trust(tmp_path / "one"), Trust(tmp_path / "two")
-    assert one.sign("k", "t") != two.sign("k", "t")
-    assert not two.verify("k", "t", one.sign("k", "t"))
+    assert here(one).sign("k", "t") != here(two).sign("k", "t")
+    assert not here(two).verify("k", "t", here(one).sign("k", "t"))
 
 
 @pytest.mark.parametrize("content", [b"", b"short", b"x" * 31])
 def test_a_damaged_secret_is_refused(trust, content):
-    trust.sign("kind", "text")
+    here(trust).sign("kind", "text")
     trust.secret_file.write_bytes(content)
-    for use in (lambda: trust.sign("k", "t"), lambda: trust.verify("k", "t", "0" * 64)):
+    for use in (lambda: here(trust).sign("k", "t"), lambda: here(trust).verify("k", "t", "0" * 64)):
         with pytest.raises(TrustError, match="damaged; delete it"):
             use()
     assert trust.secret_file.read_bytes() == content
@@ -66,14 +71,14 @@ def test_a_damaged_secret_is_refused(trust, content):
 def test_a_secret_that_cannot_be_read_is_said(tmp_path):
     (tmp_path / "folder").mkdir()
     with pytest.raises(TrustError, match="cannot be read"):
-        Trust(tmp_path / "folder").sign("k", "t")
+        here(Trust(tmp_path / "folder")).sign("k", "t")
 
 
 def test_a_secret_that_cannot_be_made_is_said(tmp_path):
     (tmp_path / "file").write_text("")
     trust = Trust(tmp_path / "file" / "secret")
     with pytest.raises(TrustError, match="JUPYTER_DATA_DIR|cannot be read"):
-        trust.sign("k", "t")
+        here(trust).sign("k", "t")
 
 
 def test_many_make_it_at_once_and_agree(tmp_path):
@@ -81,7 +86,7 @@ def test_many_make_it_at_once_and_agree(tmp_path):
 
     def sign(_):
         barrier.wait()
-        return Trust(tmp_path / "made" / "secret").sign("kind", "text")
+        return here(Trust(tmp_path / "made" / "secret")).sign("kind", "text")
 
     with ThreadPoolExecutor(12) as pool:
         assert len(set(pool.map(sign, range(12)))) == 1
@@ -98,39 +103,42 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
 @given(text=TEXTS, other=TEXTS)
 def test_a_signature_fits_one_text_only(shared, text, other):
-    signature = shared.sign("kind", text)
-    assert shared.verify("kind", text, signature)
-    assert shared.verify("kind", other, signature) is (other == text)
+    signature = here(shared).sign("kind", text)
+    assert here(shared).verify("kind", text, signature)
+    assert here(shared).verify("kind", other, signature) is (other == text)
 
 
 # --- from the environment
 
 
 def test_the_environment_takes_the_place_of_the_file(trust, tmp_path, monkeypatch):
-    signature = trust.sign("kind", "text")
+    signature = here(trust).sign("kind", "text")
     monkeypatch.setenv("TRACT_JUPYTER_SECRET", trust.secret_file.read_bytes().hex() + "\n")
     trust.secret_file.unlink()
-    assert trust.verify("kind", "text", signature)
-    assert trust.sign("kind", "text") == signature
+    assert here(trust).verify("kind", "text", signature)
+    assert here(trust).sign("kind", "text") == signature
     assert not trust.secret_file.exists()
     assert trust.source == "the environment variable TRACT_JUPYTER_SECRET"
     monkeypatch.setenv("TRACT_JUPYTER_SECRET", "ab" * 32)
-    assert not trust.verify("kind", "text", signature)
+    assert not here(trust).verify("kind", "text", signature)
 
 
 def test_a_file_that_was_named_counts_whatever_the_environment_says(tmp_path, monkeypatch):
     monkeypatch.setenv("TRACT_JUPYTER_SECRET", "ab" * 32)
     named = Trust(tmp_path / "mine")
-    assert named.verify("k", "t", named.sign("k", "t"))
-    assert not Trust().verify("k", "t", named.sign("k", "t"))
+    assert here(named).verify("k", "t", here(named).sign("k", "t"))
+    assert not here(Trust()).verify("k", "t", here(named).sign("k", "t"))
     assert named.source == f"the file {tmp_path / 'mine'}"
 
 
 @pytest.mark.parametrize("given", ["", "ab" * 31, "ab" * 32 + "c", "xy" * 32, "ab " * 32, "é" * 64])
 def test_an_environment_that_holds_no_secret_is_an_error_that_does_not_show_it(trust, monkeypatch, given):
-    signature = trust.sign("kind", "text")
+    signature = here(trust).sign("kind", "text")
     monkeypatch.setenv("TRACT_JUPYTER_SECRET", given)
-    for use in (lambda: trust.sign("kind", "text"), lambda: trust.verify("kind", "text", signature)):
+    for use in (
+        lambda: here(trust).sign("kind", "text"),
+        lambda: here(trust).verify("kind", "text", signature),
+    ):
         with pytest.raises(TrustError, match="TRACT_JUPYTER_SECRET is set, but holds no secret") as caught:
             use()
         assert not given or given not in str(caught.value)

@@ -9,11 +9,13 @@ from enum import Enum
 from typing import Annotated, Any, Literal, NotRequired
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 from typing_extensions import TypeAliasType, TypedDict
 
 from tract_jupyter.exceptions import OperationExistsError, SpecError, ToolExecutionError, UnknownToolError
-from tract_jupyter.toolkit import Traits
+from tract_jupyter.toolkit import ToolDefinition, Traits
 
 
 class Point(TypedDict):
@@ -100,6 +102,17 @@ def test_with_options(tract):
         ("Do.\n\nArguments:\n    x: one\nMore about it: y: no\n", {"x": "one"}),
         ("Do.\n\nArgs: x: not so\n", {}),
         ("Do.\n\nReturns:\n    y: not this\n", {}),
+        ("Do.\nArgs:\n    x: one\n", {"x": "one"}),
+        (
+            "Do.\n\nParameters\n----------\nx : int\n    first\n    one\ny : int, optional\n    a: b\n\nReturns\n-------\nint\n",
+            {"x": "first one", "y": "a: b"},
+        ),
+        ("Do.\nParameters\n----------\nx, y : int\n    both\n*args\n    all\n", {"x": "both", "y": "both"}),
+        (
+            "Do.\n\n:param x: the first\n    one\n:param int y: a: b\n:type x: int\n:returns: a sum\n",
+            {"x": "the first one", "y": "a: b"},
+        ),
+        ("Do.\n\n:param x without an end\n", {}),
     ],
 )
 def test_docstrings(tract, docstring, described):
@@ -112,6 +125,39 @@ def test_docstrings(tract, docstring, described):
         name: about["description"] for name, about in properties(tract, "f").items() if "description" in about
     }
     assert found == described
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    ["Args:\n    x: one", "Parameters\n----------\nx : int\n    one", ":param x: one\n:type x: int"],
+)
+@pytest.mark.parametrize("told", ["", "Do it\nnow.", "Do it.\n\nIn peace."])
+def test_a_description_is_the_first_paragraph_in_every_style(tract, told, parameters):
+    def f(x: int):
+        pass
+
+    f.__doc__ = f"{told}\n\n{parameters}\n"
+    tract.tool(f)
+    assert tract.executor.get("f").description == told.split("\n\n")[0]
+    assert properties(tract, "f")["x"]["description"] == "one"
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            ["Do.", "", "Args:", "    x: one", "        more", "Parameters", "----------", "x : int", ":param x: one",
+             ":param", ":type x:", "Returns:", "Raises", "    ", "@param x: one", "\t", "Example::", "x"]
+        )
+        | st.text(max_size=9),
+        max_size=12,
+    )
+)  # fmt: skip
+def test_every_docstring_makes_a_tool(lines):
+    def f(x: int):
+        pass
+
+    f.__doc__ = "\n".join(lines)
+    assert ToolDefinition.from_function(f).parameters.names == ("x",)
 
 
 def test_a_cell_that_is_run_again_replaces_its_tool(tract):

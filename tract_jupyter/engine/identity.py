@@ -1,4 +1,4 @@
-"""Which tract of a store is meant: the named one, else the one that the store was made with."""
+"""Which store this is, and which tract of it is meant: the named one, else the one that the store was made with."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from uuid import uuid4
 from sqlalchemy import select
 
 from tract_jupyter.engine.refs import DEFAULT_BRANCH
-from tract_jupyter.exceptions import SessionError
+from tract_jupyter.exceptions import SessionError, StoreCorruptError
 from tract_jupyter.storage.refs import RefRows
-from tract_jupyter.storage.schema import meta
+from tract_jupyter.storage.schema import STORE_ID, meta
 from tract_jupyter.storage.tracts import TractRows
 
 if TYPE_CHECKING:
@@ -39,6 +39,19 @@ def find_or_make_tract(database: Database, tract_id: str | None = None) -> str:
         if not RefRows(wanted).was_made(connection):
             make_tract(connection, wanted)
     return wanted
+
+
+def store_id(database: Database) -> str:
+    """Return the id that a store was made with; tracts of two stores may have the same id.
+
+    Raises:
+        StoreCorruptError: the store does not say it.
+    """
+    with database.read() as connection:
+        found: str | None = connection.scalar(select(meta.c.value).where(meta.c.key == STORE_ID))
+    if not found:
+        raise StoreCorruptError(f"{database.location} does not say which store it is; restore a backup")
+    return found
 
 
 def make_tract(connection: Connection, tract_id: str, display_name: str = DEFAULT_NAME) -> None:

@@ -11,6 +11,7 @@ from tract_jupyter.llm.model_settings import ConfiguredClient, settings_of
 from tract_jupyter.models.text import brief_repr
 
 if TYPE_CHECKING:
+    from tract_jupyter.llm.connections import Models
     from tract_jupyter.llm.model_settings import ModelOperation
     from tract_jupyter.protocols import LLMClient
 
@@ -49,6 +50,13 @@ class Asking(Parts):
                 "chat(messages, **options)"
             )
         return self._client
+
+    @cached_property
+    def models(self) -> Models:
+        """Models by name, for operations of runs that name one; nothing is kept beyond this object, no key at all."""
+        from tract_jupyter.llm.connections import Models
+
+        return Models()
 
     @cached_property
     def model_settings(self) -> dict[str, dict[str, Any]]:

@@ -85,7 +85,6 @@ class RunOptions:
         timeout: seconds for the whole run; a main call that has begun is waited for.
         abort: a signal that another thread may give.
         variables: what templates may read besides: `user`, `char`, ...
-        clients: models by the name that operations give as `providerRef`; the tract's own otherwise.
     """
 
     executor: Executor | None = None
@@ -95,7 +94,6 @@ class RunOptions:
     timeout: float | None = None
     abort: Abort | None = None
     variables: Mapping[str, Any] = field(default_factory=dict)
-    clients: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name, (method, what) in _OPTIONS.items():
@@ -113,7 +111,6 @@ _OPTIONS = {
     "limits": ("per_provider", "made with Limits(...)"),
     "abort": ("on_set", "made with Abort()"),
     "variables": ("items", "a dict such as {'user': 'Ada'}"),
-    "clients": ("items", "a dict of models by name"),
 }
 
 
@@ -176,7 +173,7 @@ class Conducting(Restoring):
         """Carry a run out, from its beginning or from where it was interrupted, and note its end."""
         with self._workers(options) as workers, _signal(options, workers) as abort:
             equipment = Equipment(
-                kinds=self.kinds, services=self._services(options), workers=workers,
+                kinds=self.kinds, services=self._services(), workers=workers,
                 ask=lambda turn: self._main_call(turn, snapshot, log, call, abort),
                 decide=partial(self._decide_all, partial(_check_on, abort, workers)), tick=lease.renew,
                 limits=options.limits, concurrency=options.concurrency, abort=abort,
@@ -232,13 +229,13 @@ class Conducting(Restoring):
         with closing(ThreadWorkers() if executor is None else ExecutorWorkers(executor)) as workers:
             yield workers
 
-    def _services(self, options: RunOptions) -> Services:
+    def _services(self) -> Services:
         try:
             llm = self.llm_for("chat")
         except LLMConfigError:
             llm = None
         return Services(
-            llm=llm, clients=options.clients, call_tool=self.executor.execute, functions=self.functions,
+            llm=llm, models=self.models, call_tool=self.executor.execute, functions=self.functions,
             search=self._history_search, decisions=self._run_decisions,
         )  # fmt: skip
 

@@ -8,7 +8,7 @@ from tract_jupyter.engine.commits import Commits
 from tract_jupyter.engine.compile import Compiler
 from tract_jupyter.engine.compile_records import CompileRecords
 from tract_jupyter.engine.history import History
-from tract_jupyter.engine.identity import find_or_make_tract
+from tract_jupyter.engine.identity import find_or_make_tract, store_id
 from tract_jupyter.engine.refs import Refs
 from tract_jupyter.engine.tags import Tags
 from tract_jupyter.engine.timelines import Timelines
@@ -106,18 +106,20 @@ class Parts:
     def _make_operations(self, trust: Trust) -> None:
         database, tract_id = self._database, self.tract_id
         self.trust = trust
+        self.signer = trust.for_tract(store_id(database), tract_id)
+        """What this user approves in this tract is signed for it, and counts nowhere else."""
         self._bus = HookBus(HookLog(database, HookLogRows(tract_id)))
-        self.grants = Grants(database, GrantRows(tract_id), trust)
-        proofs = Proofs(trust, tract_id)
+        self.grants = Grants(database, GrantRows(tract_id), self.signer)
+        proofs = Proofs(self.signer)
         ledger = Ledger(database, PendingRows(tract_id), DecisionRows(tract_id), self._events, proofs)
         self.gate = Gate(ledger, self.grants, self._learn)
         self.reviewer = Reviewer(ledger, self.gate, self.grants)
         self._firing = Firing(self._bus, self.reviewer)
         self.operations = Operations(
-            self, database, SpecRows(tract_id), self._events, self._firing, ledger, self.grants, trust
+            self, database, SpecRows(tract_id), self._events, self._firing, ledger, self.grants, self.signer
         )
         self.operations.load()
-        self.handlers = Handlers(self, database, HandlerRows(tract_id), self._events, self._bus, trust)
+        self.handlers = Handlers(self, database, HandlerRows(tract_id), self._events, self._bus, self.signer)
         self.handlers.load()
 
     def _learn(self, pending: Any, decision: Decision) -> None:

@@ -74,6 +74,7 @@ class Reading(Parts):
             operations=tuple(sorted(self.operations.registry.operation_names)),
             waiting=self.reviewer.ledger.count_waiting(),
             quarantined=tuple(sorted(self.operations.quarantined)),
+            quarantined_handlers=tuple(sorted(map("/".join, self.handlers.quarantined))),
             is_detached=here.branch is None,
             max_tokens=self._max_tokens(),
         )

@@ -12,6 +12,7 @@ from uuid import uuid4
 from tract_jupyter.exceptions import (
     BranchMovedError,
     ContentError,
+    ProfileError,
     RunError,
     RunFailedError,
     StoreCorruptError,
@@ -46,11 +47,11 @@ from tract_jupyter.storage.run_leases import RunLeaseRows
 from tract_jupyter.storage.run_profiles import RunProfileRows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from tract_jupyter.models.generation import ChatResponse
     from tract_jupyter.runs.events import RunEvent
-    from tract_jupyter.runs.model import Run
+    from tract_jupyter.runs.model import Operation, Run
     from tract_jupyter.runs.outcome import Ending
     from tract_jupyter.runs.projection import Unfinished
 
@@ -71,7 +72,10 @@ class Running(Conducting, Reading):
     @cached_property
     def profiles(self) -> Profiles:
         """The profiles of this tract: which operations its runs have."""
-        return Profiles(self._database, RunProfileRows(self.tract_id), self._events, self.trust)
+        return Profiles(
+            self._database, RunProfileRows(self.tract_id), self._events, self.signer,
+            lambda operations: self.kinds.missing_models(operations, self.models.resolve),
+        )  # fmt: skip
 
     @cached_property
     def _counters(self) -> SqlCounters:
@@ -112,6 +116,7 @@ class Running(Conducting, Reading):
             RunFailedError: the run failed before there was a reply, or was aborted; `.run` tells why.
             UndecidedError: an operation waits for a person, and nobody could be asked; `resume_run` goes on with it.
             TrustError: the run cannot be signed; only its user can resume it.
+            ProfileError: an operation names a model or a credential that is not there; nothing was asked or noted.
             TractError: as of the plain call, and what the client raises comes as it is; see `propose_generate`.
         """
         check_choice(str(trigger), [one.value for one in Trigger], "trigger")
@@ -188,6 +193,7 @@ class Running(Conducting, Reading):
             events = self.run_events(run_id)
             so_far = unfinished(events)
             self._check_resumable(so_far, validator)
+            self._check_models(_left(so_far), so_far.snapshot.trigger)
             log = RunLog(self._database, self._run_rows, run_id, events, on_event=on_event)
             log.add(RunResumed(process=this_process()))
             settings = so_far.snapshot.settings
@@ -217,11 +223,11 @@ class Running(Conducting, Reading):
         if so_far.is_finished:
             raise RunError(f"run {run_id} has ended; generate() makes another one")
         if so_far.snapshot.tract_id != self.tract_id or not is_signed(
-            self.trust, so_far.run_id, so_far.snapshot
+            self.signer, so_far.run_id, so_far.snapshot
         ):
             raise RunError(
-                f"run {run_id} is not gone on with, for you have not begun it: it comes from another user, or its "
-                f"beginning was changed. run({run_id!r}) shows it; generate() makes one of your own"
+                f"run {run_id} is not gone on with, for you have not begun it: it comes from another user, store or "
+                f"tract, or its beginning was changed. run({run_id!r}) shows it; generate() makes one of your own"
             )
         if branch != self.current_branch:
             raise BranchMovedError(
@@ -267,6 +273,7 @@ class Running(Conducting, Reading):
         start = opening(context, trigger)
         compiled = None if profile is None else profile.compile()
         operations = () if compiled is None else compiled.operations
+        self._check_models(operations, trigger)
         name = "" if profile is None else profile.profile_id
         session = None if profile is None else session_key(self.tract_id, branch, name, profile.session_id)
         with self.batch():
@@ -286,10 +293,20 @@ class Running(Conducting, Reading):
                 }),
                 mode=ExecutionMode.CONCURRENT if compiled is None else compiled.execution_mode,
             )  # fmt: skip
-            snapshot = signed(self.trust, log.run_id, snapshot)
+            snapshot = signed(self.signer, log.run_id, snapshot)
             log.add(snapshot)
             log.flush()
         return snapshot
+
+    def _check_models(self, operations: Iterable[Operation], trigger: Trigger) -> None:
+        """Look before any call whether the models that operations name are there, with their keys.
+
+        Raises:
+            ProfileError: one is not, and nothing was asked; with the line to type.
+        """
+        due = [one for one in operations if one.config.enabled and trigger in one.config.triggers]
+        if missing := self.kinds.missing_models(due, self.models.client):
+            raise ProfileError(missing)
 
     def _response(self, log: RunLog, call: MainCall, ending: Ending) -> ChatResponse:
         """The reply, or the error that tells why there is none."""
@@ -325,6 +342,14 @@ class Running(Conducting, Reading):
             f"several runs begin with {given!r}; give more of it" if found else f"there is no run {given!r}"
         )
         raise UnknownRunError(f"{what}; runs() lists them")
+
+
+def _left(so_far: Unfinished) -> list[Operation]:
+    """The operations of a run that have not ended at each of their hooks."""
+    return [
+        one for one in so_far.snapshot.operations
+        if any(one.id not in so_far.results[hook] for hook in one.config.hooks)
+    ]  # fmt: skip
 
 
 def _check_run(run: object, on_event: object) -> None:

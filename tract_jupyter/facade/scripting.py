@@ -27,7 +27,7 @@ class Scripting(Tooling):
     def scripts(self) -> Scripts:
         """Runs scripts, and keeps their namespaces and results."""
         rows = ScriptCallRows(self.tract_id)
-        stored_log = partial(StoredLog, self._database, rows, self.trust)
+        stored_log = partial(StoredLog, self._database, rows, self.signer)
         return Scripts(lambda: self.tools, self.executor, self, stored_log, self._record_script)
 
     def run_script(

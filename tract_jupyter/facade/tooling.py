@@ -75,8 +75,8 @@ class Tooling(Parts):
     ) -> Function | Callable[[Function], Function]:
         """Decorate a function to make it a tool: `@tract.tool`, or `@tract.tool(read_only=True)`.
 
-        Its type hints and its docstring in Google's style say the rest. The function itself stays as it is. A tool of
-        your own with that name is replaced, so that a cell can be run again; others are not.
+        Its type hints and its docstring, in Google's, numpy's or Sphinx's style, say the rest. The function itself
+        stays as it is. A tool of your own with that name is replaced, so that a cell can be run again; others are not.
 
         Args:
             function: what is decorated.

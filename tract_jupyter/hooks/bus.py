@@ -2,7 +2,8 @@
 
 Handlers of the operation run in their order until one decides. Then every `*` handler is called, decided or not: an
 audit sees everything, and a catch-all may decide what nobody did. A handler that is already running further up the
-stack is not called again for the same operation; the others are, so nested firing bypasses no veto.
+stack is not called again for the same operation; the others are, so nested firing bypasses no veto. Where a saved
+handler stands whose approval does not verify, routing stops, and a person is asked in its place.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import itertools
 import logging
 from contextvars import ContextVar
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.exceptions import OperationError, PendingStateError, nearest
@@ -25,14 +27,28 @@ if TYPE_CHECKING:
     Handler = Callable[[Any], object]
 
 EVERYTHING = "*"
+_WITHHELD = "not_approved"
 _LONGEST_NAME = 100  # `handler:<name>` is stored as who decided
+
+
+class Routed(StrEnum):
+    """What came of routing a pending."""
+
+    DECIDED = "decided"
+    LEFT_OPEN = "left_open"
+    """One of the operation's own handlers took it on, and left it open."""
+    UNGUARDED = "unguarded"
+    """It came to a saved handler that is not approved here: a person decides."""
+    UNHANDLED = "unhandled"
+    """No handler took it on."""
 
 
 class _Listener(NamedTuple):
     """A handler, and what each of its calls needs."""
 
     name: str
-    call: Handler
+    call: Handler | None
+    """None for a saved handler that is not approved here, and so is not called."""
     key: int
     how: How
 
@@ -89,53 +105,88 @@ class HookBus:
         if name not in self.names(operation):
             self.on(operation, handler, name=name)
             return
-        new = _listener(name, handler)
-        self._listeners[operation] = [new if old.name == name else old for old in self._listeners[operation]]
+        self._put_in_place(operation, _listener(name, handler))
+
+    def withhold(self, operation: str, name: str) -> None:
+        """Have a person asked where a saved handler stands, or at the end, as that handler is not approved here."""
+        standing_in = _Listener(name, None, next(_keys), How("handler", f"handler:{name}"))
+        if name in self.names(operation):
+            self._put_in_place(operation, standing_in)
+        else:
+            self._listeners[operation] = [*self._listeners.get(operation, []), standing_in]
 
     def off(self, operation: str, handler: Handler | str | None = None) -> None:
-        """Remove a handler, by function or name, or all of an operation; one that is not there is no error."""
-        kept = [
-            listener
-            for listener in self._listeners.get(operation, [])
-            if handler is not None and handler not in (listener.name, listener.call)
-        ]
-        if kept:
-            self._listeners[operation] = kept
-        else:
-            self._listeners.pop(operation, None)
+        """Remove a handler, by function or name, or all of an operation; one that is not there is no error.
+
+        What stands in for a saved handler stays until that is reviewed or deleted.
+        """
+        self._keep(
+            operation,
+            lambda one: one.call is None or (handler is not None and handler not in (one.name, one.call)),
+        )
+
+    def remove(self, operation: str, name: str) -> None:
+        """Remove a saved handler, or what stands in for it."""
+        self._keep(operation, lambda one: one.name != name)
 
     def names(self, operation: str) -> list[str]:
         """The names of an operation's handlers, in order."""
         return [listener.name for listener in self._listeners.get(operation, ())]
 
     def handlers(self) -> dict[str, list[str]]:
-        """The names of all handlers in their order, by operation."""
-        return {operation: self.names(operation) for operation in sorted(self._listeners)}
+        """The names of all handlers in their order, by operation, without those that are not approved here."""
+        called = {
+            operation: [listener.name for listener in self._listeners[operation] if listener.call is not None]
+            for operation in sorted(self._listeners)
+        }
+        return {operation: names for operation, names in called.items() if names}
 
     def listens(self, operation: str) -> bool:
         """Whether any handler would see it."""
         return operation in self._listeners or EVERYTHING in self._listeners
 
-    def route(self, pending: Pending) -> bool:
-        """Run the handlers. True if they took it on: one decided, or one of the operation's own left it open.
+    def route(self, pending: Pending) -> Routed:
+        """Run the handlers, and return what came of it.
 
         A handler that passes it through counts as if it were not there. An exception of a handler is logged and raised.
         """
-        left_open = False
+        outcomes = []
         for listener in self._listeners.get(pending.operation, ()):
-            if pending.status is not PendingStatus.PENDING:
+            if pending.status is not PendingStatus.PENDING or _WITHHELD in outcomes:
                 break
-            left_open = self._call(listener, pending) == "undecided" or left_open
-        for listener in self._listeners.get(EVERYTHING, ()):
-            self._call(listener, pending)
+            outcomes.append(self._call(listener, pending))
+        # what withholds a catch-all matters only if nobody has decided before it
+        seen_by_all = [self._call(listener, pending) for listener in self._listeners.get(EVERYTHING, ())]
         if pending.status is not PendingStatus.PENDING:
-            return True
-        if left_open:
-            self.log.add(pending.operation, "", "unresolved", pending.pending_id)
-        return left_open
+            return Routed.DECIDED
+        if _WITHHELD in (*outcomes, *seen_by_all):
+            return Routed.UNGUARDED
+        if "undecided" not in outcomes:
+            return Routed.UNHANDLED
+        self.log.add(pending.operation, "", "unresolved", pending.pending_id)
+        return Routed.LEFT_OPEN
+
+    def withheld(self, operation: str) -> list[str]:
+        """The saved handlers of an operation, and of all, that are not approved here."""
+        places = [*self._listeners.get(operation, ()), *self._listeners.get(EVERYTHING, ())]
+        return [listener.name for listener in places if listener.call is None]
+
+    def _put_in_place(self, operation: str, new: _Listener) -> None:
+        self._listeners[operation] = [
+            new if old.name == new.name else old for old in self._listeners[operation]
+        ]
+
+    def _keep(self, operation: str, stays: Callable[[_Listener], bool]) -> None:
+        kept = [listener for listener in self._listeners.get(operation, []) if stays(listener)]
+        if kept:
+            self._listeners[operation] = kept
+        else:
+            self._listeners.pop(operation, None)
 
     def _call(self, listener: _Listener, pending: Pending) -> str:
         name, call, key, how = listener
+        if call is None:
+            return self._record(pending, name, _WITHHELD)
         running, this = _running.get(), (key, pending.operation)
         if this in running:
             return self._record(pending, name, "skipped")

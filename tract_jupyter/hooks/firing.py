@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
+from tract_jupyter.hooks.bus import Routed
 from tract_jupyter.review.decision import deciding
 
 if TYPE_CHECKING:
@@ -23,20 +24,46 @@ class Firing:
         self.bus = bus
         self._reviewer = reviewer
 
-    def decide(self, pending: Pending, *, unhandled: Unhandled) -> None:
+    def decide(self, pending: Pending, *, unhandled: Unhandled, ask: Unhandled = "ask") -> None:
         """Have the handlers decide. What none of them took on is approved, or a person is asked.
 
-        What a handler left open waits in the inbox.
+        What a handler left open waits in the inbox. A person decides in the place of a saved handler that is not
+        approved here, whatever else would, standing approvals too.
+
+        Args:
+            pending: what is decided.
+            unhandled: what becomes of it if no handler took it on.
+            ask: takes the place of asking a person, where it comes to that.
         """
         try:
-            taken = self.bus.route(pending)
+            routed = self.bus.route(pending)
         finally:
             self.bus.log.flush()
-        if taken:
-            if pending.status.is_open:
-                self._reviewer.keep(pending)
-        elif unhandled != "ask":
+        if routed is Routed.LEFT_OPEN:
+            self._reviewer.keep(pending)
+        elif routed is Routed.UNGUARDED:
+            pending.unguarded = _unguarded_text(pending.operation, self.bus.withheld(pending.operation))
+            self._ask(pending, ask)
+        elif routed is Routed.UNHANDLED and unhandled == "approve":
             with deciding("automatic", "nobody"):
-                pending.approve() if unhandled == "approve" else unhandled(pending)
-        elif not self._reviewer.granted(pending):
+                pending.approve()
+        elif routed is Routed.UNHANDLED and (unhandled != "ask" or not self._reviewer.granted(pending)):
+            self._ask(pending, ask if unhandled == "ask" else unhandled)
+
+    def _ask(self, pending: Pending, ask: Unhandled) -> None:
+        if callable(ask):
+            with deciding("automatic", "nobody"):
+                ask(pending)
+        else:
             self._reviewer.show(pending)
+
+
+def _unguarded_text(operation: str, names: list[str]) -> str:
+    """Why a person is asked in the place of handlers."""
+    one = len(names) == 1
+    listed = ", ".join(repr(name) for name in names)
+    return (
+        f"The saved {'handler' if one else 'handlers'} {listed}, which would decide about {operation!r} first, "
+        f"{'is' if one else 'are'} not approved here: you decide, until {'it is' if one else 'they are'} reviewed or "
+        "deleted ('%tract ops' lists them)."
+    )

@@ -1,4 +1,7 @@
-"""Handlers that are kept across restarts: code as data, active only with this user's signature."""
+"""Handlers that are kept across restarts: code as data, active only with this user's signature.
+
+One that is not active may be a guard that somebody counts on: a person is asked in its place.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,14 @@ from tract_jupyter.exceptions import SpecError, TractError
 from tract_jupyter.hooks.builtin.handler import PendingHandler
 from tract_jupyter.hooks.dynamic.action import compile_action
 from tract_jupyter.hooks.handler_spec import HandlerSpec
+from tract_jupyter.review.trust import FOREIGN
 from tract_jupyter.storage.handlers import StoredHandler
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tract_jupyter.hooks.bus import HookBus
-    from tract_jupyter.review.trust import Trust
+    from tract_jupyter.review.trust import Signer
     from tract_jupyter.storage.database import Database
     from tract_jupyter.storage.events import EventRows
     from tract_jupyter.storage.handlers import HandlerRows
@@ -26,7 +30,13 @@ class Handlers:
     """The stored handlers of one tract."""
 
     def __init__(
-        self, tract: Any, database: Database, rows: HandlerRows, events: EventRows, bus: HookBus, trust: Trust
+        self,
+        tract: Any,
+        database: Database,
+        rows: HandlerRows,
+        events: EventRows,
+        bus: HookBus,
+        signer: Signer,
     ) -> None:
         self.active: dict[tuple[str, str], HandlerSpec] = {}
         """By operation and name."""
@@ -37,7 +47,7 @@ class Handlers:
         self._rows = rows
         self._events = events
         self._bus = bus
-        self._trust = trust
+        self._signer = signer
 
     def activate(self, spec: HandlerSpec) -> None:
         """Compile a handler that a person approved, sign and store it, and have it decide from now on."""
@@ -45,7 +55,7 @@ class Handlers:
         function = _compiled(spec.checked())
         text = spec.to_json()
         stored = StoredHandler(
-            spec.operation, spec.name, text, spec.spec_hash, self._trust.sign(_TRUST_KIND, text)
+            spec.operation, spec.name, text, spec.spec_hash, self._signer.sign(_TRUST_KIND, text)
         )
         with self._database.write() as connection:
             self._rows.replace(connection, stored)
@@ -86,8 +96,7 @@ class Handlers:
         with self._database.write() as connection:
             self._rows.replace(connection, StoredHandler(operation, name, spec.to_json(), spec.spec_hash, ""))
             self._events.append(connection, "handler.revoked", "user", {"operation": operation, "name": name})
-        self._detach(operation, name)
-        self.quarantined[operation, name] = "you took its approval back"
+        self._quarantine(operation, name, "you took its approval back")
 
     def remove(self, operation: str, name: str) -> None:
         """Forget a stored handler, active or not."""
@@ -97,7 +106,6 @@ class Handlers:
             self._rows.delete(connection, operation, name)
             self._events.append(connection, "handler.removed", "user", {"operation": operation, "name": name})
         self._detach(operation, name)
-        self.quarantined.pop((operation, name), None)
 
     def forget(self, operation: str) -> None:
         """Forget all stored handlers of an operation."""
@@ -105,7 +113,6 @@ class Handlers:
             self._rows.delete(connection, operation)
         for key in [key for key in (*self.active, *self.quarantined) if key[0] == operation]:
             self._detach(*key)
-            self.quarantined.pop(key, None)
 
     def load(self) -> None:
         """Read the stored handlers. Those this user approved decide from now on; nothing is compiled or run here."""
@@ -114,14 +121,14 @@ class Handlers:
         for row in stored:
             reason = self._load(row)
             if reason:
-                self.quarantined[row.operation, row.name] = reason
+                self._quarantine(row.operation, row.name, reason)
 
     # ---
 
     def _load(self, row: StoredHandler) -> str:
         try:
-            if not self._trust.verify(_TRUST_KIND, row.spec_json, row.signature):
-                return "nobody here has approved it: it comes from another user, or it was changed"
+            if not self._signer.verify(_TRUST_KIND, row.spec_json, row.signature):
+                return FOREIGN
             spec = HandlerSpec.from_json(row.spec_json)
         except TractError as error:
             return str(error)
@@ -140,18 +147,26 @@ class Handlers:
         active, why = self.active.get((operation, name)), self.quarantined.get((operation, name))
 
         def go_back() -> None:
-            if active is None:
-                self._detach(operation, name)
-            else:
+            if active is not None:
                 self._attach(active, _compiled_when_called(active))
-            if why is not None:
-                self.quarantined[operation, name] = why
+            elif why is not None:
+                self._quarantine(operation, name, why)
+            else:
+                self._detach(operation, name)
 
         return go_back
 
+    def _quarantine(self, operation: str, name: str, why: str) -> None:
+        """Have a person asked where it would decide, until it is reviewed or deleted."""
+        self.active.pop((operation, name), None)
+        self.quarantined[operation, name] = why
+        self._bus.withhold(operation, name)
+
     def _detach(self, operation: str, name: str) -> None:
-        if self.active.pop((operation, name), None) is not None:
-            self._bus.off(operation, name)
+        is_active = self.active.pop((operation, name), None) is not None
+        is_withheld = self.quarantined.pop((operation, name), None) is not None
+        if is_active or is_withheld:
+            self._bus.remove(operation, name)
 
     def _check_free(self, spec: HandlerSpec) -> None:
         """Check that it takes the place of no handler but a stored one: that could be a veto which nobody would miss.
@@ -159,7 +174,7 @@ class Handlers:
         Raises:
             SpecError: the name is that of a function which `on` registered.
         """
-        is_stored = (spec.operation, spec.name) in self.active
+        is_stored = (spec.operation, spec.name) in {**self.active, **self.quarantined}
         if not is_stored and spec.name in self._bus.names(spec.operation):
             raise SpecError(
                 f"{spec.operation!r} has a handler {spec.name!r} already, registered by code; choose another name, or "

@@ -24,7 +24,8 @@ class HookEvent(NamedTuple):
         operation: what was routed.
         handler: the handler's name; empty for the routing as a whole.
         outcome: `approved`, `rejected`, `failed`, `passed_through`, `undecided`, `too_late`, `raised`, `skipped` (it
-            runs already, further up the stack), or, of the whole, `unresolved`.
+            runs already, further up the stack), `not_approved` (a saved one: a person is asked in its place), or, of
+            the whole, `unresolved`.
         pending_id: of the pending.
         error: of a handler that raised.
         nanoseconds: when, since 1970.

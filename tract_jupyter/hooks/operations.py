@@ -16,6 +16,7 @@ from tract_jupyter.hooks.registry import OperationRegistry
 from tract_jupyter.hooks.unreviewed import NOT_REVIEWED, UNREVIEWED_KIND, Unreviewed
 from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.models.pending import PendingStatus
+from tract_jupyter.review.trust import FOREIGN
 from tract_jupyter.storage.specs import StoredSpec
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from tract_jupyter.hooks.firing import Firing, Unhandled
     from tract_jupyter.review.grants import Grants
     from tract_jupyter.review.ledger import Ledger
-    from tract_jupyter.review.trust import Trust
+    from tract_jupyter.review.trust import Signer
     from tract_jupyter.storage.database import Database
     from tract_jupyter.storage.events import EventRows
     from tract_jupyter.storage.specs import SpecRows
@@ -41,7 +42,7 @@ class Operations(Rebuilding, Unreviewed):
 
     def __init__(
         self, tract: Any, database: Database, specs: SpecRows, events: EventRows,
-        firing: Firing, ledger: Ledger, grants: Grants, trust: Trust,
+        firing: Firing, ledger: Ledger, grants: Grants, signer: Signer,
     ) -> None:  # fmt: skip
         self.registry = OperationRegistry()
         self.quarantined: dict[str, str] = {}
@@ -58,7 +59,7 @@ class Operations(Rebuilding, Unreviewed):
         """Whether standing approvals carry over to a new version that can reach nothing more than the old one."""
         self.advice = Advice()
         """How the code of what is proposed or fired is analysed for review."""
-        self._trust = trust
+        self._signer = signer
 
     @property
     def hookable(self) -> frozenset[str]:
@@ -81,7 +82,7 @@ class Operations(Rebuilding, Unreviewed):
         cls = self.registry.compile(spec, replace=replace)
         text = spec_to_json(cls.spec)
         kind = _TRUST_KIND if reviewed else UNREVIEWED_KIND
-        stored = StoredSpec(spec.name, text, cls.spec_hash, self._trust.sign(kind, text))
+        stored = StoredSpec(spec.name, text, cls.spec_hash, self._signer.sign(kind, text))
         before = self.last_approved(spec.name)
         about = {
             "name": spec.name,
@@ -164,7 +165,7 @@ class Operations(Rebuilding, Unreviewed):
             events = self._events.newest(connection, _ACTIVATED, _MOST_LOOKED_AT)
         for event in events:
             text, signature = event.data.get("spec_json", ""), event.data.get("signature", "")
-            if event.data.get("name") != name or not self._trust.verify(_TRUST_KIND, text, signature):
+            if event.data.get("name") != name or not self._signer.verify(_TRUST_KIND, text, signature):
                 continue
             spec = spec_from_json(text)
             if spec.name == name:
@@ -221,9 +222,9 @@ class Operations(Rebuilding, Unreviewed):
 
     def _load(self, row: StoredSpec) -> str:
         try:
-            reviewed = self._trust.verify(_TRUST_KIND, row.spec_json, row.signature)
-            if not reviewed and not self._trust.verify(UNREVIEWED_KIND, row.spec_json, row.signature):
-                return "nobody here has approved it: it comes from another user, or it was changed"
+            reviewed = self._signer.verify(_TRUST_KIND, row.spec_json, row.signature)
+            if not reviewed and not self._signer.verify(UNREVIEWED_KIND, row.spec_json, row.signature):
+                return FOREIGN
             spec = spec_from_json(row.spec_json)
         except TractError as error:
             return str(error)
@@ -268,7 +269,7 @@ class Operations(Rebuilding, Unreviewed):
         pending = cls(tract=self._tract, fields=fields, execute_fn=recorded, **options)
         if review:
             return pending
-        self._firing.decide(pending, unhandled=ask if cls.spec.unhandled == "ask" else cls.spec.unhandled)
+        self._firing.decide(pending, unhandled=cls.spec.unhandled, ask=ask)
         if execute_fn is not None and pending.status is PendingStatus.APPROVED:
             return pending.result
         return pending

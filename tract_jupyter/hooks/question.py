@@ -72,6 +72,8 @@ class Question:
     """What the person who decided should know."""
     doubt: str
     """What is wrong with the way it lies in the store, where it was made again from there."""
+    unguarded: str
+    """That a handler which would decide first is not approved here, where a person is asked for that reason."""
     origins: tuple[ValueRow, ...]
     """Where the values come from that a script gives, as far as that is known."""
 
@@ -107,6 +109,7 @@ class Question:
         self.unfinished = None
         self.note = ""
         self.doubt = ""
+        self.unguarded = ""
         self.origins = ()
         self._execute_fn = execute_fn
         self._place = asking_place()
@@ -205,7 +208,10 @@ class Question:
             title=self.title,
             summary=self.summary(),
             why=" ".join(
-                filter(None, [self.doubt, introspection.unfinished_text(self.unfinished), self.why()])
+                filter(
+                    None,
+                    [self.doubt, introspection.unfinished_text(self.unfinished), self.unguarded, self.why()],
+                )
             ),
             fingerprint=self.fingerprint,
             actions=introspection.review_actions(self),

@@ -105,6 +105,8 @@ class StatusInfo:
     """How many pendings await a decision."""
     quarantined: tuple[str, ...]
     """Stored operations that are not active, because no approval of this user covers them."""
+    quarantined_handlers: tuple[str, ...] = ()
+    """Saved handlers that are not active, as `operation/name`; a person is asked where they would decide."""
     is_detached: bool = False
     max_tokens: int | None = None
     """The budget, where one is set."""

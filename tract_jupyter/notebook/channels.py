@@ -17,6 +17,7 @@ from tract_jupyter.notebook.panels.render import record_html
 from tract_jupyter.notebook.panels.text import record_text
 from tract_jupyter.review.prompt import ask
 from tract_jupyter.review.request_text import request_text
+from tract_jupyter.review.streams import meant_for_the_person
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -125,11 +126,12 @@ class NotebookChannel:
     def show(self, ticket: Ticket) -> None:
         """Put the ticket on display, or bring what is on display up to date, in every place where it is."""
         pending_id = ticket.pending.pending_id
-        for shown in self._shown.get(pending_id, []):
-            shown.refresh()
-        if pending_id not in self._shown or pending_id in self._moved:
-            self._moved.discard(pending_id)
-            self._put_up(ticket)
+        with meant_for_the_person():
+            for shown in self._shown.get(pending_id, []):
+                shown.refresh()
+            if pending_id not in self._shown or pending_id in self._moved:
+                self._moved.discard(pending_id)
+                self._put_up(ticket)
 
     def forget(self, ticket: Ticket) -> None:
         """Show the request in a new place the next time; clicks in the old one still count."""
@@ -145,8 +147,8 @@ class NotebookChannel:
         if not self._front_end.takes_input:
             return None
         try:
-            self._print_request(ticket)
-            with self._front_end.interruptible():
+            with meant_for_the_person(), self._front_end.interruptible():
+                self._print_request(ticket)
                 return ask(ticket, input, may_wait=may_wait)  # the kernel's, as it is now
         except (StdinNotImplementedError, EOFError):
             return None

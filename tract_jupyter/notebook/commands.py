@@ -53,6 +53,11 @@ def _status(session: Session, rest: list[str]) -> View:
         lines.append(f"Waiting for a decision: {status.waiting} (%tract inbox)")
     if status.quarantined:
         lines.append(f"Stored but not approved here: {', '.join(status.quarantined)} (%tract review NAME)")
+    if status.quarantined_handlers:
+        listed = ", ".join(status.quarantined_handlers)
+        lines.append(
+            f"Saved handlers not approved here: {listed} (%tract review NAME); you are asked in their place"
+        )
     savings = session.tract.tools.savings()
     if savings.calls:
         lines.append(
@@ -69,7 +74,11 @@ def _ops(session: Session, rest: list[str]) -> View:
     operations = session.tract.operations
     specs = [operations.registry.get_spec(name) for name in sorted(operations.registry.operation_names)]
     active = _operation_grid([spec for spec in specs if spec is not None], operations.registry.unreviewed)
-    quarantined = tuple(sorted(operations.quarantined.items()))
+    handlers = session.tract.handlers.quarantined.items()
+    quarantined = (
+        *sorted(operations.quarantined.items()),
+        *sorted((f"{one}/{name}", f"{why}; you are asked in its place") for (one, name), why in handlers),
+    )
     nothing = "None yet. Define one with %%tract_operation NAME; %%tract_operation? explains how."
     return View(
         "Operations",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from tract_jupyter.llm.connections import Models
     from tract_jupyter.models.context import CompiledContext
     from tract_jupyter.models.diff import DiffResult
     from tract_jupyter.runs.model import Run
@@ -61,7 +62,21 @@ def _show_response(response: RunResponse, **_: object) -> dict[str, str]:
     return _show_run(response.run)
 
 
+def _show_models(models: Models, **_: object) -> dict[str, str]:
+    from tract_jupyter.llm.connections import key_text
+    from tract_jupyter.notebook.display import Grid, View
+
+    rows = [(one.name, one.model or "", one.place, key_text(one.key)) for one in models.values()]
+    rows += [
+        (one.name, "", f"another key of {one.connection}", key_text(one.key)) for one in models.credentials
+    ]
+    told = () if rows else (repr(models),)
+    grid = Grid(("Name", "Model", "Place", "Key"), tuple(rows), code=frozenset({"Name", "Model"}))
+    return View("Models", told, (grid,))._repr_mimebundle_()
+
+
 _FORMATTERS: Final = {
+    ("tract_jupyter.llm.connections", "Models"): _show_models,
     ("tract_jupyter.models.context", "CompiledContext"): _show_context,
     ("tract_jupyter.models.diff", "DiffResult"): _show_diff,
     ("tract_jupyter.runs.model", "Run"): _show_run,

@@ -35,9 +35,13 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def _tells_the_user(function: Callable[P, R]) -> Callable[P, R]:
-    """A user's mistake becomes one line that says what to do, without a traceback of ours."""
+def _as_typed(function: Callable[P, R]) -> Callable[P, R]:
+    """Take the line as it was typed, and turn a user's mistake into one line that says what to do.
 
+    Without `no_var_expand` IPython would evaluate every `{expression}` and `$name` of the line before we see it.
+    """
+
+    @no_var_expand
     @functools.wraps(function)
     def told(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
@@ -71,7 +75,7 @@ class TractMagics(Magics):
         self._checker: Checker | None = None
 
     @line_magic
-    @_tells_the_user
+    @_as_typed
     def tract(self, line: str) -> None:
         """Look at the context, its operations and tools, and at what waits for a decision.
 
@@ -115,7 +119,7 @@ class TractMagics(Magics):
     @argument("--sandbox", action="store_true", help="Its actions run in the sandbox: isolation: sandbox.")
     @argument("--wait", action="store_true", help="Wait in this cell until it is activated or rejected.")
     @cell_magic
-    @_tells_the_user
+    @_as_typed
     def tract_operation(self, line: str, cell: str) -> Any:
         """Define an operation. The cell is parsed, never executed, and shown for review.
 
@@ -157,9 +161,8 @@ class TractMagics(Magics):
         )
 
     @line_magic
-    @no_var_expand  # IPython would evaluate {expressions} in the line
     @needs_local_scope
-    @_tells_the_user
+    @_as_typed
     def tract_fire(self, line: str, local_ns: dict[str, Any] | None = None) -> Any:
         """Fire an operation and return its pending.
 
@@ -193,7 +196,7 @@ class TractMagics(Magics):
         "--out", default="", metavar="NAME", help="A variable for the result: outputs, calls, tokens saved."
     )
     @cell_magic
-    @_tells_the_user
+    @_as_typed
     def tract_script(self, line: str, cell: str) -> Any:
         """Run the cell as a script that calls tools.
 
@@ -228,7 +231,7 @@ class TractMagics(Magics):
     @argument("--model", metavar="NAME", help="The model of the main call.")
     @argument("--out", default="", metavar="NAME", help="A variable for the response; its `run` is the run.")
     @cell_magic
-    @_tells_the_user
+    @_as_typed
     def tract_run(self, line: str, cell: str) -> Any:
         """Say what is in the cell, and show the run that answers it while it goes on.
 
@@ -249,8 +252,7 @@ class TractMagics(Magics):
         return _told(run_cell(self._session, cell, options, given.out))
 
     @line_cell_magic
-    @no_var_expand
-    @_tells_the_user
+    @_as_typed
     def tract_check(self, line: str, cell: str | None = None) -> None:
         """Show what the analysis finds in code, without running it.
 

@@ -12,7 +12,7 @@ from IPython.display import display
 from tract_jupyter.notebook.script_view import LiveView, ResultView
 from tract_jupyter.notebook.worker import Worker
 from tract_jupyter.review.request import findings_text
-from tract_jupyter.scripts.streams import real_stream
+from tract_jupyter.review.streams import current_keeper, real_stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -116,8 +116,8 @@ def _displays_captured(shell: InteractiveShell, run: Run) -> Iterator[None]:
 
     def hook(message: dict[str, Any]) -> dict[str, Any] | None:
         content = message.get("content", {})
-        # what is asked is no output of the script
-        if message.get("msg_type") != "display_data" or run.meter.is_waiting:
+        # what is asked, and what deciding displays, is no output of the script
+        if message.get("msg_type") != "display_data" or current_keeper() is not run.capture:
             return message
         data = content.get("data", {})
         return message if run.capture.show("display", str(data.get("text/plain", "")), data) else None

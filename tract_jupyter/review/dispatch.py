@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import traceback
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import DecidedFirstError, TractError
 from tract_jupyter.review.decision import Answer, deciding
+from tract_jupyter.review.streams import Stream, captured, real_stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,16 +46,30 @@ def carry_out(ticket: Ticket, answer: Answer, channel: str, by: str | None = Non
     return pending.note, result
 
 
-@contextlib.contextmanager
+class _Printed:
+    """What an action prints; its errors go to the screen."""
+
+    def __init__(self) -> None:
+        self.parts: list[str] = []
+
+    def write(self, kind: Stream, text: str) -> None:
+        """Keep it, or hand it on."""
+        if kind == "stdout":
+            self.parts.append(text)
+        else:
+            real_stream(kind).write(text)
+
+
+@contextmanager
 def capturing(ticket: Ticket) -> Iterator[None]:
     """Keep what is printed for the panel: in a front end, what a click prints belongs to no cell."""
-    printed = io.StringIO()
+    printed = _Printed()
     try:
-        with contextlib.redirect_stdout(printed):
+        with captured(printed):
             yield
     finally:
-        if printed.getvalue():
-            ticket.output = _bounded(printed.getvalue())
+        if printed.parts:
+            ticket.output = _bounded("".join(printed.parts))
 
 
 def _author_traceback(error: BaseException) -> str:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tract_jupyter.review.channel import Reviewable
     from tract_jupyter.review.decision import How
     from tract_jupyter.review.fingerprint import Subject
-    from tract_jupyter.review.trust import Trust
+    from tract_jupyter.review.trust import Signer
     from tract_jupyter.storage.database import Database
     from tract_jupyter.storage.grants import GrantRows
 
@@ -69,10 +69,10 @@ class Grant:
 class Grants:
     """The grants of one tract."""
 
-    def __init__(self, database: Database, rows: GrantRows, trust: Trust) -> None:
+    def __init__(self, database: Database, rows: GrantRows, signer: Signer) -> None:
         self._database = database
         self._rows = rows
-        self._trust = trust
+        self._signer = signer
 
     def asked_for(
         self, pending: Reviewable, action: str, arguments: Mapping[str, Any], how: How
@@ -168,11 +168,7 @@ class Grants:
         )  # fmt: skip
 
     def _sign(self, grant: StoredGrant) -> StoredGrant:
-        return grant._replace(signature=self._trust.sign(_SIGNED, self._signed_text(grant)))
-
-    def _signed_text(self, grant: StoredGrant) -> str:
-        """Everything but what changes with its use."""
-        return canonical_json([self._rows.tract_id, *grant._replace(uses=0, signature="", revoked_at=None)])
+        return grant._replace(signature=self._signer.sign(_SIGNED, _signed(grant)))
 
     def _covers(self, stored: StoredGrant, subject: Subject) -> bool:
         if stored.definition_hash != subject.definition_hash:
@@ -183,7 +179,7 @@ class Grants:
     def _state(self, stored: StoredGrant) -> str:
         if stored.revoked_at is not None:
             return "revoked"
-        if not self._trust.verify(_SIGNED, self._signed_text(stored), stored.signature):
+        if not self._signer.verify(_SIGNED, _signed(stored), stored.signature):
             return "not signed by you"
         if stored.most_uses is not None and stored.uses >= stored.most_uses:
             return "used up"
@@ -198,6 +194,11 @@ class Grants:
             most_uses=stored.most_uses, granted_by=stored.granted_by, created_at=read_moment(stored.created_at),
             state=self._state(stored),
         )  # fmt: skip
+
+
+def _signed(grant: StoredGrant) -> list[Any]:
+    """Everything but what changes with its use."""
+    return list(grant._replace(uses=0, signature="", revoked_at=None))
 
 
 def _this_session() -> str:

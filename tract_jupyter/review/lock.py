@@ -58,7 +58,7 @@ class Entry:
         Raises:
             TrustError: there is no usable secret.
         """
-        return Entry(**{**asdict(self), "signature": trust.sign(_SIGNED, self._signed_text())})
+        return Entry(**{**asdict(self), "signature": trust.for_project("").sign(_SIGNED, self._signed())})
 
     def verifies(self, trust: Trust) -> bool:
         """Whether this user signed it as it is.
@@ -66,14 +66,14 @@ class Entry:
         Raises:
             TrustError: the secret cannot be read.
         """
-        return trust.verify(_SIGNED, self._signed_text(), self.signature)
+        return trust.for_project("").verify(_SIGNED, self._signed(), self.signature)
 
     def says(self) -> tuple[str, str, str]:
         """What was answered, and by whom."""
         return self.action, canonical_json(self.arguments), self.decided_by
 
-    def _signed_text(self) -> str:
-        return canonical_json({name: value for name, value in asdict(self).items() if name != "signature"})
+    def _signed(self) -> dict[str, Any]:
+        return {name: value for name, value in asdict(self).items() if name != "signature"}
 
 
 _KEYS = tuple(field.name for field in fields(Entry))

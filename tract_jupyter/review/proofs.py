@@ -1,6 +1,6 @@
 """What is signed about pendings and decisions, so that nothing else in a store can pass for it.
 
-Three things are: what is asked, each decision, and what came of the last one. All name the tract and the pending.
+Three things are: what is asked, each decision, and what came of the last one. All name the pending.
 Whether a decision is left to the process that asked is signed too, so that a used one is not left to anybody again.
 """
 
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.review.decision import Decision
 from tract_jupyter.storage.clock import to_text
 
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from tract_jupyter.review.channel import Reviewable
-    from tract_jupyter.review.trust import Trust
+    from tract_jupyter.review.trust import Signer
     from tract_jupyter.storage.decisions import StoredDecision
     from tract_jupyter.storage.pendings import StoredPending
 
@@ -36,9 +35,8 @@ class Outcome(NamedTuple):
 class Proofs:
     """Signs for one tract, and verifies."""
 
-    def __init__(self, trust: Trust, tract_id: str) -> None:
-        self._trust = trust
-        self._tract_id = tract_id
+    def __init__(self, signer: Signer) -> None:
+        self._signer = signer
 
     def of_decision(self, decision: Decision, pending_id: str, round_: int, *, handed_over: bool) -> str:
         """The signature of a decision, and of whether it is left to the process that asked."""
@@ -66,10 +64,10 @@ class Proofs:
         return self._verify(stored.outcome, _OUTCOME, stored.pending_id, list(outcome))
 
     def _sign(self, kind: str, *parts: Any) -> str:
-        return self._trust.sign(kind, canonical_json([self._tract_id, *parts]))
+        return self._signer.sign(kind, parts)
 
     def _verify(self, signature: str, kind: str, *parts: Any) -> bool:
-        return self._trust.verify(kind, canonical_json([self._tract_id, *parts]), signature)
+        return self._signer.verify(kind, parts, signature)
 
 
 def _asked(what: Reviewable | StoredPending, request: Mapping[str, Any] | None) -> list[Any]:

@@ -3,6 +3,9 @@
 An approval is signed with a secret that only this user can read (Jupyter's data directory, mode 0600). A database
 from somebody else, or one that was tampered with, carries no valid signature, and nothing of it becomes active.
 
+Nothing is signed but for a place: a tract of a store, or a project. The secret itself signs nothing; a `Signer` does,
+and it is made for one place: what was approved in one place is not approved in another one, wherever it is copied.
+
 A machine without that file (CI) takes the same secret from the environment variable `TRACT_JUPYTER_SECRET`: the bytes
 of the file as hex digits. Whoever has it can sign in your name, and code that runs there can read it.
 """
@@ -14,19 +17,27 @@ import os
 import re
 import secrets
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from jupyter_core.paths import jupyter_data_dir
 
-from tract_jupyter.exceptions import TrustError
+from tract_jupyter.exceptions import ContentError, TrustError
+from tract_jupyter.models.canonical import canonical_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 _BYTES = 32
 
 SECRET_VARIABLE = "TRACT_JUPYTER_SECRET"  # noqa: S105 # its name, not its value
 """The environment variable that takes the place of the file."""
 
+FOREIGN = "nobody here has approved it: it comes from another user, another store or another tract, or it was changed"
+"""Why something stored is not active, where its signature does not fit."""
+
 
 class Trust:
-    """Signs and verifies with the user's secret, which is made at the first signing.
+    """The user's secret, which is made at the first signing, and the signers for the places that it signs for.
 
     Args:
         secret_file: another place for the secret, whatever the environment says.
@@ -44,29 +55,13 @@ class Trust:
         is_given = self._is_default and SECRET_VARIABLE in os.environ
         return f"the environment variable {SECRET_VARIABLE}" if is_given else f"the file {self.secret_file}"
 
-    def sign(self, kind: str, text: str) -> str:
-        """Return the signature of an approved text: HMAC-SHA256, 64 hex digits.
+    def for_tract(self, store_id: str, tract_id: str) -> Signer:
+        """Return what signs for one tract of one store."""
+        return Signer(("tract", store_id, tract_id), self._read, self._make)
 
-        Raises:
-            TrustError: the secret can be neither read nor made, or that of the environment is none.
-        """
-        return self._signature(self._read() or self._make(), kind, text)
-
-    def verify(self, kind: str, text: str, signature: str) -> bool:
-        """Whether this user approved the text. Without a secret nothing was approved.
-
-        Raises:
-            TrustError: there is a secret, and it cannot be read.
-        """
-        secret = self._read()
-        if secret is None:
-            return False
-        given = str(signature).encode()  # the store may hold anything; texts compare only if ASCII
-        return hmac.compare_digest(self._signature(secret, kind, text).encode(), given)
-
-    @staticmethod
-    def _signature(secret: bytes, kind: str, text: str) -> str:
-        return hmac.new(secret, f"{kind}\n{text}".encode(), "sha256").hexdigest()
+    def for_project(self, project_id: str) -> Signer:
+        """Return what signs for the notebooks of one project."""
+        return Signer(("project", project_id), self._read, self._make)
 
     def _read(self) -> bytes | None:
         given = os.environ.get(SECRET_VARIABLE) if self._is_default else None
@@ -115,6 +110,59 @@ class Trust:
         if made is None:
             raise TrustError(f"the signing secret {self.secret_file} vanished while it was made; try again")
         return made
+
+
+class Signer:
+    """Signs and verifies for one place, so that a signature of another one never fits.
+
+    Args:
+        place: what is signed for, as texts.
+        read: gives the secret; None if there is none yet.
+        make: makes it.
+    """
+
+    def __init__(
+        self, place: Sequence[str], read: Callable[[], bytes | None], make: Callable[[], bytes]
+    ) -> None:
+        self._place = list(place)
+        self._read = read
+        self._make = make
+
+    def sign(self, kind: str, content: Any) -> str:
+        """Return the signature of what was approved: HMAC-SHA256, 64 hex digits.
+
+        Args:
+            kind: what it is signed as.
+            content: a value with a JSON form.
+
+        Raises:
+            ContentError: it has no JSON form.
+            TrustError: the secret can be neither read nor made, or that of the environment is none.
+        """
+        text = canonical_json([kind, self._place, content])
+        return _signature(self._read() or self._make(), text)
+
+    def verify(self, kind: str, content: Any, signature: str) -> bool:
+        """Return True if this user approved it in this place. Without a secret nothing was approved.
+
+        Raises:
+            TrustError: there is a secret, and it cannot be read.
+        """
+        secret = self._read()
+        if secret is None:
+            return False
+        try:
+            text = canonical_json([kind, self._place, content])
+        except ContentError:  # somebody has put something into the store that has no JSON form
+            return False
+        given = str(signature).encode(
+            errors="replace"
+        )  # the store may hold anything; texts compare only if ASCII
+        return hmac.compare_digest(_signature(secret, text).encode(), given)
+
+
+def _signature(secret: bytes, text: str) -> str:
+    return hmac.new(secret, text.encode(), "sha256").hexdigest()
 
 
 def _from_hex(given: str) -> bytes:

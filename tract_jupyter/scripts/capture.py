@@ -33,12 +33,13 @@ class Capture:
         self._tail: deque[Output] = deque()
         self._tail_size = 0
         self._left_out = 0
+        self._data_size = 0
         self._lock = threading.Lock()
 
     @property
     def size(self) -> int:
-        """Characters so far, kept or not."""
-        return self._head_size + self._tail_size + self._left_out
+        """Characters of text so far, kept or not: what a model reads of it."""
+        return self._head_size + self._tail_size + self._left_out - self._data_size
 
     def write(self, kind: OutputKind, text: str) -> None:
         """Add text to a stream."""
@@ -56,8 +57,10 @@ class Capture:
 
     def show(self, kind: OutputKind, text: str, data: dict[str, Any]) -> bool:
         """Add something displayed; whether it may be passed on to the screen."""
-        size = len(text) + sum(len(value) for value in data.values() if isinstance(value, str | bytes))
+        data_size = sum(len(value) for value in data.values() if isinstance(value, str | bytes))
+        size = len(text) + data_size
         with self._lock:
+            self._data_size += data_size
             if size <= self._half - self._head_size:
                 self._head.append(Output(kind, text, data))
                 self._head_size += size

@@ -14,9 +14,9 @@ import traceback
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import ToolDeniedError, ToolExecutionError
+from tract_jupyter.review.streams import captured
 from tract_jupyter.scripts.result import ScriptError, ScriptStatus
 from tract_jupyter.scripts.stopping import ScriptStopped
-from tract_jupyter.scripts.streams import captured
 from tract_jupyter.toolkit.calling import calling
 
 if TYPE_CHECKING:

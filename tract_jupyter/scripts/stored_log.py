@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import json
 import secrets
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tract_jupyter.exceptions import ContentError
-from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.review.process import is_running, this_process
 from tract_jupyter.scripts.logged_call import LoggedCall
 from tract_jupyter.storage.clock import now_text
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
     from datetime import datetime
 
-    from tract_jupyter.review.trust import Trust
+    from tract_jupyter.review.trust import Signer
     from tract_jupyter.storage.database import Database
     from tract_jupyter.storage.script_calls import ScriptCallRows
 
@@ -48,11 +46,11 @@ class StoredLog:
     """The rows of one run of a script, and those of the runs before, which they take the place of."""
 
     def __init__(
-        self, database: Database, rows: ScriptCallRows, trust: Trust, script_hash: str, notebook_id: str
+        self, database: Database, rows: ScriptCallRows, signer: Signer, script_hash: str, notebook_id: str
     ) -> None:
         self._database = database
         self._rows = rows
-        self._trust = trust
+        self._signer = signer
         self._script = (script_hash, notebook_id)
         self._run_id = secrets.token_hex(16)
         self._outdated: Collection[str] = ()
@@ -100,7 +98,7 @@ class StoredLog:
             TrustError: they cannot be signed.
         """
         stored = StoredCalls(self._run_id, position, json.dumps(calls), "", this_process(), now_text())
-        stored = stored._replace(signature=self._trust.sign(_KIND, self._text(stored)))
+        stored = stored._replace(signature=self._signer.sign(_KIND, self._signed(stored)))
         with self._database.write() as connection:
             if position == 0:
                 self._rows.remove(connection, [self._run_id, *self._outdated])
@@ -130,14 +128,10 @@ class StoredLog:
                 self._rows.release(connection, self._run_id)
 
     def _verifies(self, row: StoredCalls) -> bool:
-        try:
-            return self._trust.verify(_KIND, self._text(row), row.signature)
-        except ContentError:  # somebody has put something else than text there
-            return False
+        return self._signer.verify(_KIND, self._signed(row), row.signature)
 
-    def _text(self, row: StoredCalls) -> str:
-        run = [row.run_id, row.position, row.created_at]
-        return canonical_json([self._rows.tract_id, *self._script, *run, row.calls_json])
+    def _signed(self, row: StoredCalls) -> list[Any]:
+        return [*self._script, row.run_id, row.position, row.created_at, row.calls_json]
 
 
 def _goes_on(row: StoredCalls) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 from sqlalchemy import inspect, select
 
@@ -15,7 +16,7 @@ from tract_jupyter.exceptions import StoreCorruptError, StoreLockedError, StoreV
 from tract_jupyter.storage.connections import Connections
 from tract_jupyter.storage.ddl import making
 from tract_jupyter.storage.engines import MEMORY, SQLITE, backend, sqlite_file
-from tract_jupyter.storage.schema import SCHEMA_VERSION, meta
+from tract_jupyter.storage.schema import SCHEMA_VERSION, STORE_ID, meta
 from tract_jupyter.storage.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -149,7 +150,8 @@ class Database:
             driver = self._connections.of_this_thread().driver
             for statement in making(connection.dialect):
                 self._backend.run(driver, statement)
-            connection.execute(meta.insert().values(key="schema_version", value=str(SCHEMA_VERSION)))
+            says = {"schema_version": str(SCHEMA_VERSION), STORE_ID: uuid4().hex}
+            connection.execute(meta.insert(), [{"key": key, "value": value} for key, value in says.items()])
 
     def _check_empty(self, connection: Connection) -> None:
         """Refuse a short file: SQLite takes one of less than 512 bytes for an empty one, and would overwrite it."""

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 6
 
+STORE_ID = "store_id"
+"""The key in `tract_meta` of what tells a store from others: 32 hex digits, random."""
+
 metadata = MetaData()
 
 

@@ -97,8 +97,8 @@ class ToolDefinition:
         """Make a tool of a Python function; its type hints and docstring say everything.
 
         Args:
-            function: what is called. Each parameter is described by `Annotated[T, "text"]`, or in the docstring under
-                `Args:`.
+            function: what is called. Each parameter is described by `Annotated[T, "text"]`, or in the docstring, in
+                Google's, numpy's or Sphinx's style.
             name: instead of the function's own.
             description: instead of the first paragraph of its docstring.
             traits: what calling it can do.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import inspect
-import re
 import types
 import typing
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NotRequired, Required, Union
 
 from typing_extensions import is_typeddict
@@ -18,8 +18,8 @@ from tract_jupyter.models.type_text import type_text
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_SECTION: Final = re.compile(r"(?:Args|Arguments|Parameters):\s*")
-_ARGUMENT: Final = re.compile(r"\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)")
+    from docstring_parser import Docstring
+
 _LEAVES: Final = frozenset({str, int, float, bool, list, dict, type(None), None, Any})
 _COMPOSED: Final = frozenset({list, Union, types.UnionType, NotRequired, Required})
 
@@ -59,27 +59,35 @@ def checked_name(name: object) -> str:
 
 
 def parse_docstring(text: str | None) -> tuple[str, dict[str, str]]:
-    """The first paragraph of a docstring in Google's style, and what it says about each parameter under `Args:`."""
-    lines = inspect.cleandoc(text or "").splitlines()
-    first = "\n".join(lines).split("\n\n")[0].strip()
-    return first, _arguments(lines)
+    """Return the first paragraph of a docstring, and what it says about each parameter.
+
+    Google's style, numpy's and Sphinx's are known. Of a docstring that follows none of them, there is the first
+    paragraph alone.
+    """
+    readings = _readings(text or "")
+    if not readings:
+        return _first_paragraph(inspect.cleandoc(text or "")), {}
+    read = max(readings, key=lambda reading: len(reading.meta))
+    about: dict[str, str] = {}
+    for parameter in read.params:
+        for name in parameter.arg_name.split(","):  # numpy's style describes several at once
+            about[name.strip().lstrip("*")] = " ".join((parameter.description or "").split())
+    return _first_paragraph(read.description or ""), about
 
 
-def _arguments(lines: list[str]) -> dict[str, str]:
-    start = next((n + 1 for n, line in enumerate(lines) if _SECTION.fullmatch(line)), len(lines))
-    found: dict[str, str] = {}
-    name, depth = "", 0
-    for line in lines[start:]:
-        indent = len(line) - len(line.lstrip())
-        if line.strip() and indent == 0:  # the next section
-            break
-        described = _ARGUMENT.fullmatch(line.strip())
-        if described and (not found or indent <= depth):
-            name, depth = described[1], indent
-            found[name] = described[2]
-        elif name and line.strip():
-            found[name] = f"{found[name]} {line.strip()}".strip()
-    return found
+def _readings(text: str) -> list[Docstring]:
+    """Return what a docstring says in each style that it can be read in."""
+    from docstring_parser import DocstringStyle, parse
+
+    read = []
+    for style in (DocstringStyle.REST, DocstringStyle.GOOGLE, DocstringStyle.NUMPYDOC, DocstringStyle.EPYDOC):
+        with suppress(Exception):  # ParseError, and an IndexError for some that are cut off
+            read.append(parse(text, style))
+    return read
+
+
+def _first_paragraph(text: str) -> str:
+    return text.partition("\n\n")[0].strip()
 
 
 def check_json_types(function: Callable[..., Any]) -> None:

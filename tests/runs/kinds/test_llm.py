@@ -1,11 +1,14 @@
 """Kind `llm`."""
 
 import hashlib
+import json
 
+import httpx
 import pytest
 
 from tests.runs.kinds.support import Model, context_of, done, operation_of, told, value
 from tract_jupyter.exceptions import LLMConfigError
+from tract_jupyter.llm.connections import Models
 from tract_jupyter.runs.abort import Abort, enter_abort
 from tract_jupyter.runs.kinds.base import Services
 from tract_jupyter.runs.kinds.llm import LlmKind
@@ -191,7 +194,9 @@ def test_budgets_are_kept():
 def test_which_client_is_asked():
     """R27: parameters name a provider, and never hold what opens it."""
     usual, other = Model("usual"), Model("other")
-    services = Services(llm=usual, clients={"o": other})
+    models = Models()
+    models.add("o", other)
+    services = Services(llm=usual, models=models)
 
     def by(ref):
         return done(KIND, operation_of("llm", {"prompt": "p", "providerRef": ref}), services=services)
@@ -199,14 +204,29 @@ def test_which_client_is_asked():
     assert value(by("o")) == "other"
     assert told(by("x")) == "validation_error"
     assert told(done(KIND, operation_of("llm", {"prompt": "p"}))) == "validation_error"
+    named = operation_of("llm", {"prompt": "p", "providerRef": "o"})
+    assert told(done(KIND, named, services=Services(llm=usual))) == "validation_error"
+    assert usual.calls == []
 
 
-def test_the_log_explains_without_telling():
+def _answering(model):
+    """A transport over which a scripted model answers."""
+    return httpx.MockTransport(
+        lambda request: httpx.Response(200, json=model.chat(json.loads(request.content)))
+    )
+
+
+def test_the_log_explains_without_telling(monkeypatch):
     """R56, R57, E25: hashes of prompts, usage, why it ended, no secrets; key-like texts are masked."""
     secret = "sk-abcdefghijklmnop1234"
     model = Model({"choices": [{"message": {"content": f"the key is {secret}"}, "finish_reason": "length"}], "id": "req-1",
                    "model": "m-1", "usage": {"total_tokens": 12}})  # fmt: skip
-    result = asked(model, {"prompt": f"use {secret}", "credentialRef": "vault:mine", "timeoutMs": 10})
+    monkeypatch.setenv("MINE", "k-0123456789")
+    models = Models()
+    models.add("o", base_url="http://x/v1", model="m", transport=_answering(model))
+    models.add_credential("vault:mine", of="o", key_env="MINE")
+    params = {"prompt": f"use {secret}", "credentialRef": "vault:mine", "timeoutMs": 10}
+    result = done(KIND, operation_of("llm", params), services=Services(models=models))
     log = str([result.inputs_summary, result.outputs_summary])
     assert secret not in log
     assert "vault:mine" not in log

@@ -12,7 +12,7 @@ from tract_jupyter import OpenAIClient
 from tract_jupyter.runs.abort import Abort, enter_abort
 from tract_jupyter.runs.kinds.base import Services
 
-PARAMS = {"prompt": "Hi", "providerRef": "p"}
+PARAMS = {"prompt": "Hi", "model": "m"}
 
 
 def asked(there, **options):

@@ -33,7 +33,8 @@ def make(database, tmp_path):
     """The profiles as a user sees them."""
 
     def make(user="me", tract=TRACT):
-        return Profiles(database, RunProfileRows(tract), EventRows(tract), Trust(tmp_path / user))
+        signer = Trust(tmp_path / user).for_tract("store", tract)
+        return Profiles(database, RunProfileRows(tract), EventRows(tract), signer)
 
     return make
 

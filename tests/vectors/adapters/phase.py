@@ -9,6 +9,7 @@ from typing import Any
 from tests.runs.virtual import VirtualWorkers
 from tests.vectors.adapters.template import view_of
 from tract_jupyter.exceptions import PlanError
+from tract_jupyter.llm.connections import Models
 from tract_jupyter.runs.abort import Abort, Aborted, enter_abort
 from tract_jupyter.runs.artifacts import Artifacts, MemoryArtifacts
 from tract_jupyter.runs.commit import CommitItem, commit
@@ -244,12 +245,20 @@ def _phase(
         base,
         turn,
         kinds=kinds,
-        services=Services(llm=client),
+        services=Services(llm=client, models=_models(given["ops"], client)),
         workers=workers,
         abort=abort,
         notify=notify,
     )
     return phase, finished
+
+
+def _models(ops: list[Given], client: ScriptedClient) -> Models:
+    """Whatever operations name stands for the scripted model."""
+    models = Models()
+    for name in {str(one["llm"]["providerRef"]) for one in ops if (one.get("llm") or {}).get("providerRef")}:
+        models.add(name, client)
+    return models
 
 
 def _turn(given: Given) -> Turn:

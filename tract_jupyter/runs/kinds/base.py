@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from tract_jupyter.runs.terms import ErrorCode, SkippedReason
 
 if TYPE_CHECKING:
+    from tract_jupyter.llm.connections import Models
     from tract_jupyter.protocols import LLMClient
     from tract_jupyter.runs.model import Operation, OperationContext
 
@@ -132,7 +133,7 @@ class Services:
 
     Attributes:
         llm: the client that is asked if an operation names no other.
-        clients: others, by the name that an operation gives as `providerRef`.
+        models: others, by the names that operations give as `providerRef` and `credentialRef`.
         call_tool: name and arguments of a tool, `actor`, perhaps `is_approved` -> its result; permissions are the
             executor's business, and this is its `execute`.
         functions: of kind `compute`, by name; each gets the context and the parameters.
@@ -141,15 +142,28 @@ class Services:
     """
 
     llm: LLMClient | None = None
-    clients: Mapping[str, LLMClient] = field(default_factory=dict)
+    models: Models | None = None
     call_tool: Callable[..., Any] | None = None
     functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     search: Callable[..., Any] | None = None
     decisions: Decisions | None = None
 
 
+class ModelRef(NamedTuple):
+    """The model and the credential that an operation names; None for the tract's own."""
+
+    provider: str | None
+    credential: str | None = None
+
+
 class Kind(Protocol):
-    """A kind of operation. It may also have `configured(config)`: the configuration that the engine uses."""
+    """A kind of operation.
+
+    It may also have
+
+    * `configured(config)`: the configuration that the engine uses;
+    * `model_ref(operation)`: the `ModelRef` that it names, if any: it must be there before anything is called.
+    """
 
     @property
     def name(self) -> str:

@@ -21,7 +21,7 @@ from tract_jupyter.runs.terms import MAX_TEXT, ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tract_jupyter.runs.kinds.base import Problem, Runner, Services
+    from tract_jupyter.runs.kinds.base import ModelRef, Problem, Runner, Services
     from tract_jupyter.runs.model import Operation, OperationConfig, OperationContext
 
 
@@ -151,6 +151,14 @@ class GuardKind:
         except OperationFailed:
             return config
         return engine_config(config, params) if isinstance(params, CallParams) else config
+
+    def model_ref(self, operation: Operation) -> ModelRef | None:
+        """Which model it names; None if it asks none, or the parameters are wrong."""
+        try:
+            params = read_params(_kind_of(operation.config.params), operation.config.params)
+        except OperationFailed:
+            return None
+        return params.model_ref if isinstance(params, CallParams) else None
 
     def prepare(self, operation: Operation, services: Services) -> Runner:
         """Render or ask, and read the answers."""

@@ -13,7 +13,7 @@ from tract_jupyter.runs.kinds.params import check_params, check_template, read_p
 from tract_jupyter.runs.kinds.schema_language import mismatches
 
 if TYPE_CHECKING:
-    from tract_jupyter.runs.kinds.base import Problem, Runner, Services
+    from tract_jupyter.runs.kinds.base import ModelRef, Problem, Runner, Services
     from tract_jupyter.runs.model import Operation, OperationConfig, OperationContext
 
 
@@ -57,6 +57,13 @@ class LlmKind:
             return engine_config(config, read_params(LlmParams, config.params))
         except OperationFailed:
             return config
+
+    def model_ref(self, operation: Operation) -> ModelRef | None:
+        """Which model it names; None if the parameters are wrong, too."""
+        try:
+            return read_params(LlmParams, operation.config.params).model_ref
+        except OperationFailed:
+            return None
 
     def prepare(self, operation: Operation, services: Services) -> Runner:
         """Ask, and read the reply."""

@@ -82,11 +82,14 @@ def text_summary(text: str) -> dict[str, Any]:
 
 
 def _client(params: CallParams, services: Services) -> LLMClient:
-    if params.provider_ref is not None and params.provider_ref in services.clients:
-        return services.clients[params.provider_ref]
-    if params.provider_ref is not None and services.clients:
-        known = ", ".join(sorted(services.clients))
-        raise OperationFailed.invalid(f"there is no provider {params.provider_ref!r}; there are: {known}")
+    ref = params.model_ref
+    if ref is not None:
+        if services.models is None:
+            raise OperationFailed.invalid("there are no models to choose from here")
+        try:
+            return services.models.client(*ref)
+        except LLMConfigError as error:
+            raise OperationFailed.invalid(str(error)) from None
     if services.llm is None:
         raise OperationFailed.invalid("there is no client to ask a model with; give one to configure_llm()")
     return services.llm

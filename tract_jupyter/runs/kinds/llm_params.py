@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from pydantic import Field, model_validator
 
 from tract_jupyter.runs.data import Data
+from tract_jupyter.runs.kinds.base import ModelRef
 from tract_jupyter.runs.kinds.json_output import ParseMode  # pydantic reads it
 from tract_jupyter.runs.model import OperationConfig, Retry
 from tract_jupyter.runs.terms import MAX_TEXT, ErrorCode
@@ -50,7 +51,7 @@ class CostBudget(Data):
 
 
 class CallParams(Data):
-    """How a model is asked. `credentialRef` names a credential, and is never logged."""
+    """How a model is asked. `providerRef` and `credentialRef` are names in `t.models`; the latter is never logged."""
 
     provider_ref: Name | None = None
     model: Name | None = None
@@ -65,6 +66,12 @@ class CallParams(Data):
     budget: CostBudget = CostBudget()
     timeout_ms: Annotated[float, Field(ge=1, le=300_000)] | None = None
     retry: Attempts | None = None
+
+    @property
+    def model_ref(self) -> ModelRef | None:
+        """The names of a model and a credential; None if it names neither."""
+        named = self.provider_ref is not None or self.credential_ref is not None
+        return ModelRef(self.provider_ref, self.credential_ref) if named else None
 
     @model_validator(mode="after")
     def _has_prompt(self) -> CallParams:

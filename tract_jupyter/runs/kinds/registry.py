@@ -6,12 +6,12 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Final
 
-from tract_jupyter.exceptions import RunError, nearest
+from tract_jupyter.exceptions import LLMConfigError, RunError, nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from tract_jupyter.runs.kinds.base import Kind
+    from tract_jupyter.runs.kinds.base import Kind, ModelRef
     from tract_jupyter.runs.model import Operation
 
 GROUP: Final = "tract_jupyter.run_kinds"
@@ -70,6 +70,35 @@ class KindRegistry:
         if change is None:
             return operation
         return operation.model_copy(update={"config": change(operation.config)})
+
+    def missing_models(
+        self, operations: Iterable[Operation], look_up: Callable[[str | None, str | None], object]
+    ) -> list[tuple[str, str, str]]:
+        """Tell which operations name a model or credential that is not there, as the problems of a `ProfileError`.
+
+        Args:
+            operations: of any kinds.
+            look_up: takes a `ModelRef`, and raises `LLMConfigError`: `resolve` of `Models`, or its `client`, which
+                wants the key too.
+        """
+        found = []
+        for one in operations:
+            ref = self._model_ref(one)
+            try:
+                if ref is not None:
+                    look_up(*ref)
+            except LLMConfigError as error:
+                field = "providerRef" if ref is None or ref.credential is None else "credentialRef"
+                found.append(("unknown_model", f"operation {one.id!r}, params.{field}", str(error)))
+        return found
+
+    def _model_ref(self, operation: Operation) -> ModelRef | None:
+        try:
+            named = getattr(self[operation.definition.kind], "model_ref", None)
+        except RunError:  # that is told where it is to run
+            return None
+        ref: ModelRef | None = None if named is None else named(operation)
+        return ref
 
     def _make(self, name: str) -> Kind:
         if name in self._homes:

@@ -138,6 +138,11 @@ class Profile(Data):
 
         return compile_profile(self)
 
+    @property
+    def all_operations(self) -> tuple[Operation, ...]:
+        """Its own and those of its blocks, as they are written, also those that are switched off."""
+        return (*self.operations, *(one for ref in self.blocks for one in ref.block.operations))
+
     def lint(self) -> list[Warning]:
         """Tell what is allowed but probably not meant: operations that never run, artifacts that nobody reads, ..."""
         from tract_jupyter.runs.profile.lint import lint

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import (
-    ContentError,
     ProfileError,
     RunError,
     StoreCorruptError,
@@ -20,19 +19,22 @@ from tract_jupyter.runs.profile.validate import read_profile
 from tract_jupyter.storage.lenient import read_dict, read_moment
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from datetime import datetime
 
     from sqlalchemy import Connection
 
-    from tract_jupyter.review.trust import Trust
+    from tract_jupyter.review.trust import Signer
+    from tract_jupyter.runs.model import Operation
     from tract_jupyter.runs.profile.model import Profile
     from tract_jupyter.storage.database import Database
     from tract_jupyter.storage.events import EventRows
     from tract_jupyter.storage.run_profiles import RunProfileRows, StoredProfile
 
 _TRUST_KIND: Final = "run_profile"
-_FOREIGN: Final = "nobody here has saved it: it comes from another user, or it was changed"
+_FOREIGN: Final = (
+    "nobody here has saved it: it comes from another user, another store or another tract, or it was changed"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +55,19 @@ class Profiles:
         database: where they are.
         rows: of the tract.
         events: where it is noted what happens to them.
-        trust: signs those that are saved.
+        signer: of the tract; signs those that are saved.
+        check: tells what operations of a profile name that is not there, as problems.
     """
 
-    def __init__(self, database: Database, rows: RunProfileRows, events: EventRows, trust: Trust) -> None:
+    def __init__(
+        self, database: Database, rows: RunProfileRows, events: EventRows, signer: Signer,
+        check: Callable[[Iterable[Operation]], list[tuple[str, str, str]]] = lambda _: [],
+    ) -> None:  # fmt: skip
         self._database = database
         self._rows = rows
         self._events = events
-        self._trust = trust
+        self._signer = signer
+        self._check = check
 
     def list(self) -> list[ProfileEntry]:
         """All of them, by name, also those that are not used.
@@ -106,6 +113,8 @@ class Profiles:
             TrustError: it cannot be signed.
         """
         name = (profile := read_profile(profile)).name
+        if missing := self._check(profile.all_operations):
+            raise ProfileError(missing)
         text = canonical_json(profile.to_dict())
         signature = self._sign(name, text)
         with self._database.write() as connection:
@@ -171,13 +180,10 @@ class Profiles:
         self._events.append(connection, f"run_profile.{what}", "user", {"name": name})
 
     def _sign(self, name: str, text: str) -> str:
-        return self._trust.sign(_TRUST_KIND, _signed_text(name, text))
+        return self._signer.sign(_TRUST_KIND, [name, text])
 
     def _verifies(self, row: StoredProfile) -> bool:
-        try:
-            return self._trust.verify(_TRUST_KIND, _signed_text(row.name, row.profile_json), row.signature)
-        except ContentError:  # somebody has put something else than text there
-            return False
+        return self._signer.verify(_TRUST_KIND, [row.name, row.profile_json], row.signature)
 
     def _entry(self, row: StoredProfile) -> ProfileEntry:
         why = "" if self._verifies(row) else _FOREIGN
@@ -209,10 +215,6 @@ class Profiles:
             listed = ", ".join(map(repr, known)) or "none"
             raise UnknownRunError(f"there is no profile {name!r}; there are: {listed}.{nearest(name, known)}")
         return stored
-
-
-def _signed_text(name: str, text: str) -> str:
-    return canonical_json([name, text])
 
 
 def _data(row: StoredProfile) -> dict[str, Any]:

@@ -1,6 +1,7 @@
-"""`sys.stdout` and `sys.stderr` that know which script prints.
+"""Who keeps what is printed: a script's record, the record of a decision, or nobody, as it is meant for the person.
 
-They stand in for the real ones only while scripts run, and hand on what other threads print.
+`sys.stdout` and `sys.stderr` are stood in for only while somebody keeps something; what other threads print is handed
+on as it comes.
 """
 
 from __future__ import annotations
@@ -9,33 +10,42 @@ import sys
 import threading
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tract_jupyter.scripts.capture import Capture
+Stream = Literal["stdout", "stderr"]
 
-_capture: ContextVar[Capture | None] = ContextVar("_capture", default=None)
+
+class Keeper(Protocol):
+    """Keeps what is printed."""
+
+    def write(self, kind: Stream, text: str) -> object:
+        """Add text of a stream."""
+        ...
+
+
+_keeper: ContextVar[Keeper | None] = ContextVar("_keeper", default=None)
 _lock = threading.Lock()
 _users = 0
 
 
 class _Routed:
-    """A stream that asks for each text whether a script prints it."""
+    """A stream that asks for each text who keeps it."""
 
-    def __init__(self, real: Any, kind: Literal["stdout", "stderr"]) -> None:
+    def __init__(self, real: Any, kind: Stream) -> None:
         self._real = real
-        self._kind: Literal["stdout", "stderr"] = kind
+        self._kind: Stream = kind
 
     def write(self, text: str) -> int:
         """As the real one's."""
-        capture = _capture.get()
-        if capture is None:
+        keeper = _keeper.get()
+        if keeper is None:
             return int(self._real.write(text) or 0)
         if not isinstance(text, str):
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
-        capture.write(self._kind, text)
+        keeper.write(self._kind, text)
         return len(text)
 
     def writelines(self, lines: Any) -> None:
@@ -48,18 +58,33 @@ class _Routed:
 
 
 @contextmanager
-def captured(capture: Capture) -> Iterator[None]:
-    """Collect what this thread or task prints meanwhile."""
+def captured(keeper: Keeper) -> Iterator[None]:
+    """Have what this thread or task prints meanwhile kept, rather than shown."""
     _install()
-    token = _capture.set(capture)
+    token = _keeper.set(keeper)
     try:
         yield
     finally:
-        _capture.reset(token)
+        _keeper.reset(token)
         _uninstall()
 
 
-def real_stream(kind: Literal["stdout", "stderr"]) -> Any:
+@contextmanager
+def meant_for_the_person() -> Iterator[None]:
+    """Show what this thread or task prints and displays meanwhile, whoever keeps the rest: a question, a panel."""
+    token = _keeper.set(None)
+    try:
+        yield
+    finally:
+        _keeper.reset(token)
+
+
+def current_keeper() -> Keeper | None:
+    """Who keeps what this thread or task prints."""
+    return _keeper.get()
+
+
+def real_stream(kind: Stream) -> Any:
     """The stream that stood there before."""
     stream = getattr(sys, kind)
     return stream._real if isinstance(stream, _Routed) else stream  # noqa: SLF001 # a class of this module
