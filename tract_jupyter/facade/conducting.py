@@ -27,6 +27,7 @@ from tract_jupyter.llm.call import ended_by
 from tract_jupyter.models.text import brief_repr
 from tract_jupyter.review.waiting import checking
 from tract_jupyter.runs.abort import Abort, Aborted
+from tract_jupyter.runs.activation import Counters
 from tract_jupyter.runs.conductor import Conductor, Equipment
 from tract_jupyter.runs.deciding import RunDecisions
 from tract_jupyter.runs.events import CommitFinished, MainFinished, OperationWaiting, RunFinished
@@ -43,15 +44,15 @@ from tract_jupyter.runs.root_hash import sealed
 from tract_jupyter.runs.run import Loop
 from tract_jupyter.runs.safe_text import message_of
 from tract_jupyter.runs.schedule import Limits
-from tract_jupyter.runs.store.artifacts import SqlArtifacts
 from tract_jupyter.runs.store.reports import SqlCommitLog
+from tract_jupyter.runs.store.states import RunArtifacts, TurnStates
 from tract_jupyter.runs.terms import ErrorCode, Hook, RunPhase
 from tract_jupyter.runs.tract_target import TractTarget
 from tract_jupyter.runs.workers import ThreadWorkers
-from tract_jupyter.storage.run_artifacts import RunArtifactRows
 from tract_jupyter.storage.run_commits import RunCommitRows
 from tract_jupyter.storage.run_events import RunEventRows
 from tract_jupyter.storage.run_leases import RunLeaseRows
+from tract_jupyter.storage.run_objects import RunObjectRows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -150,8 +151,10 @@ class Conducting(Restoring):
         return SqlCommitLog(self._database, RunCommitRows(self.tract_id))
 
     @cached_property
-    def _run_artifacts(self) -> SqlArtifacts:
-        return SqlArtifacts(self._database, RunArtifactRows(self.tract_id))
+    def _run_artifacts(self) -> TurnStates:
+        return TurnStates(
+            self._database, RunObjectRows(self.tract_id), lambda: self._refs.position.commit_hash
+        )
 
     @cached_property
     def _run_decisions(self) -> RunDecisions:
@@ -178,9 +181,12 @@ class Conducting(Restoring):
                 decide=partial(self._decide_all, partial(_check_on, abort, workers)), tick=lease.renew,
                 limits=options.limits, concurrency=options.concurrency, abort=abort,
             )  # fmt: skip
+            artifacts = RunArtifacts(
+                self._run_artifacts, snapshot.artifacts, lambda: self._is_answered(log.run_id)
+            )
             target = TractTarget(
-                cast("Tract", self), log.run_id, session=snapshot.session_key,
-                artifacts=self._run_artifacts, log=self._run_reports, branch=snapshot.branch,
+                cast("Tract", self), log.run_id, session=snapshot.session_key, artifacts=artifacts,
+                log=self._run_reports, branch=snapshot.branch,
             )  # fmt: skip
             ending = Loop(Conductor(snapshot, log, target, equipment, so_far)).run()
         self._end(log, ending)
@@ -281,6 +287,28 @@ class Conducting(Restoring):
         log.flush()
         return ended
 
+    def _is_answered(self, run_id: str) -> bool:
+        return self._run_reports.find(run_id, _MAIN) is not None
+
+    def _remember(self, snapshot: RunStarted, turn: Turn) -> None:
+        """Keep, with the reply, what the turn has changed before it: a turn without a reply changes nothing."""
+        changed = [one for tag, one in turn.artifacts.persisted.items() if one != snapshot.artifacts.get(tag)]
+        counters = {name: Counters(*count) for name, count in snapshot.counters.items()}
+        self._run_artifacts.remember(snapshot.session_key, changed, snapshot.profile_id or "", counters)
+
+    def _restore_original(self, snapshot: RunStarted, turn: Turn) -> None:
+        """Where the model was sent an earlier version of the user's message, have the context say so too."""
+        if snapshot.turn_id is None or turn.user_part != snapshot.user_commit:
+            return
+        tract = cast("Tract", self)
+        newest = tract.edit_history(snapshot.turn_id)[-1]
+        if newest.metadata.get("run_id") and newest.commit_hash != turn.user_part:
+            content = tract.get_content(newest.commit_hash)
+            if content["text"] != turn.user_text:
+                tract.commit(
+                    {**content, "text": turn.user_text}, operation="edit", edit_target=snapshot.turn_id
+                )
+
     def _kept_reply(self, run_id: str) -> MainFinished | None:
         """The reply that this run has committed, if it has.
 
@@ -305,9 +333,11 @@ class Conducting(Restoring):
 
         def keep(fields: dict[str, Any]) -> Any:
             with self.batch():
+                self._restore_original(snapshot, turn)
                 response = self._commit_reply(fields)
                 reply = MainReply(text=response.text, usage=response.usage)
                 ended = MainFinished(reply=reply, reply_commit=response.commit_info.commit_hash)
+                self._remember(snapshot, turn)
                 self._run_reports.add(run_id, _MAIN, ended.to_dict())
             return response
 

@@ -32,26 +32,24 @@ from tract_jupyter.runs.due import due
 from tract_jupyter.runs.events import MainFinished, RunResumed, RunStarted
 from tract_jupyter.runs.lease import is_held
 from tract_jupyter.runs.log import RunLog, load
-from tract_jupyter.runs.opening import opening
+from tract_jupyter.runs.opening import Opening, opening, original, started_from
 from tract_jupyter.runs.outcome import WAITING
 from tract_jupyter.runs.profile.model import Profile
 from tract_jupyter.runs.projection import project, unfinished
 from tract_jupyter.runs.replay import replayed
 from tract_jupyter.runs.response import RunResponse
-from tract_jupyter.runs.store.counters import SqlCounters
 from tract_jupyter.runs.store.profiles import Profiles
 from tract_jupyter.runs.store.snapshots import is_signed, signed
 from tract_jupyter.runs.terms import ExecutionMode, FailedType, RunStatus, Trigger
-from tract_jupyter.storage.run_counters import RunCounterRows
 from tract_jupyter.storage.run_leases import RunLeaseRows
 from tract_jupyter.storage.run_profiles import RunProfileRows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from tract_jupyter.models.generation import ChatResponse
     from tract_jupyter.runs.events import RunEvent
-    from tract_jupyter.runs.model import Operation, Run
+    from tract_jupyter.runs.model import Operation, Run, Skip
     from tract_jupyter.runs.outcome import Ending
     from tract_jupyter.runs.projection import Unfinished
 
@@ -76,10 +74,6 @@ class Running(Conducting, Reading):
             self._database, RunProfileRows(self.tract_id), self._events, self.signer,
             lambda operations: self.kinds.missing_models(operations, self.models.resolve),
         )  # fmt: skip
-
-    @cached_property
-    def _counters(self) -> SqlCounters:
-        return SqlCounters(self._database, RunCounterRows(self.tract_id))
 
     def generate(
         self,
@@ -275,17 +269,21 @@ class Running(Conducting, Reading):
         operations = () if compiled is None else compiled.operations
         self._check_models(operations, trigger)
         name = "" if profile is None else profile.profile_id
-        session = None if profile is None else session_key(self.tract_id, branch, name, profile.session_id)
+        # of no branch: what it keeps follows the history, and so is on each branch what it was where that began
+        session = None if profile is None else session_key(self.tract_id, None, name, profile.session_id)
         with self.batch():
-            counted = due(operations, start, trigger, self._counters.load(branch, name))
-            if counted.counters:
-                self._counters.save(branch, name, counted.counters)
+            counted = due(
+                operations, start, trigger, self._run_artifacts.at(context.head).counters.get(name, {})
+            )
+            start = self._unrewritten(start, operations, trigger, counted.skips)
             snapshot = RunStarted(
                 trigger=trigger, tract_id=self.tract_id, branch=branch,
                 profile=None if profile is None else profile.name, session_key=session,
                 operations=operations, plain_prompt=start.prompt.messages, user_key=start.prompt.user_key,
-                user_commit=start.user_commit, base_commit=context.head, turn_id=start.user_commit,
+                user_commit=start.user_commit, base_commit=context.head, turn_id=start.turn_id,
                 replaces=start.replaces, activation_skips=counted.skips, seed=secrets.randbits(32),
+                profile_id=name or None,
+                counters={key: (one.turns, one.tokens) for key, one in counted.counters.items()},
                 artifacts={} if session is None else dict(self._run_artifacts.load(session)),
                 clock=datetime.now(UTC).isoformat(), variables=plain(dict(options.variables)),
                 settings=plain({
@@ -297,6 +295,22 @@ class Running(Conducting, Reading):
             log.add(snapshot)
             log.flush()
         return snapshot
+
+    def _unrewritten(
+        self, start: Opening, operations: Iterable[Operation], trigger: Trigger, skips: Mapping[str, Skip]
+    ) -> Opening:
+        """The turn without what those of these operations that are due have made of the user's message before."""
+        due = {
+            one.id
+            for one in operations
+            if one.config.enabled and trigger in one.config.triggers and one.id not in skips
+        }
+        if start.turn_id is None or not due:
+            return start
+        version = original(versions := self._history.versions(start.turn_id), due)
+        if version.commit_hash == versions[-1].commit_hash:
+            return start
+        return started_from(start, version, str(self.get_content(version.commit_hash)["text"]))
 
     def _check_models(self, operations: Iterable[Operation], trigger: Trigger) -> None:
         """Look before any call whether the models that operations name are there, with their keys.
