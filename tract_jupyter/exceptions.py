@@ -92,6 +92,11 @@ class TractError(Exception):
         return [*before, *own_lines(self), f"{type(self).__name__}: {self}"]
 
 
+def in_one_line(error: BaseException, line: str, *, own: bool = False) -> None:
+    """Have IPython show an exception as one line, after those of the user's own code if `own`; its type stays."""
+    error._render_traceback_ = lambda: [*(own_lines(error) if own else ()), line]  # type: ignore[attr-defined] # IPython's
+
+
 class ContentError(TractError, ValueError):
     """Content that cannot be committed: unknown type, missing or ill-typed parts, text that is no Unicode."""
 

@@ -53,6 +53,19 @@ def test_an_abort_ends_the_asking(talk):
     assert talk.decisions()[-1].reason == "the run that asked is over"
 
 
+def test_a_run_that_waits_for_a_required_operation_is_aborted_and_has_not_failed(talk):
+    """An operation that the abort kept from running is no reason for the run to have failed."""
+    abort = Abort()
+    talk.reviewer.channel = FakeChannel(lambda _: abort.set())
+    required = operation(
+        "sure", "dynamic", order=2, operation="citation_check", fields={"urls": []}, required=True
+    )
+    talk.profiles.save(Profile.of("strict", [required]), activate=True)
+    run = stopped(talk, abort)
+    assert (run.status, run.operations[0].skipped_reason) == ("aborted", "run_aborted")
+    assert talk.llm.asked == []
+
+
 def test_the_time_of_a_run_goes_on_while_a_person_is_asked(talk):
     """E14: the deadline holds there too."""
     talk.reviewer.channel = FakeChannel()

@@ -85,3 +85,14 @@ def test_interrupted_while_a_cell_that_awaits_something_else_blocks(kernel, outc
     panel.click("go")
     panel.until("approved")
     outcome.is_done(panel.pending_id, "panel")
+
+
+@on((Row.SUBSHELL_7, "await"), (Row.MAIN_6, "await"))
+def test_an_interrupted_await_is_one_line_that_says_how_to_decide(kernel, code):
+    cell = kernel.begin(code)
+    kernel.panel().send_ready()
+    kernel.interrupt()
+    kernel.end(cell, SOON)
+    assert (
+        cell.error == f"Interrupted: 'write' waits. %tract decide {kernel.panel().pending_id[:8]} decides it."
+    )

@@ -117,3 +117,30 @@ def test_a_recorded_decision_counts_once_where_nobody_can_be_asked(kernel, outco
     again = kernel.end(kernel.begin(code, stdin=False))
     assert "needs a decision, and nobody can be asked here" in again.error
     assert (outcome.effects, len(outcome.store.inbox())) == (["1", "1"], 1)
+
+
+@on(Row.MAIN_7, Row.MAIN_6)
+def test_without_a_panel_a_line_of_text_decides(kernel, outcome):
+    shown = kernel.run(LATER)
+    name = kernel.panel().pending_id
+    assert f"%tract decide {name[:8]} shows all of it, and decides" in shown.text
+    cell = kernel.begin("%tract decide")
+    assert kernel.prompt().startswith("go / approve / reject")
+    assert "def go(pending):" in cell.text
+    kernel.type("go")
+    kernel.end(cell)
+    assert "[approved] write" in cell.text
+    kernel.panel().until("approved")
+    outcome.is_done(name, "prompt")
+
+
+@on(Row.MAIN_7, Row.MAIN_6)
+def test_without_a_panel_and_input_the_next_line_is_told(kernel, outcome):
+    kernel.run(LATER)
+    name = kernel.panel().pending_id
+    cell = kernel.run(f"%tract decide {name[:8]} go", stdin=False)
+    assert "def go(pending):" in cell.text
+    assert f"%tract decide {name[:8]} go" in cell.text
+    outcome.is_open()
+    kernel.run(f"%tract decide {name[:8]} go", stdin=False)
+    outcome.is_done(name, "command")

@@ -82,3 +82,11 @@ def test_the_magics_explain_themselves(kernel):
     assert "--activate" in kernel.run("%%tract_operation?").pager
     assert "%tract inbox" in kernel.run("%tract?").pager
     assert "--review" in kernel.run("%tract_fire?").pager
+
+
+def test_what_waits_and_its_actions(kernel):
+    kernel.run("%%tract_operation later --activate\ndef go(pending):\n    pending.approve()\n")
+    kernel.run("p = tract.fire('later', review=True); tract.reviewer.keep(p)")
+    name = kernel.run("print(p.pending_id[:8])").text.strip()
+    assert name in kernel.complete("%tract decide ")
+    assert {"go", "approve", "reject"} <= set(kernel.complete(f"%tract decide {name} "))

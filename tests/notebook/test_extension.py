@@ -1,5 +1,7 @@
 """Loading and unloading: what is put into IPython, and that it is taken out again."""
 
+import re
+
 import pytest
 
 from tests.notebook.conftest import LOAD
@@ -148,3 +150,30 @@ def test_a_store_that_cannot_be_opened_is_told_in_one_line(bare_shell, tmp_path)
     assert not result.ok
     assert "no valid SQLite database" in result.text
     assert "Traceback" not in result.text
+
+
+@pytest.fixture
+def blocked(bare_shell, tmp_path):
+    """A notebook's folder in which no store can be made."""
+    (tmp_path / ".tract").write_text("no folder")
+    return bare_shell
+
+
+def test_a_folder_that_cannot_be_written_is_told_when_the_extension_is_loaded(blocked, tmp_path):
+    before = set(tmp_path.iterdir())
+    result = blocked.run(LOAD)
+    assert result.ok
+    assert ".tract/tract.db cannot be written: Not a directory" in result.text
+    assert "nothing can be kept there" in result.text
+    assert set(tmp_path.iterdir()) == before
+    again = blocked.run("%tract")
+    assert "%config TractJupyter.store" in again.error
+
+
+def test_the_way_to_another_place_that_is_told_works(blocked, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    told = blocked.run(LOAD).text
+    for line in re.findall(r"%\S+ [^;\n]*", told.partition("cannot be written")[2])[:2]:
+        assert blocked.run(line).ok
+    assert blocked.run("tract.user('hello')").ok
+    assert (tmp_path / "home" / "tract.db").is_file()

@@ -1,6 +1,7 @@
 """The magics, in a shell without a front end."""
 
 import json
+import re
 
 import pytest
 
@@ -266,3 +267,19 @@ def test_no_magic_expands_its_line(bare_shell):
         for line in ("{boom()}", "$Spy", "{Spy}", "name {boom()}", "--out {boom()}"):
             bare_shell.run(f"%{name} {line}" if kind == "line" else f"%%{name} {line}\n1")
     assert not expanded
+
+
+def test_help_lists_every_magic_with_what_it_is_for(shell):
+    text = shell.run("%tract help").text
+    magics = shell.ip.magics_manager.magics
+    ours = {name for kind in ("line", "cell") for name in magics[kind] if name.startswith("tract")}
+    assert ours == {"tract", *(f"tract_{name}" for name in ("operation", "fire", "script", "run", "check"))}
+    for name in ours - {"tract"}:
+        assert re.search(rf"^%%?{name} +[A-Z]\w+ .*\.$", text, re.MULTILINE), name
+
+
+@pytest.mark.parametrize("name", ["tract_operation", "tract_script", "tract_run", "tract_check"])
+@pytest.mark.parametrize("marks", ["?", "??"])
+def test_a_question_mark_behind_a_cell_magic_shows_its_help(shell, name, marks):
+    asked = shell.ip.transform_cell(f"%%{name}{marks}")
+    assert asked == f"get_ipython().run_line_magic('pinfo{'2' * (marks == '??')}', '%%{name}')\n"

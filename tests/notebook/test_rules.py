@@ -123,6 +123,7 @@ def test_a_handler_is_analysed_in_the_same_way(shell):
         ("rule_levels", {"TJ30": "low"}, "There is no rule 'TJ30'"),
         ("rule_levels", {"TJ903": "low"}, "TJ903"),
         ("rule_levels", ["TJ301"], "rule_levels"),
+        ("rule_effects", ["missing.toml"], "missing.toml cannot be used"),
     ],
 )
 def test_a_wrong_setting_is_refused_and_changes_nothing(shell, caplog, setting, value, said):
@@ -142,3 +143,20 @@ def test_settings_of_before_the_first_use_hold(bare_shell):
     bare_shell.ip.config.TractJupyter.rules_off = ["TJ101"]
     bare_shell.run("%load_ext tract_jupyter")
     assert OFF in bare_shell.run(CELL).text
+
+
+def test_a_file_says_what_a_houses_own_library_does(shell, tmp_path):
+    path = tmp_path / "effects.toml"
+    path.write_text("[symbols]\nstarts-program = 'critical acme.jobs: submit'\n")
+    cell = "%%tract_check\nimport acme.jobs\nacme.jobs.submit('x')"
+    assert "TJ101" not in shell.run(cell).text
+    configure(shell, "rule_effects", [str(path)])
+    try:
+        text = shell.run(cell).text
+        assert "TJ101" in text
+        assert "acme.jobs.submit starts another program" in text
+        assert f"What calls do is also told by {path}." in shell.run("%tract rules").text
+    finally:
+        configure(shell, "rule_effects", [])
+        shell.run("tract.status()")
+    assert "TJ101" not in shell.run(cell).text

@@ -290,3 +290,131 @@ def test_one_given_in_the_inbox_of_another_process_counts_here(t, fire, own_stor
         other.reviewer.channel = FakeChannel()
         press(other, in_the_inbox_of(other), "approve", scope="always")
     assert fire().status is PendingStatus.APPROVED
+
+
+# --- for whom
+
+
+def fired_by(t, actor, n=0, **options):
+    """What becomes of an operation that somebody fires."""
+    return t.operations.fire("citation_check", {"n": n}, actor=actor, **options)
+
+
+def give_to(t, actor, scope="always", **arguments):
+    """A person's click about what somebody fired, that lets the like of it happen again."""
+    pending = fired_by(t, actor, review=True)
+    press(t, t.reviewer.show(pending), "approve", scope=scope, **arguments)
+    return t.grants.all()[-1]
+
+
+ASKED = (
+    "agent:a",
+    "agent:b",
+    "agent:a/child",
+    "agent:a:branch",
+    "agent:ab",
+    "policy:x",
+    "script:0123",
+    "user",
+)
+
+
+@pytest.mark.parametrize(
+    ("whom", "words", "covered"),
+    [
+        (None, "agent:a", {"agent:a"}),
+        ("this", "agent:a", {"agent:a"}),
+        ("children", "agent:a and its children", {"agent:a", "agent:a/child", "agent:a:branch"}),
+        ("anybody", "anybody", set(ASKED)),
+    ],
+)
+def test_a_grant_names_who_may_use_it(t, whom, words, covered):
+    grant = give_to(t, "agent:a", **({} if whom is None else {"whom": whom}))
+    assert (grant.whom, grant.state) == (words, "live")
+    approved = {actor for actor in ASKED if fired_by(t, actor).status is PendingStatus.APPROVED}
+    assert approved == covered
+
+
+def test_what_is_granted_to_a_person_is_not_granted_to_a_model(t, fire, give):
+    give(1)
+    assert fire(1).status is PendingStatus.APPROVED
+    assert fired_by(t, "agent:a", 1).status is PendingStatus.PENDING
+
+
+def test_a_changed_script_is_another_actor(t):
+    add_writer(t, ran := [])
+    code = "tools.write(path='a')"
+    t.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "approve", scope="always"))
+    assert t.run_script(code).error is None
+    t.reviewer.channel = FakeChannel(reachable=False)
+    assert t.run_script(code).error is None
+    changed = t.run_script(code + "  # as before, and more")
+    assert "covers it for script:" in str(changed.error)
+    assert ran == [("a", 0), ("a", 0)]
+
+
+def test_who_is_asked_about_is_told_for_whom_it_would_have_been_approved(t):
+    grant = give_to(t, "agent:a")
+    told = f"The standing approval {grant.grant_id[:8]} covers it for agent:a, not for policy:x."
+    assert told in fired_by(t, "policy:x").review_request().why
+    assert "standing approval" not in fired_by(t, "policy:x", 2).review_request().why
+
+
+def test_a_call_that_is_refused_says_for_whom_it_would_have_been_approved(t):
+    add_writer(t, [])
+    assert call(t, lambda ticket: click(ticket, "approve", scope="always")).success
+    t.reviewer.channel = FakeChannel(reachable=False)
+    refused = t.executor.execute("write", {"path": "a"}, actor="agent:2")
+    assert refused.denied
+    assert "covers it for agent:1, not for agent:2" in refused.error
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [('"whom":"this"', '"whom":"anybody"'), ('"actor":"agent:a"', '"actor":"agent:b"')],
+)
+def test_whom_it_is_for_is_signed(t, own_store, old, new):
+    give_to(t, "agent:a")
+    Attacker(own_store).rewrite("grants", "pattern_json", old, new)
+    assert fired_by(t, "agent:b").status is PendingStatus.PENDING
+    assert t.grants.all()[0].state == "not signed by you"
+
+
+@pytest.mark.parametrize("arguments", [{"whom": "anybody"}, {"whom": "children", "scope": "once"}])
+def test_whom_goes_with_a_scope(t, arguments):
+    pending = t.fire("citation_check", review=True)
+    with pytest.raises(GrantError, match="whom are those of a grant"):
+        pending.approve(**arguments)
+    assert pending.status is PendingStatus.PENDING
+
+
+def test_nothing_is_granted_to_whom_the_store_was_changed_to_name(t, own_store):
+    t.reviewer.keep(fired_by(t, "agent:a", review=True))
+    Attacker(own_store).set("pendings", actor="agent:b")
+    with Tract.open(url=own_store) as other:
+        again = other.operations.rebuild(other.inbox()[0])
+        with pytest.raises(GrantError, match="changed in the store since"):
+            again.approve(scope="always")
+        assert other.grants.all() == []
+
+
+def test_an_approval_that_was_left_for_a_cell_is_not_used_by_another_actor(t, own_store):
+    t.reviewer.show(fired_by(t, "user", 3, execute_fn=print, review=True))
+    with Tract.open(url=own_store) as elsewhere:
+        RemotePending(elsewhere.inbox()[0], tract=elsewhere).approve()
+    theirs, mine = (
+        fired_by(t, actor, 3, execute_fn=lambda _: "done", review=True) for actor in ("agent:b", "user")
+    )
+    assert t.reviewer.granted(theirs) is False
+    assert t.reviewer.granted(mine) is True
+
+
+# --- what it does not look at
+
+
+def test_a_grant_says_which_fields_it_does_not_look_at(t, fire, give):
+    grant = give(1)
+    assert (grant.ignores, grant.covers) == (("at",), "n = 1")
+    subject = t.fire("citation_check", {"n": 1, "at": "noon"}, review=True).subject
+    assert (dict(subject.values), dict(subject.ignored), subject.actor) == ({"n": 1}, {"at": "noon"}, "user")
+    assert fire(1, at="midnight").status is PendingStatus.APPROVED

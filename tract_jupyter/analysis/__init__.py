@@ -19,7 +19,10 @@ from tract_jupyter.analysis.findings import (
 )
 from tract_jupyter.analysis.rules import all_rules
 from tract_jupyter.analysis.rules.choice import RuleChoiceError
+from tract_jupyter.analysis.rules.lookup import check_effects, use_effects
 from tract_jupyter.analysis.session import AnalysisSession
+from tract_jupyter.analysis.tables.effects import EffectsError
+from tract_jupyter.analysis.tables.effects import own as own_effects
 
 __all__ = [
     "AnalysisResult",
@@ -27,6 +30,7 @@ __all__ = [
     "Capabilities",
     "Category",
     "CodeAnalyzer",
+    "EffectsError",
     "Finding",
     "RiskLevel",
     "RuleChoiceError",
@@ -35,6 +39,9 @@ __all__ = [
     "Span",
     "all_rules",
     "capabilities",
+    "check_effects",
+    "own_effects",
     "rules",
+    "use_effects",
     "widened",
 ]

@@ -107,7 +107,8 @@ class CodeAnalyzer:
 
     def _collect(self, view: View, clock: Clock, findings: list[Finding], *, inner: bool) -> list[Exception]:
         """Gather what the rules say; what goes wrong with one of them ends only that one."""
-        sources = [references.findings(view, clock), *(rule.check(view) for rule in self._rules())]
+        mentions = (references.findings(view, clock), references.stored(view))
+        sources = [*mentions, *(rule.check(view) for rule in self._rules())]
         if not inner:
             sources.append(self._written(view, clock))
         problems: list[Exception] = []

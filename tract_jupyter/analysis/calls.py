@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
 from tract_jupyter.analysis import folding
 from tract_jupyter.analysis.names import canonical
+from tract_jupyter.analysis.tables.effects import derived
 from tract_jupyter.analysis.values import ANY_MODULE, UNKNOWN, Value, constant, named, union
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ def _known(name: str, arguments: list[Value]) -> Value:
     return Value(instance.names, folded.consts) if folded.consts else instance
 
 
-@lru_cache(maxsize=4096)
+@derived
 def _instance(name: str) -> Value:
     dotted = canonical(f"{name}()")
     return Value(named(dotted).names, constant(folding.CONSTANTS.get(dotted)).consts)

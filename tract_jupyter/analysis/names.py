@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
-from tract_jupyter.analysis.tables.aliases import ALIASES
+from tract_jupyter.analysis.tables.effects import derived, effects
 from tract_jupyter.analysis.tables.reader import words
 
 REACHABLE = words("os posix nt sys subprocess builtins shutil ctypes socket importlib pty gc")
@@ -33,7 +31,7 @@ ASSUMED = {
 """What a name that nobody bound most likely is: an earlier cell that we were not shown imported it."""
 
 
-@lru_cache(maxsize=8192)
+@derived
 def canonical(dotted: str) -> str:
     """The one name of what a dotted path leads to.
 
@@ -52,8 +50,9 @@ def canonical(dotted: str) -> str:
         if "()" not in before and f"{before}.{carried}" not in _OWN_MEMBERS:
             parts = [carried, *parts[index + 1 :]]
             break
+    same = effects().same
     for length in range(len(parts), 0, -1):
-        alias = ALIASES.get(".".join(parts[:length]))
+        alias = same.get(".".join(parts[:length]))
         if alias is not None:
             return ".".join([alias, *parts[length:]])
     return ".".join(parts)

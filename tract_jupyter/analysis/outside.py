@@ -7,12 +7,12 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from tract_jupyter.analysis.rules import rules_for
-from tract_jupyter.analysis.rules.destructive import Destroys
-from tract_jupyter.analysis.rules.sinks import SINKS, Effect, Sink
+from tract_jupyter.analysis.rules.sinks import Effect, Sink, sinks
+from tract_jupyter.analysis.tables.effects import derived, effects
 from tract_jupyter.analysis.values import HOLE, MAX_CONST
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from tract_jupyter.analysis.flows import Flows
 
@@ -37,7 +37,12 @@ def _destroying(name: str) -> tuple[Sink, ...]:
     return (source, Sink(Effect.WRITE, 0 if own else 1, ("dst", "target")))
 
 
-_SINKS = {**{name: _destroying(name) for name in Destroys.symbols}, **SINKS}
+@derived
+def _sinks() -> Mapping[str, tuple[Sink, ...]]:
+    destroys = effects().symbols["destroys-files"]
+    return {**{name: _destroying(name) for name in destroys}, **sinks()}
+
+
 _EFFECTS = {Effect.WRITE: ("write",), Effect.DELETE: ("delete",)}
 
 _PATH = "pathlib.Path()."
@@ -94,8 +99,8 @@ def sinks_of(name: str) -> tuple[Sink, ...]:
     last = name.rpartition(".")[2]
     vague = name.startswith("?") or "[...]" in name
     if last in _OF_PATHS or (last == "open" and vague):
-        return _SINKS.get(name) or _SINKS[_PATH + last]
-    return _SINKS.get(name) or _SINKS.get(f"*.{last}", ())
+        return _sinks().get(name) or _sinks()[_PATH + last]
+    return _sinks().get(name) or _sinks().get(f"*.{last}", ())
 
 
 def is_network(name: str) -> bool:

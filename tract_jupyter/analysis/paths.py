@@ -11,6 +11,7 @@ import tempfile
 from enum import Enum
 from pathlib import Path
 
+from tract_jupyter.analysis.tables.effects import effects
 from tract_jupyter.analysis.tables.reader import words
 from tract_jupyter.analysis.values import HOLE
 
@@ -19,12 +20,6 @@ _DRIVE = re.compile(r"^[A-Za-z]:[\\/]|^\\\\")
 _ORDINARY_HIDDEN = words("""
     .cache .ipynb_checkpoints .venv .tox .pytest_cache .mypy_cache .ruff_cache .hypothesis .gitignore .gitkeep
     .gitattributes .dockerignore .coverage .DS_Store .streamlit .dvc .dvcignore .editorconfig .keep
-""")
-_STEERING_NAMES = words("""
-    CLAUDE.md AGENTS.md GEMINI.md copilot-instructions.md ipython_config.py ipython_kernel_config.py
-    jupyter_config.py jupyter_server_config.py jupyter_server_config.json jupyter_notebook_config.py
-    jupyter_notebook_config.json jupyter_lab_config.py sitecustomize.py usercustomize.py kernel.json
-    tract.lock.json permissions.json
 """)
 _DEVICES = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
 
@@ -37,6 +32,7 @@ class Place(Enum):
     TEMPORARY = "the temporary directory"
     OUTSIDE = "outside the workspace"
     STEERING = "a file that steers agents, kernels or imports"
+    SECRET = "a file of secrets"  # noqa: S105 - where, not what
     REMOTE = "an address on another machine"
     UNKNOWN = "a path that is not known before it runs"
 
@@ -107,9 +103,16 @@ def _within(path: str, root: str) -> bool:
 
 def _protected(relative: str) -> Place:
     parts = Path(relative).parts
+    secret = effects().words.get("secret_files", frozenset())
+    if any(part in secret for part in parts) or relative.endswith((".pem", ".key", ".kdbx")):
+        return Place.SECRET
     if any(
         part.startswith(".") and part not in _ORDINARY_HIDDEN and part not in {".", ".."} for part in parts
     ):
         return Place.PROTECTED
     name = parts[-1] if parts else ""
-    return Place.STEERING if name in _STEERING_NAMES or name.endswith(".pth") else Place.INSIDE
+    return (
+        Place.STEERING
+        if name in effects().words.get("steering_files", ()) or name.endswith(".pth")
+        else Place.INSIDE
+    )

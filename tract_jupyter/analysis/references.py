@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -10,8 +11,10 @@ from tract_jupyter.analysis.budget import TooLongError
 from tract_jupyter.analysis.calls import GETATTR
 from tract_jupyter.analysis.names import canonical
 from tract_jupyter.analysis.rules import Reference, Rule, is_boring, module_level, rules_for
+from tract_jupyter.analysis.rules.arguments import described, judged
 from tract_jupyter.analysis.rules.base import GUESS, LIKELY, SURE
-from tract_jupyter.analysis.rules.lookup import asked, asked_attributes
+from tract_jupyter.analysis.rules.lookup import asked, asked_attributes, rules_by_name
+from tract_jupyter.analysis.tables.effects import effects
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 
 _NAMING = GETATTR | {"builtins.setattr", "builtins.delattr", "operator.attrgetter", "operator.methodcaller"}
 _MAP = frozenset({"builtins.map"})
+_SHOWN = 60
 _STATEMENTS = frozenset(ast.stmt.__subclasses__())
 _READERS = frozenset({"__getattribute__", "__getattr__", "get"})
 
@@ -117,7 +121,15 @@ def _judged(node: ast.expr, value: Value, hits: Hits, view: View) -> Iterator[Fi
     later = {rule for _, rule, _ in asked(longer)}
     for name, rule, level in hits:
         if rule not in later:
-            yield from rule.on_reference(Reference(node, name, level, confidence), view)
+            yield from _told(rule, Reference(node, name, level, confidence), view)
+
+
+def _told(rule: Rule, reference: Reference, view: View) -> Iterable[Finding]:
+    """What a rule says about a mention, at the level that its arguments deserve."""
+    level = judged(reference, rule, view)
+    if level is None:
+        return ()
+    return rule.on_reference(reference if level is reference.level else replace(reference, level=level), view)
 
 
 def _confidence(node: ast.expr, possibilities: int) -> float:
@@ -129,7 +141,7 @@ def _ask(node: ast.expr | ast.pattern, symbol: str, confidence: float, view: Vie
     if not hits:
         return ()
     return chain.from_iterable(
-        rule.on_reference(Reference(node, symbol, level, confidence), view) for rule, level in hits
+        _told(rule, Reference(node, symbol, level, confidence), view) for rule, level in hits
     )
 
 
@@ -144,6 +156,32 @@ def _spelt(node: ast.Call, names: frozenset[str], view: View) -> Sequence[str]:
         return ()
     texts = [text for argument in given for text in view.resolver.value(argument).texts]
     return tuple(part for text in texts for part in text.split(".") if "__" in part or part in known)
+
+
+def _keyword(node: ast.keyword, view: View) -> Iterator[Finding]:
+    """An argument that says much whatever is called with it: ``trust_remote_code=True``."""
+    known = effects().keywords.get(node.arg or "")
+    if known is None:
+        return
+    for words in described(node.value, None, view):
+        for (rule, word), level in known.items():
+            if word in words:
+                told = rules_by_name()[rule]
+                value = ast.unparse(node.value)[:_SHOWN]
+                yield told.finding(view, node, f"{node.arg}={value} {told.effect}.", level, LIKELY)
+
+
+def stored(view: View) -> Iterator[Finding]:
+    """What the rules say about what is assigned to members of objects."""
+    known = effects().sets
+    for store in view.stores:
+        named = {canonical(f"{name}.{store.member}") for name in view.resolver.value(store.owner).names}
+        own = isinstance(store.owner, ast.Name) and store.owner.id in {"self", "cls"}
+        for name in sorted(named if own else named | {f"*.{store.member}"}):
+            for rule, level in known.get(name, {}).items():
+                told = rules_by_name()[rule]
+                shown = name.removeprefix("*.")
+                yield told.finding(view, store.node, f"Sets {shown}, which {told.effect}.", level, LIKELY)
 
 
 def _import(node: ast.Import, view: View) -> Iterator[Finding]:
@@ -165,7 +203,7 @@ def _imported_member(alias: ast.alias, module: str, view: View) -> Iterator[Find
     if not hits and is_boring(name):
         return
     for rule, level in hits:
-        yield from rule.on_reference(Reference(alias, name, level, SURE), view)
+        yield from _told(rule, Reference(alias, name, level, SURE), view)
     if not hits:
         hit = module_level(name if alias.name != "*" else canonical(module))
         if hit is not None:
@@ -185,4 +223,5 @@ _LOOKS: dict[type[ast.AST], Callable[..., Iterable[Finding]]] = {
     ast.Import: _import,
     ast.ImportFrom: _import_from,
     ast.MatchClass: _match_class,
+    ast.keyword: _keyword,
 }

@@ -22,6 +22,39 @@ _Node = TypeVar("_Node", bound=ast.AST)
 _Comprehension = ast.ListComp | ast.SetComp | ast.DictComp
 
 
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Something that is assigned to, or deleted from, an object: ``owner.member = value``, ``owner["member"]``.
+
+    Attributes:
+        node: Where.
+        owner: The object.
+        member: The name or key; ``*`` when it is not known.
+        value: What is assigned, where it stands in the code.
+        is_item: It is an item of a mapping rather than an attribute.
+    """
+
+    node: ast.expr
+    owner: ast.expr
+    member: str
+    value: ast.expr | None
+    is_item: bool
+
+
+_SETS_ATTRIBUTE = (
+    "builtins.setattr",
+    "builtins.delattr",
+    "builtins.object.__setattr__",
+    "builtins.type.__setattr__",
+    "builtins.object.__delattr__",
+    "builtins.type.__delattr__",
+    "unittest.mock.patch.object",
+    "pytest.MonkeyPatch().setattr",
+)
+_SETS_OWN = ("__setattr__", "__delattr__")
+_SETS_ITEM = ("__setitem__", "__delitem__", "setdefault", "pop")
+
+
 @dataclass(frozen=True)
 class View:
     """What rules look at: the text, its nodes, what expressions stand for, IPython's escapes.
@@ -64,6 +97,56 @@ class View:
             for name in self.resolver.value(call.func).names:
                 found.setdefault(name, []).append(call)
         return found
+
+    @cached_property
+    def stores(self) -> Sequence[Store]:
+        """What is assigned to, or deleted from, objects, in whatever way it is spelt."""
+        found = [
+            Store(node, node.value, node.attr, self._assigned(node), is_item=False)
+            for node in self.of(ast.Attribute)
+            if not isinstance(node.ctx, ast.Load)
+        ]
+        for item in self.of(ast.Subscript):
+            if not isinstance(item.ctx, ast.Load):
+                found += self._stored(item, item.value, item.slice, self._assigned(item), is_item=True)
+        return found + list(self._stored_by_calls())
+
+    def _stored_by_calls(self) -> Iterator[Store]:
+        for call in self.calls_to(_SETS_ATTRIBUTE):
+            if len(call.args) > 1:
+                owner, name = call.args[:2]
+                yield from self._stored(call, owner, name, self.argument(call, 2), is_item=False)
+        for names, is_item in ((_SETS_OWN, False), (_SETS_ITEM, True)):
+            for call in self.method_calls(names):
+                if isinstance(call.func, ast.Attribute) and call.args and len(call.args) < 3:  # noqa: PLR2004
+                    value = self.argument(call, 1)
+                    yield from self._stored(call, call.func.value, call.args[0], value, is_item=is_item)
+        for call in self.method_calls(("update",)):
+            if isinstance(call.func, ast.Attribute):
+                yield from self._updated(call, call.func.value)
+
+    def _stored(
+        self, node: ast.expr, owner: ast.expr, name: ast.expr, value: ast.expr | None, *, is_item: bool
+    ) -> Iterator[Store]:
+        for text in self.resolver.value(name).texts or ("*",):
+            yield Store(node, owner, text, value, is_item)
+
+    def _updated(self, call: ast.Call, owner: ast.expr) -> Iterator[Store]:
+        pairs = [(keyword.arg, keyword.value) for keyword in call.keywords]
+        for given in call.args[:1]:
+            shown = self.program.sole_value(given) if isinstance(given, ast.Name) else given
+            if isinstance(shown, ast.Dict):
+                for key, value in zip(shown.keys, shown.values, strict=True):
+                    texts = self.resolver.value(key).texts if key is not None else ()
+                    pairs += [(text, value) for text in texts or ("*",)]
+            else:
+                pairs.append(("*", given))
+        return (Store(call, owner, name or "*", value, is_item=True) for name, value in pairs)
+
+    def _assigned(self, node: ast.expr) -> ast.expr | None:
+        """What is assigned to this target, as a whole."""
+        parent = self.parent(node)
+        return parent.value if isinstance(parent, (ast.Assign, ast.AnnAssign, ast.AugAssign)) else None
 
     def of(self, kind: type[_Node]) -> Sequence[_Node]:
         """The nodes of one kind, in the order of the source."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tract_jupyter.analysis import CodeAnalyzer
+from tract_jupyter.analysis import CodeAnalyzer, own_effects
 from tract_jupyter.hooks.dynamic.sandboxed import REACH
 from tract_jupyter.review.request import CodeBlock
 
@@ -30,15 +30,17 @@ class Advice:
     def __init__(self, off: Iterable[str] = (), levels: Mapping[str, str] | None = None) -> None:
         self.off = tuple(sorted(set(off)))
         self.levels = dict(sorted((levels or {}).items()))
+        self.effects = own_effects()
         self.analyzer = CodeAnalyzer(_working_directory(), off=self.off, levels=self.levels)
 
-    def is_of(self, off: Iterable[str], levels: Mapping[str, str]) -> bool:
+    def is_of(self, off: Iterable[str], levels: Mapping[str, str], effects: Iterable[str] = ()) -> bool:
         """Whether it was made of these settings."""
-        return (set(self.off), self.levels) == (set(off), dict(levels))
+        same = self.effects == tuple(str(Path(path).expanduser().absolute()) for path in effects)
+        return same and (set(self.off), self.levels) == (set(off), dict(levels))
 
     @property
     def note(self) -> str:
-        """What a reviewer must know, as silence would pass for safety: which rules are off or weigh otherwise."""
+        """What a reviewer must know, as silence would pass for safety: what the analysis was told here."""
         parts = []
         if self.off:
             count = f"{len(self.off)} rules are" if len(self.off) > 1 else "1 rule is"
@@ -46,6 +48,8 @@ class Advice:
         if self.levels:
             levels = ", ".join(f"{code} {level}" for code, level in self.levels.items())
             parts.append(f"Levels that were set here: {levels}.")
+        if self.effects:
+            parts.append(f"What calls do is also told by {', '.join(self.effects)}.")
         return " ".join(parts)
 
     def block(self, action: ActionDef) -> CodeBlock:

@@ -41,6 +41,10 @@ class FieldPending(Pending):
             dict[str, Any] | None,
             'With a scope, values that may differ: {"path": "data/*"}. Left out: exactly these values.',
         ] = None,
+        whom: Annotated[
+            Literal["this", "children", "anybody"],
+            "With a scope, for whom: who asks now, that one and its children (agent:a/b of agent:a), or anybody.",
+        ] = "this",
     ) -> Any:
         """Approve, run what there is to run, and return its result."""
         given = {
@@ -48,6 +52,7 @@ class FieldPending(Pending):
             "scope": None if scope == "once" else scope,
             "uses": uses,
             "pattern": pattern,
+            "whom": None if whom == "this" else whom,
         }
         return self.through_gate(
             "approve", {name: v for name, v in given.items() if v is not None}, self.run_approved
@@ -66,13 +71,14 @@ class FieldPending(Pending):
     @property
     def identity(self) -> str:
         """The same without the fields that the author calls volatile."""
-        return fingerprint(*self.subject)
+        return fingerprint(*self.subject[:4])
 
     @property
     def subject(self) -> Subject:
         """What a standing approval is about."""
         values = {name: value for name, value in self.fields.items() if name not in self.volatile}
-        return Subject(self.kind, self.name, self.definition_hash, values)
+        ignored = {name: value for name, value in self.fields.items() if name in self.volatile}
+        return Subject(self.kind, self.name, self.definition_hash, values, self.actor, ignored)
 
     def editable(self) -> Parameters | None:
         """The fields, with the present values as defaults."""

@@ -10,7 +10,7 @@ from tract_jupyter.hooks.marks import decides
 from tract_jupyter.models.parameters import Parameters
 from tract_jupyter.models.type_text import type_text
 from tract_jupyter.review.process import process_text
-from tract_jupyter.review.request import ReviewAction, ValueRow, ValueTable, show_value
+from tract_jupyter.review.request import ReviewAction, ValueRow, ValueTable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from tract_jupyter.models.parameters import Parameter
     from tract_jupyter.storage.decisions import StoredDecision
 
-PERSONAL = frozenset({"scope", "uses", "pattern"})
-"""Parameters of `approve` that only a person may give: how long the like of it is approved too."""
+PERSONAL = frozenset({"scope", "uses", "pattern", "whom", "volatile"})
+"""Parameters of `approve` that only a person may give: what is approved too, without asking."""
 
+_NOTHING: Final[tuple[Any, ...]] = (None, "", [], {})
 _NO_WORDS: Final[Mapping[str, str]] = MappingProxyType({})
 _MAX_TEXT = 500
 _MAX_LIST = 5
@@ -163,15 +164,33 @@ def field_tables(pending: Question) -> tuple[ValueTable, ...]:
     return (ValueTable("Fields", rows),) if rows else ()
 
 
+def rest_tables(pending: Question) -> tuple[ValueTable, ...]:
+    """What the fingerprint covers and the pending's own tables do not show: the rest of its fields."""
+    if pending.in_view is None:
+        return ()
+    about = getattr(pending, "about", _NO_WORDS)
+    rest = {name: value for name, value in pending.fields.items() if name not in pending.in_view}
+    given = {name: value for name, value in rest.items() if value not in _NOTHING}
+    empty = [name for name in rest if name not in given]
+    decided = {name: value for name, value in given.items() if name not in pending.machinery}
+    needed = {name: value for name, value in given.items() if name in pending.machinery}
+    left = ValueRow("empty", "", ", ".join(empty), "Not given, or nothing.")
+    tables = (
+        ValueTable("Details", (*value_rows(decided, {}, about), *([left] if empty else []))),
+        ValueTable("What carrying it out needs", value_rows(needed, {}, about), "nothing"),
+    )
+    return tuple(table for table in tables if table.rows)
+
+
 def value_rows(
     values: Mapping[str, Any], declared: Mapping[str, Parameter], about: Mapping[str, str] = _NO_WORDS
 ) -> tuple[ValueRow, ...]:
     """A row for each value, with its declared type and meaning where there is one."""
     return tuple(
-        ValueRow(
+        ValueRow.of(
             name,
             type_text(declared[name].annotation) if name in declared else type(value).__name__,
-            show_value(value),
+            value,
             declared[name].description if name in declared else about.get(name, ""),
         )
         for name, value in values.items()
@@ -194,7 +213,8 @@ def review_actions(pending: Question) -> tuple[ReviewAction, ...]:
     for name in ("approve", "reject"):
         if pending.status.is_open:
             # edits and scopes are no inputs of their own: a panel has forms for them
-            parameters = action_parameters(type(pending), name).without(PERSONAL | {"edits"})
+            asked = {"volatile"} if getattr(pending, "requests", ()) else frozenset()
+            parameters = action_parameters(type(pending), name).without((PERSONAL - asked) | {"edits"})
             style: Any = name
             buttons.append(ReviewAction(name, pending.labels[name], parameters, style=style))
     return tuple(buttons)

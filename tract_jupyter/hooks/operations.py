@@ -129,22 +129,30 @@ class Operations(Rebuilding, Unreviewed):
         """Check a spec without making anything of it, and return the pending whose approval activates it.
 
         A model's operation that needs no review (see `Unreviewed`) is activated at once; the pending is approved then.
+        Which fields are volatile is a person's to say; in anybody else's spec it is a request (`PendingActivation`).
 
         Raises:
             SpecError: the spec is wrong, or is active already, unchanged.
         """
-        spec = check_spec(spec)
-        for action in spec.actions.values():
+        return self._proposed(spec, is_own=actor == "user", triggered_by=triggered_by, actor=actor)
+
+    def _proposed(
+        self, spec: OperationSpec, *, is_own: bool, triggered_by: str | None, actor: str = "user"
+    ) -> PendingActivation:
+        given = check_spec(spec)
+        for action in given.actions.values():
             check_code(action)
+        requests = frozenset() if is_own else given.volatile
+        spec = given if is_own else given.with_volatile(())
         is_model = actor != "user"
         active = self.registry.get_spec(spec.name) if is_model else self.registry.reviewed_spec(spec.name)
-        if active is not None and active.spec_hash == spec.spec_hash:
+        if active is not None and active.spec_hash in {spec.spec_hash, given.spec_hash}:
             raise SpecError(
                 f"operation {spec.name!r} is active already in this very version; there is nothing to review"
             )
         if is_model and self._needs_no_review(spec):
-            return self._activated_unreviewed(spec, triggered_by=triggered_by, actor=actor)
-        return self._activation(spec, triggered_by=triggered_by, actor=actor)
+            return self._activated_unreviewed(spec, requests=requests, triggered_by=triggered_by, actor=actor)
+        return self._activation(spec, requests=requests, triggered_by=triggered_by, actor=actor)
 
     def _activation(self, spec: OperationSpec, **options: Any) -> PendingActivation:
         return PendingActivation(
@@ -249,7 +257,7 @@ class Operations(Rebuilding, Unreviewed):
             spec = spec_from_json(stored.spec_json)
         except SpecError as error:
             raise SpecError(f"the stored operation {name!r} cannot be read: {error}") from None
-        return self.propose(spec, triggered_by="the store")
+        return self._proposed(spec, is_own=False, triggered_by="the store")
 
     # --- firing
 

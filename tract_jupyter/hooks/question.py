@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import secrets
 from contextlib import nullcontext
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from tract_jupyter.hooks import introspection
 from tract_jupyter.hooks.marks import offered
 from tract_jupyter.models.pending import PendingStatus
+from tract_jupyter.review.display import showable
 from tract_jupyter.review.fingerprint import Subject, fingerprint
 from tract_jupyter.review.request import ReviewRequest, ValueTable
 from tract_jupyter.review.source import asking_place
@@ -45,6 +47,10 @@ class Question:
     _public_actions: ClassVar[frozenset[str]]
     labels: ClassVar[Mapping[str, str]] = {"approve": "Approve", "reject": "Reject"}
     """What the buttons of the built-in decisions say."""
+    in_view: ClassVar[frozenset[str] | None] = None
+    """The fields that `code_blocks` and `tables` show in full; None for all. The others are shown in a table behind."""
+    machinery: ClassVar[frozenset[str]] = frozenset()
+    """The fields that only doing it needs, and that nobody decides about: shown, but folded."""
 
     operation: str
     tract: Any
@@ -74,6 +80,8 @@ class Question:
     """What is wrong with the way it lies in the store, where it was made again from there."""
     unguarded: str
     """That a handler which would decide first is not approved here, where a person is asked for that reason."""
+    not_granted: str
+    """That a standing approval would cover it, but for somebody else."""
     origins: tuple[ValueRow, ...]
     """Where the values come from that a script gives, as far as that is known."""
 
@@ -110,6 +118,7 @@ class Question:
         self.note = ""
         self.doubt = ""
         self.unguarded = ""
+        self.not_granted = ""
         self.origins = ()
         self._execute_fn = execute_fn
         self._place = asking_place()
@@ -180,6 +189,10 @@ class Question:
         """The values that it would run on."""
         return introspection.field_tables(self)
 
+    def more_tables(self) -> tuple[ValueTable, ...]:
+        """What an approval binds to besides, and the tables do not say."""
+        return introspection.rest_tables(self)
+
     def summary(self) -> str:
         """What it is, in a sentence or two."""
         return (type(self).__doc__ or "").strip()
@@ -203,27 +216,36 @@ class Question:
     def review_request(self, note: str = "") -> ReviewRequest:
         """Everything that is shown, as data."""
         asking = self.asking_block()
-        return ReviewRequest(
+        asked_by = () if asking is None else (replace(asking, binds="nothing"),)
+        request = ReviewRequest(
             pending_id=self.pending_id,
             title=self.title,
             summary=self.summary(),
             why=" ".join(
                 filter(
                     None,
-                    [self.doubt, introspection.unfinished_text(self.unfinished), self.unguarded, self.why()],
+                    [
+                        self.doubt,
+                        introspection.unfinished_text(self.unfinished),
+                        self.unguarded,
+                        self.not_granted,
+                        self.why(),
+                    ],
                 )
             ),
             fingerprint=self.fingerprint,
             actions=introspection.review_actions(self),
-            code=(*self.code_blocks(), *(() if asking is None else (asking,))),
-            tables=(*self.tables(), *self._origin_table()),
+            code=(*self.code_blocks(), *asked_by),
+            tables=(*self.tables(), *self.more_tables(), *self._origin_table()),
             fields=self.editable(),
             subject=self.subject,
             note=note,
         )
+        return showable(request)
 
     def _origin_table(self) -> tuple[ValueTable, ...]:
-        return (ValueTable("Where the values come from", self.origins),) if self.origins else ()
+        rows = self.origins
+        return (ValueTable("Where the values come from", rows, "nothing"),) if rows else ()
 
     # --- introspection
 

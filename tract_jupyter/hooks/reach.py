@@ -75,7 +75,7 @@ def reach_table(old: Mapping[str, frozenset[str]] | None, new: Mapping[str, froz
     title = "What it can reach" if old is None else "What it can newly reach"
     rows = tuple(ValueRow(kind, _MEANING[kind], _listed(found[kind])) for kind in _MEANING if found.get(kind))
     nothing = ValueRow("nothing new", "", "It can reach nothing that the approved version could not.")
-    return ValueTable(title, rows or ((nothing,) if old is not None else ()))
+    return ValueTable(title, rows or ((nothing,) if old is not None else ()), "nothing")
 
 
 _CAPABILITIES = tuple(field.name for field in fields(Capabilities))

@@ -54,7 +54,10 @@ class Rebuilding:
     def _made_again(self, stored: StoredPending) -> Pending:
         by, fields, tract = stored.triggered_by, stored.fields, self._tract
         if stored.operation == ACTIVATE:
-            return self._activation(spec_from_json(str(fields.get("spec", ""))), triggered_by=by)
+            asked = fields.get("volatile")
+            requests = [str(name) for name in asked] if isinstance(asked, list) else ()
+            spec = spec_from_json(str(fields.get("spec", "")))
+            return self._activation(spec, requests=requests, triggered_by=by)
         if stored.operation == ACTIVATE_HANDLER:
             pending: Pending = tract.handlers.propose(
                 HandlerSpec.from_json(str(fields.get("handler", ""))), triggered_by=by

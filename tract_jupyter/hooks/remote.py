@@ -46,8 +46,8 @@ class RemotePending(FieldPending):
         self.field_parameters = self.request.fields or Parameters("fields", [])
         self._subject = self.request.subject
         if self._subject is not None:
-            self.kind, _, self.definition_hash, values = self._subject
-            self.volatile = frozenset(stored.fields) - frozenset(values)
+            self.kind, self.definition_hash = self._subject.kind, self._subject.definition_hash
+            self.volatile = frozenset(stored.fields) - frozenset(self._subject.values)
 
     @property
     def name(self) -> str:

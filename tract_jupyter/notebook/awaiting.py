@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 
 _WAITING_CELL = re.compile(
-    r"\s*%%(?P<name>tract_script\b|tract_run\b|tract_operation\b(?=[^\n]*(?<!\S)--wait(?!\S)))(?P<line>[^\n]*)\n?"
+    r"\s*%%(?P<name>tract_script\b|tract_run\b|tract_operation\b(?=[^\n]*(?<!\S)--wait(?!\S)))(?!\?)"  # ? asks for help
+    r"(?P<line>[^\n]*)\n?"
 )
 
 

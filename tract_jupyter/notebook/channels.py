@@ -13,8 +13,7 @@ from IPython.core.error import StdinNotImplementedError
 from IPython.display import display, update_display
 
 from tract_jupyter.exceptions import StoreClosedError
-from tract_jupyter.notebook.panels.render import record_html
-from tract_jupyter.notebook.panels.text import record_text
+from tract_jupyter.notebook.panels.text import record
 from tract_jupyter.review.prompt import ask
 from tract_jupyter.review.request_text import request_text
 from tract_jupyter.review.streams import meant_for_the_person
@@ -55,6 +54,18 @@ _board: contextvars.ContextVar[Board | None] = contextvars.ContextVar("_board", 
 """What gathers the tickets that this thread or task puts up; what others ask meanwhile is shown as ever."""
 
 
+class _Text:
+    """A board of what stands in printed text, which cannot change."""
+
+    ready = False
+
+    def refresh(self) -> None:
+        """Leave it as it is."""
+
+
+_PRINTED = _Text()
+
+
 class _Shown:
     """Where a ticket is on display, and in which circumstances it was put there."""
 
@@ -81,7 +92,7 @@ class _ShownAlone(_Shown):
 
     def put_up(self) -> None:
         """Display it for the first time."""
-        content: Any = _record(self.ticket) if self.panel is None else self.panel
+        content: Any = record(self.ticket) if self.panel is None else self.panel
         display(content, raw=self.panel is None, display_id=self._display_id)
 
     def refresh(self) -> None:
@@ -89,7 +100,7 @@ class _ShownAlone(_Shown):
         super().refresh()
         if not self.ticket.status.is_open:
             # The saved notebook keeps the record. The live panel stays too, for a page that was reloaded.
-            update_display(_record(self.ticket), raw=True, display_id=self._display_id)
+            update_display(record(self.ticket), raw=True, display_id=self._display_id)
 
 
 class NotebookChannel:
@@ -103,6 +114,8 @@ class NotebookChannel:
         self._shown: dict[str, list[_Shown]] = {}
         """Every place of a ticket; the last one is where it is asked."""
         self._moved: set[str] = set()
+        self._printed: dict[str, str] = {}
+        """The fingerprints of what was printed in full, by pending."""
         self._loop = front_end.loop
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -122,6 +135,27 @@ class NotebookChannel:
             yield
         finally:
             _board.reset(before)
+
+    @contextmanager
+    def in_text(self, ticket: Ticket) -> Iterator[None]:
+        """Show a ticket meanwhile in no output of its own, unless it is in one already: its text is printed."""
+        is_new = ticket.pending.pending_id not in self._shown
+        with self.gathering(_PRINTED):
+            self.show(ticket)
+        try:
+            yield
+        finally:
+            if is_new:
+                self.forget(ticket)
+
+    def print_in_full(self, ticket: Ticket) -> None:
+        """Print all of a request, so that it can be decided in a line."""
+        with meant_for_the_person():
+            self._print_request(ticket, again=True)
+
+    def was_printed(self, ticket: Ticket) -> bool:
+        """Whether all of it was printed here, exactly as it would run now."""
+        return self._printed.get(ticket.pending.pending_id) == ticket.request.fingerprint
 
     def show(self, ticket: Ticket) -> None:
         """Put the ticket on display, or bring what is on display up to date, in every place where it is."""
@@ -200,10 +234,11 @@ class NotebookChannel:
     def _places(self, ticket: Ticket) -> list[_Shown]:
         return self._shown.get(ticket.pending.pending_id, [])
 
-    def _print_request(self, ticket: Ticket) -> None:
+    def _print_request(self, ticket: Ticket, *, again: bool = False) -> None:
         places = self._places(ticket)
-        if not places or places[-1].printed_round != ticket.round_id:
+        if again or not places or places[-1].printed_round != ticket.round_id:
             print(request_text(ticket))  # noqa: T201 # a terminal's display; a prompt's conversation
+            self._printed[ticket.pending.pending_id] = ticket.request.fingerprint
         if places:
             places[-1].printed_round = ticket.round_id
 
@@ -222,7 +257,7 @@ class NotebookChannel:
             self._print_request(ticket)
 
     def _new_panel(self, ticket: Ticket) -> Panel | None:
-        if not self._front_end.can_click:  # headless, or a terminal
+        if not self._front_end.can_click or not ticket.status.is_open:  # headless, or a terminal; or a record
             return None
         from tract_jupyter.notebook.panels.panel import Panel
 
@@ -235,10 +270,6 @@ async def _logged(run: Callable[[], None]) -> None:
         run()
     except Exception:
         _logger.exception("a decision could not be carried out")
-
-
-def _record(ticket: Ticket) -> dict[str, str]:
-    return {"text/html": record_html(ticket), "text/plain": record_text(ticket)}
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

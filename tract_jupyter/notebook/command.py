@@ -22,13 +22,15 @@ class Command:
 
     The function takes the session and the words after the name; it returns what IPython shows, or None. `completes`
     says what the words may be: `commit`, `branch`, `operation` (a stored one that is not active),
-    `grant`, `trust`, `rule`, `mcp`, `run`, `profile`, or an option.
+    `grant`, `trust`, `rule`, `mcp`, `run`, `profile`, `waiting`, or an option. With `whole_line` the rest of the line
+    is one word, with every space in it.
     """
 
     usage: str
     summary: str
     run: Callable[[Session, list[str]], Any]
     completes: tuple[str, ...] = ()
+    whole_line: bool = False
 
 
 def when(moment: datetime) -> str:

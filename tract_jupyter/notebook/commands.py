@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tract_jupyter.exceptions import OperationError, nearest
 from tract_jupyter.models.type_text import type_text
 from tract_jupyter.notebook.command import Command, no_arguments
+from tract_jupyter.notebook.decide_command import DECIDE
 from tract_jupyter.notebook.display import Grid, View
 from tract_jupyter.notebook.history_commands import HISTORY
 from tract_jupyter.notebook.mcp_commands import MCP
@@ -35,6 +36,8 @@ def run_command(session: Session, line: str) -> Any:
     command = COMMANDS.get(name)
     if command is None:
         raise OperationError(f"no command {name!r}.{nearest(name, COMMANDS)} '%tract help' lists them")
+    if command.whole_line:
+        rest = line.strip().split(maxsplit=1)[1:]
     return command.run(session, rest)
 
 
@@ -125,15 +128,36 @@ def _tools(session: Session, rest: list[str]) -> View:
 
 def _help(session: Session, rest: list[str]) -> View:  # noqa: ARG001 # the same for all
     rows = tuple((f"%tract {command.usage}", command.summary) for command in COMMANDS.values())
+    magics = {
+        ("%%" if kind == "cell" else "%") + name: magic for name, (kind, magic) in _magics(session).items()
+    }
     more = (
-        ("%%tract_operation NAME", "define an operation in a cell; it is shown for review before it can run"),
-        ("%tract_fire NAME field=value", "fire an operation"),
-        ("%%tract_run", "say what is in the cell, and see the run that answers it"),
-        ("%%tract_check", "see what the analysis finds in a cell, without running it"),
+        *((name, _first_line(magic)) for name, magic in magics.items()),
         (f"{session.config.tools_name}.<Tab>", "every tool as a function"),
     )
-    lines = ("A question mark explains more: %%tract_operation?, %tract_fire?, %config TractJupyter",)
+    lines = (
+        f"A question mark explains more: {', '.join(f'{name}?' for name in magics)}, %config TractJupyter",
+    )
     return View("tract_jupyter", lines, (Grid(("Type", "To"), (*rows, *more), code=frozenset({"Type"})),))
+
+
+def _magics(session: Session) -> dict[str, tuple[str, Any]]:
+    """The extension's other magics by name: `cell` or `line`, and the function; of one that is both, that of cells."""
+    registered = session.shell.magics_manager.magics
+    ours = {
+        name: (kind, magic)
+        for kind in ("line", "cell")
+        for name, magic in registered[kind].items()
+        if getattr(getattr(magic, "__self__", None), "__module__", "") == "tract_jupyter.notebook.magics"
+    }
+    del ours["tract"]
+    return dict(sorted(ours.items()))
+
+
+def _first_line(magic: Any) -> str:
+    """What a magic is for; `magic_arguments` puts its usage before that."""
+    parser = getattr(magic, "parser", None)
+    return ((magic.__doc__ if parser is None else parser.description) or "").partition("\n")[0]
 
 
 COMMANDS = {
@@ -144,6 +168,7 @@ COMMANDS = {
     "ops": Command("ops", "active operations, and stored ones that nobody here has approved", _ops),
     "tools": Command("tools", "every tool with its signature", _tools),
     "mcp": MCP,
+    "decide": DECIDE,
     **REVIEW,
     "record": RECORD,
     "rules": RULES,

@@ -104,6 +104,7 @@ def _names(session: Session, kind: str, given: list[str]) -> list[tuple[str, str
     """What an argument of `%tract` may be: see `Command`."""
     if kind.startswith("--"):
         return [(kind, "option")]
+    from tract_jupyter.notebook.decide_command import waiting_words
     from tract_jupyter.notebook.mcp_commands import mcp_words
     from tract_jupyter.notebook.review_commands import grant_words
     from tract_jupyter.notebook.rule_commands import rule_words
@@ -112,6 +113,7 @@ def _names(session: Session, kind: str, given: list[str]) -> list[tuple[str, str
     from tract_jupyter.notebook.trust_commands import trust_words
 
     words = {
+        "waiting": waiting_words,
         "grant": grant_words,
         "trust": trust_words,
         "mcp": mcp_words,

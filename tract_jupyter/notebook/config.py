@@ -18,7 +18,15 @@ if TYPE_CHECKING:
 class TractJupyter(Configurable):
     """Settings of the extension. Names and the store take effect at the next `%load_ext` or `%reload_ext`."""
 
-    LIVE = ("decision_timeout", "on_timeout", "carry_grants", "tells_rejections", "rules_off", "rule_levels")
+    LIVE = (
+        "decision_timeout",
+        "on_timeout",
+        "carry_grants",
+        "tells_rejections",
+        "rules_off",
+        "rule_levels",
+        "rule_effects",
+    )
     """Those that take effect at once."""
 
     store = Unicode(
@@ -60,6 +68,10 @@ class TractJupyter(Configurable):
         value_trait=Unicode(),
         help='Levels of analysis rules, where yours differ: {"TJ301": "medium"}; low, medium, high or critical.',
     ).tag(config=True)
+    rule_effects = List(
+        Unicode(),
+        help="TOML files that say what the calls of your libraries do; docs/analysis.md has the format.",
+    ).tag(config=True)
     quiet = Bool(default_value=False, help="Print nothing when the extension is loaded.").tag(config=True)
 
     autoload = Bool(
@@ -83,8 +95,21 @@ class TractJupyter(Configurable):
             raise TraitError(str(error)) from None
         return value
 
+    @validate("rule_effects")
+    def _valid_effects(self, proposal: dict[str, Any]) -> list[str]:
+        from tract_jupyter.analysis import check_effects
+
+        try:
+            check_effects(proposal["value"])
+        except TractError as error:
+            raise TraitError(str(error)) from None
+        return list(proposal["value"])
+
     def advice(self) -> Advice:
         """The analysis with these settings."""
+        from tract_jupyter.analysis import use_effects
+
+        use_effects(self.rule_effects)
         return _advice(self.rules_off, self.rule_levels)
 
 

@@ -46,6 +46,9 @@ def load(shell: InteractiveShell) -> None:
     setattr(shell, _ATTRIBUTE, loaded)
     if not config.quiet:
         print(_greeting(config, list(names), taken))  # noqa: T201 # the one line that says so
+    problem = session.why_not_written()
+    if problem:
+        print(problem)  # noqa: T201 # also where it is to be quiet: whatever follows would fail
 
 
 def unload(shell: InteractiveShell) -> None:

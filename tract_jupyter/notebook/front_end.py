@@ -83,8 +83,10 @@ class FrontEnd:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             yield
-        except KeyboardInterrupt:
-            raise asyncio.CancelledError("interrupted") from None
+        except KeyboardInterrupt as error:
+            cancelled = asyncio.CancelledError("interrupted")
+            cancelled.__dict__.update(error.__dict__)  # how it is to be shown
+            raise cancelled from None
         finally:
             signal.signal(signal.SIGINT, before)
 

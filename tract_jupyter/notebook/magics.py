@@ -21,7 +21,13 @@ from IPython.core.magic import (
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 from IPython.display import display
 
-from tract_jupyter.exceptions import ScriptRaisedError, ToolExecutionError, TractError
+from tract_jupyter.exceptions import (
+    RunFailedError,
+    ScriptRaisedError,
+    ToolExecutionError,
+    TractError,
+    in_one_line,
+)
 from tract_jupyter.notebook.ran_cells import RanCells
 
 if TYPE_CHECKING:
@@ -49,7 +55,7 @@ def _as_typed(function: Callable[P, R]) -> Callable[P, R]:
         except ToolExecutionError:
             raise  # its cause is the interesting part
         except TractError as error:
-            raise UsageError(str(error)) from None
+            raise _told_once(error) from None
 
     return told
 
@@ -61,7 +67,15 @@ async def _told(work: Awaitable[R]) -> R:
     except ScriptRaisedError:
         raise  # it shows the script's own traceback
     except TractError as error:
-        raise UsageError(str(error)) from None
+        raise _told_once(error) from None
+
+
+def _told_once(error: TractError) -> Exception:
+    """What a magic raises for an error; what is on display already is not told again."""
+    if not isinstance(error, RunFailedError):
+        return UsageError(str(error))
+    in_one_line(error, f"Run {error.run.run_id[:8]} {error.run.status}: see above.")
+    return error
 
 
 @magics_class
@@ -91,6 +105,7 @@ class TractMagics(Magics):
         %tract tools      tools, with signatures
         %tract mcp        servers of more tools: %tract mcp add NAME -- COMMAND ...
         %tract inbox      what waits for a decision, whichever kernel asked
+        %tract decide     decide it by typing, where there is no panel
         %tract review N   look at a stored operation that is not active
         %tract grants     what is not asked about again
         %tract rules [N]  what the analysis looks for; the manual page of a rule

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import html
+from typing import TYPE_CHECKING
 
 from tract_jupyter.models.text import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tract_jupyter.review.display import Piece
 
 
 def escaped(text: str) -> str:
@@ -12,12 +18,21 @@ def escaped(text: str) -> str:
     return html.escape(printable(text))
 
 
-def heading(text: str, level: int, about: str = "") -> str:
+def pieces_html(pieces: Iterable[Piece]) -> str:
+    """A text in pieces; each that an approval depends on says by its key whether it was on display."""
+    return "".join(
+        f'<span data-line="{piece.key}">{escaped(piece.text)}</span>' if piece.key else escaped(piece.text)
+        for piece in pieces
+    )
+
+
+def heading(text: str, level: int, about: str | Iterable[Piece] = "") -> str:
     """A heading with a note behind it, both escaped.
 
     JupyterLab adds an anchor link to every real `h3`, which
     would end up in its text.
     """
     name = "tract-title" if level == 3 else "tract-heading"  # noqa: PLR2004
-    more = f' <span class="tract-about">{escaped(about)}</span>' if about else ""
+    said = escaped(about) if isinstance(about, str) else pieces_html(about)
+    more = f' <span class="tract-about">{said}</span>' if said else ""
     return f'<div class="{name}" role="heading" aria-level="{level}">{escaped(text)}{more}</div>'

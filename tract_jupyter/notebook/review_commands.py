@@ -61,7 +61,7 @@ def _grants(session: Session, rest: list[str]) -> View:
         return View(f"Revoked: {grant.kind} {grant.name} ({_covered(grant)}) is asked about again")
     grants = tract.grants.all()
     nothing = 'None. "Don\'t ask again…" in a panel gives one.'
-    heads = ("Id", "What", "Version", "Covers", "Scope", "Used", "By", "Since", "State")
+    heads = ("Id", "What", "Version", "Covers", "For", "Scope", "Used", "By", "Since", "State")
     grid = Grid(heads, tuple(map(_grant_row, grants)), code=frozenset({"Id", "Version", "Covers"}))
     return View("Standing approvals", () if grants else (nothing,), (grid,))
 
@@ -72,6 +72,7 @@ def _grant_row(grant: Grant) -> tuple[str, ...]:
         f"{grant.kind} {grant.name}",
         grant.definition_hash[:8],
         _covered(grant),
+        grant.whom,
         grant.scope,
         f"{grant.uses:,}" if grant.most_uses is None else f"{grant.uses:,} of {grant.most_uses:,}",
         grant.granted_by,
@@ -81,7 +82,8 @@ def _grant_row(grant: Grant) -> tuple[str, ...]:
 
 
 def _covered(grant: Grant) -> str:
-    return grant.covers if len(grant.covers) <= _MAX_COVERS else f"{grant.covers[:_MAX_COVERS]}…"
+    covers = grant.covers if len(grant.covers) <= _MAX_COVERS else f"{grant.covers[:_MAX_COVERS]}…"
+    return f"{covers}; whatever {', '.join(grant.ignores)} is" if grant.ignores else covers
 
 
 def grant_words(tract: Tract, given: list[str]) -> list[tuple[str, str]]:

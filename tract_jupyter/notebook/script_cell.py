@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from IPython.display import display
 
+from tract_jupyter.exceptions import in_one_line
 from tract_jupyter.notebook.script_view import LiveView, ResultView
 from tract_jupyter.notebook.worker import Worker
 from tract_jupyter.review.request import findings_text
@@ -65,7 +66,8 @@ async def run_cell(session: Session, code: str, options: ScriptOptions) -> None:
     worker.start()
     try:
         result = await worker.wait(_Beats(view))
-    except asyncio.CancelledError:
+    except asyncio.CancelledError as error:
+        in_one_line(error, "Interrupted: the script was stopped.")
         run.stopper.stop("interrupted")
         await worker.ended()
         if worker.result is not None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 import threading
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tract_jupyter.exceptions import StoreError
 from tract_jupyter.notebook.front_end import FrontEnd
 
 if TYPE_CHECKING:
@@ -18,6 +21,9 @@ if TYPE_CHECKING:
 
 BEGAN = datetime.now(UTC)
 """When this kernel loaded the extension for the first time."""
+
+ELSEWHERE = "%config TractJupyter.store = '~/tract.db'"
+"""What is typed to keep the context in another place."""
 
 _used: set[str] = set()
 """The recorded decisions that this kernel has used; reloading the extension makes them no newer."""
@@ -62,7 +68,8 @@ class Session:
     def advice(self) -> Advice:
         """The analysis with the user's settings; the same object as long as these are the same."""
         config = self.config
-        if self._advice is None or not self._advice.is_of(config.rules_off, config.rule_levels):
+        settings = (config.rules_off, config.rule_levels, config.rule_effects)
+        if self._advice is None or not self._advice.is_of(*settings):
             self._advice = config.advice()
         return self._advice
 
@@ -70,6 +77,18 @@ class Session:
     def is_open(self) -> bool:
         """Whether the tract has been used."""
         return self._tract is not None
+
+    def why_not_written(self) -> str:
+        """Why nothing can be kept in the file of the store, and what to do about it; empty if it can.
+
+        Nothing is opened, and nothing stays behind.
+        """
+        store = self.config.store
+        problem = "" if "://" in store or store == ":memory:" else _refusal(Path(self._path_of(store)))
+        return problem and (
+            f"{store} cannot be written: {problem}, so nothing can be kept there. For another place: "
+            f"{ELSEWHERE}; then: %reload_ext tract_jupyter"
+        )
 
     def close(self) -> None:
         """Close the tract, if it was opened."""
@@ -85,7 +104,13 @@ class Session:
         from tract_jupyter.tract import Tract
 
         store = self.config.store
-        tract = Tract.open(url=store) if "://" in store else Tract.open(self._path_of(store))
+        try:
+            tract = Tract.open(url=store) if "://" in store else Tract.open(self._path_of(store))
+        except StoreError as error:
+            why = self.why_not_written()
+            if not why:
+                raise
+            raise StoreError(f"{error}. {why}") from error
         self._apply_settings(tract)
         tract.reviewer.channel = NotebookChannel(self.front_end, Recorded(self.lock_path, Trust(), _used))
         return tract
@@ -94,6 +119,8 @@ class Session:
         """The file of the store; relative to the folder in which the extension was loaded, wherever a cell went."""
         from tract_jupyter.storage.engines import MEMORY
 
+        if store.startswith("~"):
+            return Path(store).expanduser()
         # where nothing moved, its short name keeps this machine's folders out of outputs
         return store if store == MEMORY or _is_here(self._folder) else self._folder / store
 
@@ -107,6 +134,20 @@ class Session:
         tract.operations.carry_grants = config.carry_grants
         tract.operations.advice = self.advice
         tract.tells_rejections = config.tells_rejections
+
+
+def _refusal(path: Path) -> str:
+    """Why a file cannot be made and written, as the system says it; empty if it can."""
+    if path.is_file() and not os.access(path, os.W_OK):
+        return "it is read-only"
+    folder = path.parent
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return ""
+    except OSError as error:
+        return error.strerror or type(error).__name__
 
 
 def _is_here(folder: Path) -> bool:

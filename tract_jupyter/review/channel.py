@@ -45,6 +45,7 @@ class Reviewable(Protocol):
     unfinished: StoredDecision | None
     note: str
     doubt: str
+    not_granted: str
     timeout: float | None
     runs_elsewhere: bool
 

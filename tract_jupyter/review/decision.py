@@ -23,20 +23,22 @@ if TYPE_CHECKING:
 class Answer:
     """What came back over a channel, before anybody checked it.
 
-    `round_id` says which showing of the request it answers: an answer to an older one does not count.
+    `round_id` says which showing of the request it answers: an answer to an older one does not count. `seen` are the
+    keys of what was on display, as a front end reports them; None from a channel that shows all before it asks.
     """
 
     action: str
     arguments: dict[str, Any]
     round_id: str
+    seen: frozenset[str] | None = None
 
 
 class How(NamedTuple):
     """How whoever decides now came to it.
 
     Attributes:
-        channel: `code`, `dict`, `tool`, `panel`, `prompt`, `inbox`, `model`, `handler`, `grant`, `recorded`, `timeout`
-            or `automatic`.
+        channel: `code`, `dict`, `tool`, `panel`, `prompt`, `command`, `inbox`, `model`, `handler`, `grant`, `recorded`,
+            `timeout` or `automatic`.
         decided_by: a login name, or `handler:<name>`, `model:<name>`, `grant:<id>`, `nobody`.
         shown: the fingerprint of what they were shown; None for code, which looks at the pending itself.
     """
@@ -52,7 +54,7 @@ class How(NamedTuple):
 
 
 _IMPERSONAL = frozenset({"model", "handler", "grant", "recorded", "timeout", "automatic"})
-_GRANTING = frozenset({"scope", "uses", "pattern"})
+_GRANTING = frozenset({"scope", "uses", "pattern", "whom"})
 _ANSWERABLE = frozenset({"handler", "model", "dict", "tool"})
 deciding_now: ContextVar[How | None] = ContextVar("tract_deciding", default=None)
 """How the code that runs now decides, where that was said; `deciding` says it for a block."""

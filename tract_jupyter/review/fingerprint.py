@@ -6,6 +6,7 @@ validated values with defaults filled in. One changed character gives another on
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.models.canonical import digest
@@ -22,12 +23,16 @@ class Subject(NamedTuple):
         name: its name.
         definition_hash: 64 hex digits over its code and schema.
         values: the validated values, without those that the author calls volatile.
+        actor: who asks for it.
+        ignored: the values that are volatile, as they are now: a standing approval does not look at them.
     """
 
     kind: str
     name: str
     definition_hash: str
     values: Mapping[str, Any]
+    actor: str = ""
+    ignored: Mapping[str, Any] = MappingProxyType({})
 
 
 def fingerprint(kind: str, name: str, definition_hash: str, values: Mapping[str, Any]) -> str:

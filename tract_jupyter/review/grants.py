@@ -1,7 +1,11 @@
 """Standing approvals: for this session or always, for exactly these values or a stated pattern, so many times.
 
-A grant names the definition it was given for, by hash: changed code or a changed schema is asked about again. It is
-signed with the user's secret, so that nobody else, and no change of the store, can give one.
+A grant names the definition it was given for, by hash: changed code or a changed schema is asked about again. It names
+who may use it: the actor that asked, that one and its children, or anybody. It is signed with the user's secret, so
+that nobody else, and no change of the store, can give one.
+
+Actors are names. A child's begins with its parent's: `agent:a/b` and `agent:a:branch` are children of `agent:a`. A
+script is named by its text, so that a changed one is another actor. `user` is the person at the kernel.
 """
 
 from __future__ import annotations
@@ -34,7 +38,11 @@ if TYPE_CHECKING:
 
 Scope = Literal["once", "session", "always"]
 _SIGNED = "grant"
-_GRANTING = frozenset({"code", "panel", "prompt", "inbox"})  # a dict or a tool call may be a model's
+_UNREADABLE = "unreadable"
+Whom = Literal["this", "children", "anybody"]
+_GRANTING = frozenset(
+    {"code", "panel", "prompt", "command", "inbox"}
+)  # a dict or a tool call may be a model's
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +58,8 @@ class Grant:
         scope: `session` (this process) or `always`.
         uses: how often it was used.
         most_uses: how often it may be; None for any number.
+        whom: who may use it, in words: `agent:a`, `agent:a and its children`, `anybody`.
+        ignores: the names of the values that it does not look at.
         state: `live`, `used up`, `revoked`, `of another session`, or `not signed by you`.
     """
 
@@ -63,6 +73,8 @@ class Grant:
     most_uses: int | None
     granted_by: str
     created_at: datetime
+    whom: str
+    ignores: tuple[str, ...]
     state: str
 
 
@@ -82,10 +94,12 @@ class Grants:
         Raises:
             GrantError: it cannot be given, or not in this way.
         """
-        scope, uses, pattern = (arguments.get(name) for name in ("scope", "uses", "pattern"))
+        scope, uses, pattern, whom = (arguments.get(name) for name in ("scope", "uses", "pattern", "whom"))
         if action != "approve" or scope is None or scope == "once":
-            if action == "approve" and (uses is not None or pattern is not None):
-                raise GrantError("uses and pattern are those of a grant; say scope='session' or 'always' too")
+            if action == "approve" and (uses is not None or pattern is not None or whom is not None):
+                raise GrantError(
+                    "uses, pattern and whom are those of a grant; say scope='session' or 'always' too"
+                )
             return None
         subject = pending.subject
         if subject is None:
@@ -94,7 +108,9 @@ class Grants:
             raise GrantError(
                 "only a person gives a standing approval: in a panel, at a prompt or in their own code"
             )
-        grant = self._new(subject, scope, uses, pattern or {}, how.decided_by)
+        if pending.doubt:
+            raise GrantError(f"{pending.doubt} Approve it once, or let it be asked again")
+        grant = self._new(subject, scope, uses, pattern or {}, whom or "this", how.decided_by)
         return lambda connection: self._rows.insert(connection, grant)
 
     def use(self, pending: Reviewable) -> Grant | None:
@@ -105,11 +121,30 @@ class Grants:
         with self._database.read() as connection:
             live = self._rows.live(connection, subject.kind, subject.name)
         for stored in live:
-            if self._state(stored) == "live" and self._covers(stored, subject):
+            if self._state(stored) != "live" or not _covers(stored, subject):
+                continue
+            if _is_for(stored, subject.actor):
                 with self._database.write() as connection:
                     if self._rows.use(connection, stored.grant_id):
                         return self._shown(stored)
         return None
+
+    def of_others(self, pending: Reviewable) -> str:
+        """Say which standing approval would cover a pending, were it not for who asks; empty if none would."""
+        subject = pending.subject
+        if subject is None:
+            return ""
+        with self._database.read() as connection:
+            live = self._rows.live(connection, subject.kind, subject.name)
+        for stored in live:
+            if (
+                self._state(stored) == "live"
+                and _covers(stored, subject)
+                and not _is_for(stored, subject.actor)
+            ):
+                whom = _whom_in_words(stored.pattern_json)
+                return f"The standing approval {stored.grant_id[:8]} covers it for {whom}, not for {subject.actor}."
+        return ""
 
     def all(self) -> list[Grant]:
         """Every grant, oldest first."""
@@ -149,7 +184,7 @@ class Grants:
     # ---
 
     def _new(
-        self, subject: Subject, scope: str, uses: int | None, pattern: Mapping[str, Any], by: str
+        self, subject: Subject, scope: str, uses: int | None, pattern: Mapping[str, Any], whom: Whom, by: str
     ) -> StoredGrant:
         unknown = [name for name in pattern if name not in subject.values]
         if unknown:
@@ -159,7 +194,15 @@ class Grants:
         if uses is not None and uses < 1:
             raise GrantError(f"uses is how often it may be used, at least once, not {uses}")
         session = _this_session() if scope == "session" else None
-        what = canonical_json({"pattern": dict(pattern), "approved": dict(subject.values)})
+        what = canonical_json(
+            {
+                "pattern": dict(pattern),
+                "approved": dict(subject.values),
+                "ignored": sorted(subject.ignored),
+                "actor": subject.actor,
+                "whom": whom,
+            }
+        )
         return self._sign(
             StoredGrant(
                 secrets.token_hex(8), subject.kind, subject.name, subject.definition_hash, what, scope, session,
@@ -169,12 +212,6 @@ class Grants:
 
     def _sign(self, grant: StoredGrant) -> StoredGrant:
         return grant._replace(signature=self._signer.sign(_SIGNED, _signed(grant)))
-
-    def _covers(self, stored: StoredGrant, subject: Subject) -> bool:
-        if stored.definition_hash != subject.definition_hash:
-            return False
-        what = json.loads(stored.pattern_json)
-        return covers(what["pattern"], what["approved"], subject.values)
 
     def _state(self, stored: StoredGrant) -> str:
         if stored.revoked_at is not None:
@@ -192,6 +229,7 @@ class Grants:
             grant_id=stored.grant_id, kind=stored.kind, name=stored.name, definition_hash=stored.definition_hash,
             covers=_in_words(stored.pattern_json), scope=stored.scope, uses=stored.uses,
             most_uses=stored.most_uses, granted_by=stored.granted_by, created_at=read_moment(stored.created_at),
+            whom=_whom_in_words(stored.pattern_json), ignores=_ignored(stored.pattern_json),
             state=self._state(stored),
         )  # fmt: skip
 
@@ -206,9 +244,45 @@ def _this_session() -> str:
     return digest(this_process())
 
 
+def _covers(stored: StoredGrant, subject: Subject) -> bool:
+    """Whether a grant that this user signed is about these values, whoever asks."""
+    if stored.definition_hash != subject.definition_hash:
+        return False
+    what = json.loads(stored.pattern_json)
+    return covers(what["pattern"], what["approved"], subject.values)
+
+
+def _is_for(stored: StoredGrant, actor: str) -> bool:
+    """Whether a grant that this user signed is for that actor."""
+    what = json.loads(stored.pattern_json)
+    named, whom = what["actor"], what["whom"]
+    is_child = actor.startswith((f"{named}/", f"{named}:"))
+    return whom == "anybody" or actor == named or (whom == "children" and is_child)
+
+
+def whom_in_words(actor: str, whom: object) -> str:
+    """Who may use a standing approval that was given when `actor` asked."""
+    return {"anybody": "anybody", "children": f"{actor} and its children"}.get(str(whom), actor)
+
+
+def _whom_in_words(pattern_json: str) -> str:
+    try:
+        what = json.loads(pattern_json)
+        return whom_in_words(what["actor"], what["whom"])
+    except (ValueError, KeyError, TypeError):  # the store may hold anything
+        return _UNREADABLE
+
+
+def _ignored(pattern_json: str) -> tuple[str, ...]:
+    try:
+        return tuple(map(str, json.loads(pattern_json)["ignored"]))
+    except (ValueError, KeyError, TypeError):
+        return ()
+
+
 def _in_words(pattern_json: str) -> str:
     try:
         what = json.loads(pattern_json)
         return pattern_text(what["pattern"], what["approved"])
-    except (ValueError, KeyError, TypeError, AttributeError):  # the store may hold anything
-        return "unreadable"
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return _UNREADABLE

@@ -10,7 +10,7 @@ import ast
 import json
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.exceptions import ParameterError
+from tract_jupyter.exceptions import ParameterError, UndecidedError
 from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.models.parameters import Parameters
 from tract_jupyter.models.text import printable
@@ -18,15 +18,16 @@ from tract_jupyter.models.type_text import type_text
 from tract_jupyter.review.decision import Answer
 from tract_jupyter.review.dispatch import carry_out
 from tract_jupyter.review.request import show_value
-from tract_jupyter.review.request_text import request_text
+from tract_jupyter.review.request_text import how_to_decide, request_text
 from tract_jupyter.review.ticket import Ticket
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tract_jupyter.models.parameters import Parameter
     from tract_jupyter.models.pending import PendingStatus
     from tract_jupyter.review.channel import Reviewable
+    from tract_jupyter.review.fingerprint import Subject
     from tract_jupyter.review.request import ReviewAction
 
     Read = Callable[[str], str]
@@ -34,10 +35,11 @@ if TYPE_CHECKING:
 _EDIT, _SESSION, _ALWAYS = "edit", "session", "always"
 _EXPLAINED = {
     _EDIT: "edit: change values, then approve",
-    _SESSION: "session: approve, and do not ask again for these values until this kernel or script ends",
-    _ALWAYS: "always: approve, and never ask again for these values",
+    _SESSION: "session: approve, and do not ask {actor} again for these values until this kernel or script ends",
+    _ALWAYS: "always: approve, and never ask {actor} again for these values",
 }
 _SHOWN = 80
+_TRIES = 5
 
 
 def ask_until_decided(pending: Reviewable, read: Read) -> PendingStatus:
@@ -65,18 +67,31 @@ def ask(ticket: Ticket, read: Read, *, may_wait: bool = False) -> Answer | None:
     Args:
         ticket: what is asked about; its request was shown already.
         read: asks one question and returns what was typed, as `input` does.
-        may_wait: whether an empty answer means "not now".
+        may_wait: whether an empty answer means "not now"; so does one that cannot be read, time after time.
+
+    Raises:
+        UndecidedError: what was typed could not be read, time after time.
     """
+    try:
+        return _asked(ticket, read, may_wait=may_wait)
+    except UndecidedError as error:
+        if not may_wait:
+            raise
+        print(error)  # noqa: T201
+        return None
+
+
+def _asked(ticket: Ticket, read: Read, *, may_wait: bool) -> Answer | None:
     round_id = ticket.round_id
     chosen = _ask_word(ticket, read, may_wait=may_wait)
     if chosen is None:
         return None
     if chosen == _EDIT:
-        edits = _ask_edits(ticket.request.fields or (), read)
+        edits = _ask_edits(ticket, read)
         return Answer("approve", {"edits": edits} if edits else {}, round_id)
     if isinstance(chosen, str):
         return Answer("approve", {"scope": chosen}, round_id)
-    arguments = {parameter.name: _ask_value(parameter, read) for parameter in chosen.parameters}
+    arguments = {parameter.name: _ask_value(ticket, parameter, read) for parameter in chosen.parameters}
     given = {name: value for name, value in arguments.items() if value is not ...}
     return Answer(chosen.name, given, round_id)
 
@@ -86,17 +101,56 @@ def _ask_word(ticket: Ticket, read: Read, *, may_wait: bool) -> ReviewAction | s
     words = _words(ticket)
     for word in words.values():
         if isinstance(word, str):
-            print(f"  {_EXPLAINED[word]}")  # noqa: T201
+            print(printable(f"  {_explained(ticket.request.subject, word)}"))  # noqa: T201
     later = " (Enter: later, in %tract inbox)" if may_wait else ""
-    while True:
-        given = read(printable(f"{' / '.join(words)}?{later} ")).strip().lower()
+    for _ in _tries(ticket):
+        given = read(printable(f"{' / '.join(words)}?{later} ")).strip()
         if not given and may_wait:
             return None
-        exact = [choice for word, choice in words.items() if given in (word, getattr(choice, "name", word))]
-        begun = [choice for word, choice in words.items() if given and word.startswith(given)]
-        if len(exact or begun) == 1:
-            return (exact or begun)[0]
+        chosen = find_word(ticket, given)
+        if chosen is not None:
+            return chosen
         print("Type one of the names, or as much of it as tells it from the others.")  # noqa: T201
+    return None
+
+
+def find_word(ticket: Ticket, given: str) -> ReviewAction | str | None:
+    """What a typed word, or its unique beginning, stands for: an action, or a word of the prompt's own."""
+    words, given = _words(ticket), given.lower()
+    exact = [choice for word, choice in words.items() if given in (word, getattr(choice, "name", word))]
+    begun = [choice for word, choice in words.items() if given and word.startswith(given)]
+    return (exact or begun)[0] if len(exact or begun) == 1 else None
+
+
+def offered_words(ticket: Ticket) -> list[str]:
+    """All that can be typed."""
+    return list(_words(ticket))
+
+
+def _tries(ticket: Ticket) -> Iterator[int]:
+    """As often as something is asked that could not be read; what types may be no person.
+
+    Raises:
+        UndecidedError: that was the last time.
+    """
+    yield from range(_TRIES)
+    raise UndecidedError(
+        f"nothing was decided about {ticket.request.title!r}: {_TRIES} answers could not be read. It waits: "
+        f"{how_to_decide(ticket.pending.pending_id)} asks again",
+        ticket.pending,
+    )
+
+
+def _explained(subject: Subject | None, word: str) -> str:
+    """What a word of the prompt's own means, for this request."""
+    if subject is None or word == _EDIT:
+        return _EXPLAINED[word]
+    ignored = ", ".join(
+        f"{name} (now {show_value(value, _SHOWN)})" for name, value in subject.ignored.items()
+    )
+    return _EXPLAINED[word].format(actor=subject.actor) + (
+        f"; it will not look at {ignored}" if ignored else ""
+    )
 
 
 def _words(ticket: Ticket) -> dict[str, ReviewAction | str]:
@@ -111,31 +165,45 @@ def _words(ticket: Ticket) -> dict[str, ReviewAction | str]:
     return {**words, **{word: word for word in offered if word not in words and word not in names}}
 
 
-def _ask_edits(fields: Parameters | tuple[()], read: Read) -> dict[str, Any]:
+def _ask_edits(ticket: Ticket, read: Read) -> dict[str, Any]:
     """The values that were changed."""
     edits = {}
-    for parameter in fields:
-        value = _ask_value(parameter, read)
+    for parameter in ticket.request.fields or ():
+        value = _ask_value(ticket, parameter, read)
         if value is not ... and canonical_json(value) != canonical_json(parameter.default):
             edits[parameter.name] = value
     return edits
 
 
-def _ask_value(parameter: Parameter, read: Read) -> Any:
+def _ask_value(ticket: Ticket, parameter: Parameter, read: Read) -> Any:
     """The value given, or `...` for the default."""
     default = "" if parameter.required or parameter.optional else show_value(parameter.default, _SHOWN)
     offered = "" if parameter.required else f" [{default}]"
-    checked = Parameters(parameter.name, [parameter])
-    while True:
+    for _ in _tries(ticket):
         given = read(printable(f"  {parameter.name} ({type_text(parameter.annotation)}){offered}: "))
         if not given and not parameter.required:
             return ...
-        for value in _readings(given):
-            try:
-                return checked.validate({parameter.name: value})[parameter.name]
-            except ParameterError as error:
-                problem = error
-        print(f"  {problem}")  # noqa: T201
+        try:
+            return read_value(parameter, given)
+        except ParameterError as error:
+            print(f"  {error}")  # noqa: T201
+    return ...
+
+
+def read_value(parameter: Parameter, text: str) -> Any:
+    """The value that a typed text means for a parameter.
+
+    Raises:
+        ParameterError: none that fits.
+    """
+    checked = Parameters(parameter.name, [parameter])
+    *first, last = _readings(text)
+    for value in first:
+        try:
+            return checked.validate({parameter.name: value})[parameter.name]
+        except ParameterError:
+            continue
+    return checked.validate({parameter.name: last})[parameter.name]
 
 
 def _readings(text: str) -> list[Any]:

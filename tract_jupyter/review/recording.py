@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tract_jupyter.storage.decisions import StoredDecision
     from tract_jupyter.storage.pendings import StoredPending
 
-CHANNELS = frozenset({"panel", "prompt", "inbox", "code"})
+CHANNELS = frozenset({"panel", "prompt", "command", "inbox", "code"})
 """Whose decisions are recorded: a person's. A dict or a tool call may be a model's."""
 
 _ACTIVATE = "activate_operation"

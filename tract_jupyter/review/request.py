@@ -9,7 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.models.text import printable, safe_repr
+from tract_jupyter.review.display import MOST_CHARACTERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,7 +27,7 @@ class CodeBlock:
 
     `header` is the line before the first, if any. Lines count from `first_line`. `marked` is the line that asked, if
     that is what the block is about. `analysis_note` says what the findings alone do not: that there are none, or which
-    rules did not look.
+    rules did not look. `binds` says whether an approval is about the code, or whether it only explains.
     """
 
     title: str
@@ -37,6 +39,7 @@ class CodeBlock:
     first_line: int = 1
     marked: int | None = None
     analysis_note: str = ""
+    binds: Literal["code", "nothing"] = "code"
 
     def __post_init__(self) -> None:
         _make_printable(self, "title", "description", "analysis_note")
@@ -44,12 +47,24 @@ class CodeBlock:
 
 @dataclass(frozen=True, slots=True)
 class ValueRow:
-    """A named value with its type and meaning."""
+    """A named value with its type and meaning; `of` makes one that shows all of a value."""
 
     name: str
     type: str
     value: str
     description: str = ""
+    is_cut: bool = False
+
+    @classmethod
+    def of(cls, name: str, type_: str, value: Any, description: str = "") -> ValueRow:
+        """A row with the whole value; with its beginning, if no page could show it."""
+        if isinstance(value, str | bytes | list) and len(value) > MOST_CHARACTERS:
+            return cls(name, type_, show_value(value), description, is_cut=True)
+        try:
+            canonical_json(value)
+            return cls(name, type_, repr(value), description)
+        except Exception:  # noqa: BLE001 # its repr may raise anything; and what no fingerprint can hold is not whole
+            return cls(name, type_, safe_repr(value), description, is_cut=True)
 
     def __post_init__(self) -> None:
         _make_printable(self, "name", "type", "value", "description")
@@ -57,10 +72,15 @@ class ValueRow:
 
 @dataclass(frozen=True, slots=True)
 class ValueTable:
-    """Rows under a heading."""
+    """Rows under a heading.
+
+    `binds` says what of it an approval is about: the names and values, the rows with all that they say (they are a
+    definition, which somebody proposes), or nothing, where they only explain.
+    """
 
     title: str
     rows: tuple[ValueRow, ...]
+    binds: Literal["values", "rows", "nothing"] = "values"
 
     def __post_init__(self) -> None:
         _make_printable(self, "title")

@@ -25,7 +25,7 @@ def request_to_dict(request: ReviewRequest) -> dict[str, Any]:
         "code": [_code_to_dict(block) for block in request.code],
         "tables": [asdict(table) for table in request.tables],
         "fields": None if request.fields is None else _parameters_to_list(request.fields),
-        "subject": None if request.subject is None else request.subject._asdict(),
+        "subject": None if request.subject is None else _subject_to_dict(request.subject),
     }
 
 
@@ -41,7 +41,7 @@ def request_from_dict(data: Mapping[str, Any]) -> ReviewRequest:
         actions=tuple(_action_from_dict(action) for action in data["actions"]),
         code=tuple(_code_from_dict(block) for block in data["code"]),
         tables=tuple(
-            ValueTable(table["title"], tuple(ValueRow(**row) for row in table["rows"]))
+            ValueTable(table["title"], tuple(ValueRow(**row) for row in table["rows"]), table["binds"])
             for table in data["tables"]
         ),
         fields=None if data["fields"] is None else _parameters_from_list("fields", data["fields"]),
@@ -59,7 +59,7 @@ _FINDING = {
     "confidence": (int, float),
 }
 _BLOCK = {
-    **dict.fromkeys(("title", "code", "header", "description", "language", "analysis_note"), _TEXT),
+    **dict.fromkeys(("title", "code", "header", "description", "language", "analysis_note", "binds"), _TEXT),
     "first_line": _NUMBER,
     "marked": (int, type(None)),
     "findings": [_FINDING],
@@ -67,9 +67,10 @@ _BLOCK = {
 _ACTION = {**dict.fromkeys(("name", "label", "style", "description"), _TEXT), "parameters": [_PARAMETER]}
 _TABLE = {
     "title": _TEXT,
+    "binds": _TEXT,
     "rows": [dict.fromkeys(("name", "type", "value", "description"), _TEXT)],
 }
-_SUBJECT = {**dict.fromkeys(("kind", "name", "definition_hash"), _TEXT), "values": {}}
+_SUBJECT = {**dict.fromkeys(("kind", "name", "definition_hash", "actor"), _TEXT), "values": {}, "ignored": {}}
 _REQUEST = {
     **dict.fromkeys(("pending_id", "title", "summary", "why", "fingerprint", "note"), _TEXT),
     "actions": [_ACTION],
@@ -101,8 +102,22 @@ def _check(data: Any, shape: Any, place: str) -> None:
             _check(data[name], shape[name], f"{place}.{name}")
 
 
-_CODE = ("title", "code", "header", "description", "language", "first_line", "marked", "analysis_note")
+_CODE = (
+    "title",
+    "code",
+    "header",
+    "description",
+    "language",
+    "first_line",
+    "marked",
+    "analysis_note",
+    "binds",
+)
 _TEXTS = ("pending_id", "title", "summary", "why", "fingerprint", "note")
+
+
+def _subject_to_dict(subject: Subject) -> dict[str, Any]:
+    return {**subject._asdict(), "ignored": dict(subject.ignored)}
 
 
 def _action_to_dict(action: ReviewAction) -> dict[str, Any]:

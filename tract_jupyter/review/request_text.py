@@ -1,17 +1,18 @@
-"""A request in plain text, for terminals, prompts and whatever shows no HTML."""
+"""A request in plain text, for terminals, prompts and whatever shows no HTML: all of it, in every form."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tract_jupyter.analysis.source import split_lines
 from tract_jupyter.models.text import printable
+from tract_jupyter.review.display import shown_code, shown_rows
 from tract_jupyter.review.findings_by_rule import by_rule, in_short
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    from tract_jupyter.review.request import CodeBlock, ValueTable
+    from tract_jupyter.review.display import Piece, ShownCode
+    from tract_jupyter.review.request import CodeBlock, ReviewRequest, ValueTable
     from tract_jupyter.review.ticket import Ticket
 
 SHORT_FINGERPRINT = 16
@@ -23,9 +24,33 @@ def request_text(ticket: Ticket) -> str:
     request = ticket.request
     lines = [f"[{ticket.status}] {request.title}", request.summary, request.why]
     lines += [line for block in request.code for line in _block_lines(block)]
-    lines += [line for table in request.tables for line in _table_lines(table)]
+    lines += [line for table in request.tables for line in _table_lines(table, request)]
     lines += [request.note, f"fingerprint {request.fingerprint[:SHORT_FINGERPRINT]}"]
+    lines += [f"{how_to_decide(request.pending_id)} decides it, here or in another notebook on this store"]
     return printable("\n".join(line for line in lines if line))
+
+
+def bound_lines(request: ReviewRequest) -> Iterator[str]:
+    """What an approval binds to, for the record: all the code, without the notes about its lines, and all values."""
+    for block in request.code:
+        code = shown_code(block)
+        if block.binds == "nothing":
+            marked = [line for number, line in _numbered(block, code) if number == block.marked]
+            yield from [block.title, *marked] if marked else [f"{block.title}: {len(code.lines)} lines"]
+            continue
+        findings = [f"  {in_short(rule)}" for rule in by_rule(block.findings)]
+        yield from (f"{block.title}: {len(code.lines)} lines", *findings, *_over(block, code))
+        yield from (line for _, line in _numbered(block, code))
+    for table in request.tables:
+        for row in shown_rows(table, request.pending_id):
+            kind, about = _joined(row.type), _joined(row.description)
+            said = [kind, about] if table.binds == "rows" else []
+            yield f"{_joined(row.name)}: {_joined(row.value)}{''.join(f'  # {text}' for text in said if text)}"
+
+
+def how_to_decide(pending_id: str) -> str:
+    """What is typed to look at a request and decide it, where there is no panel."""
+    return f"%tract decide {pending_id[:8]}"
 
 
 def block_text(block: CodeBlock) -> str:
@@ -33,39 +58,47 @@ def block_text(block: CodeBlock) -> str:
     return printable("\n".join(line for line in _block_lines(block) if line))
 
 
-def numbered_lines(block: CodeBlock) -> Iterator[tuple[int, str]]:
-    """Each line as it stands in a listing, `>` before the one that asked, with its number.
-
-    Lines are those that Python counts, as findings do.
-    """
-    for number, text in enumerate(split_lines(block.code.rstrip("\r\n")), block.first_line):
+def _numbered(block: CodeBlock, code: ShownCode) -> Iterator[tuple[int, str]]:
+    """Each line as it stands in a listing, `>` before the one that asked, with its number."""
+    for number, pieces in code.lines:
         mark = ">" if number == block.marked else " "
-        yield number, f"{mark}{number:4}  {printable(text)}"
+        yield number, f"{mark}{number:4}  {_joined(pieces)}"
+
+
+def _over(block: CodeBlock, code: ShownCode) -> list[str]:
+    """What stands over the code."""
+    about = [f"  {_joined(code.description)}"] if code.description else []
+    note = [f"  {block.analysis_note}"] if block.analysis_note else []
+    return [*about, *note, *([f"       {_joined(code.header)}"] if code.header else [])]
 
 
 def _block_lines(block: CodeBlock) -> list[str]:
-    lines = [f"{block.title}:", *_findings_lines(block), f"       {block.header}" if block.header else ""]
+    code = shown_code(block)
+    lines = [f"{block.title}:", *_findings_lines(block), *_over(block, code)]
     by_line: dict[int, list[str]] = {}
     told: set[str] = set()
     for f in block.findings:
         remedy = "" if f.remedy in told else f" {f.remedy}"
         told.add(f.remedy)
         by_line.setdefault(f.span.line, []).append(f"       ^ {f.level.value} {f.code}: {f.reason}{remedy}")
-    for number, line in numbered_lines(block):
+    for number, line in _numbered(block, code):
         lines += [line, *by_line.get(number, [])]
     return lines
 
 
 def _findings_lines(block: CodeBlock) -> list[str]:
-    """The findings by rule, where there are too many to see at a glance, and what is said about the analysis."""
+    """The findings by rule, where there are too many to see at a glance."""
     rules = by_rule(block.findings)
-    folded = rules if len(block.findings) > len(rules) else ()
-    return [f"  {line}" for line in (*map(in_short, folded), block.analysis_note) if line]
+    return [f"  {in_short(rule)}" for rule in rules] if len(block.findings) > len(rules) else []
 
 
-def _table_lines(table: ValueTable) -> list[str]:
-    rows = [
-        f"  {row.name}: {row.type} = {row.value}{f'  # {row.description}' if row.description else ''}"
-        for row in table.rows
-    ]
+def _table_lines(table: ValueTable, request: ReviewRequest) -> list[str]:
+    rows = []
+    for row in shown_rows(table, request.pending_id):
+        about = f"  # {_joined(row.description)}" if row.description else ""
+        rows.append(f"  {_joined(row.name)}: {_joined(row.type)} = {_joined(row.value)}{about}")
     return [f"{table.title}:", *rows]
+
+
+def _joined(pieces: Iterable[Piece]) -> str:
+    return "".join(piece.text for piece in pieces)

@@ -19,12 +19,14 @@ from tract_jupyter.exceptions import (
     NobodyToAskError,
     PendingStateError,
     UndecidedError,
+    in_one_line,
 )
 from tract_jupyter.review.channel import Channel, NoChannel, Reviewable
-from tract_jupyter.review.decision import Decision, deciding, without_grant
+from tract_jupyter.review.decision import Answer, Decision, deciding, without_grant
 from tract_jupyter.review.dispatch import capturing, dispatch
 from tract_jupyter.review.gate import BUSY
 from tract_jupyter.review.replay import replay
+from tract_jupyter.review.request_text import how_to_decide
 from tract_jupyter.review.ticket import Ticket
 from tract_jupyter.review.waiting import check_wait
 
@@ -71,6 +73,7 @@ class Reviewer:
             with deciding("grant", f"grant:{grant.grant_id}"):
                 pending.execute_tool("approve", {})
             return True
+        pending.not_granted = self._grants.of_others(pending)
         before = None if pending.resumable else self.ledger.approved_before(pending)
         if before is None or not self.ledger.settle(
             before.pending_id, before.round, "carried out by a later cell"
@@ -142,6 +145,27 @@ class Reviewer:
             for delay in self._steps(ticket):
                 time.sleep(delay)
         return _outcome(ticket)
+
+    def taken_up(self, pending: Reviewable) -> Ticket:
+        """Store the request, unless it is stored already, and return its ticket, without showing it."""
+        return self._ticket(pending)
+
+    def answer(self, ticket: Ticket, answer: Answer, channel: str) -> bool:
+        """Take an answer, and carry it out here and now. False if it came too late."""
+        ticket.waiting += 1  # carried out here, and not in a task of its own
+        taken = ticket.submit(answer, channel)
+        ticket.waiting -= 1
+        self.carry_out(ticket)
+        return taken
+
+    def ask_by_typing(self, ticket: Ticket) -> bool:
+        """Ask until it is decided or left for later, whether a panel is live or not. False where nobody can type."""
+        while not ticket.settled.is_set():
+            answer = self.channel.prompt(ticket, may_wait=True)
+            if answer is None:
+                return self.channel.can_reach()
+            self.answer(ticket, answer, "prompt")
+        return True
 
     def carry_out(self, ticket: Ticket) -> None:
         """Carry out the answer of a ticket, if it has one that nobody else took."""
@@ -222,14 +246,21 @@ class Reviewer:
                 "from writing. Ask before the batch, or after it", pending
             )  # fmt: skip
         if not self.channel.can_reach() and not ticket.settled.is_set():
+            others = f". {pending.not_granted.rstrip('.')}" if pending.not_granted else ""
             raise NobodyToAskError(
                 f"{pending.title!r} needs a decision, and nobody can be asked here (no panel, no input). It waits in "
-                f"the inbox: '%tract inbox' in a notebook on this store shows it{why_not}", pending
+                f"the inbox: '%tract inbox' in a notebook on this store shows it{why_not}{others}", pending
             )  # fmt: skip
         self._put_up(ticket)
         ticket.waiting += 1
+        rounds = pending.rounds
         try:
             yield ticket
+        except (KeyboardInterrupt, asyncio.CancelledError) as error:
+            if pending.rounds == rounds:
+                told = f"Interrupted: {ticket.request.title!r} waits. {how_to_decide(pending.pending_id)} decides it."
+                in_one_line(error, told, own=isinstance(error, KeyboardInterrupt))
+            raise
         finally:
             ticket.waiting -= 1
             if not ticket.settled.is_set():
@@ -272,14 +303,8 @@ class Reviewer:
         ticket.submit(answer, "prompt")
 
     def _prompt_at_once(self, ticket: Ticket) -> None:
-        while not ticket.settled.is_set() and not self.channel.panel_may_answer(ticket, 0.0):
-            answer = self.channel.prompt(ticket, may_wait=True)
-            if answer is None:
-                return
-            ticket.waiting += 1  # carried out here, and not in a task of its own
-            ticket.submit(answer, "prompt")
-            ticket.waiting -= 1
-            self.carry_out(ticket)
+        if not self.channel.panel_may_answer(ticket, 0.0):
+            self.ask_by_typing(ticket)
 
     def _check_time(self, ticket: Ticket, waited: float) -> None:
         """See whether the time for a decision is over, and do what the pending says then."""

@@ -11,6 +11,8 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from tract_jupyter.review.display import needed_pieces
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -46,6 +48,7 @@ class Ticket:
         self.decided: list[tuple[ReviewRequest, Decision]] = []
         """What was decided so far, each with the showing that it was about."""
         self._known = pending.decision
+        self._needed: tuple[str, frozenset[str]] = ("", frozenset())
 
     def new_round(self, note: str = "") -> None:
         """Show how things stand now, and take a new answer."""
@@ -73,14 +76,39 @@ class Ticket:
         """Whether this round has its answer."""
         return self._answer is not None
 
+    def is_asking(self, round_id: str) -> bool:
+        """Whether that round is the present one, and has no answer yet."""
+        return self._answer is None and not self.settled.is_set() and round_id == self.round_id != ""
+
+    @property
+    def needed(self) -> frozenset[str]:
+        """The keys of all that must have been on display before anything but a rejection is taken in this round."""
+        request, (shown, keys) = self.request, self._needed
+        if shown != self.round_id or not shown:
+            keys = frozenset(piece.key for piece in needed_pieces(request))
+            self._needed = (self.round_id, keys)
+        return keys
+
+    def not_seen(self, answer: Answer) -> str:
+        """Say what of the request was not on display where the answer comes from; empty if nothing has to be said."""
+        action = self.request.action(answer.action)
+        if answer.seen is None or action is None or action.style == "reject":
+            return ""
+        unseen, all_ = len(self.needed - answer.seen), len(self.needed)
+        if not unseen:
+            return ""
+        which = f"{unseen:,} of the {all_:,} lines" if all_ > 1 else "the line"
+        return f"Nothing was decided: {which} that this would approve have not been on display here. Read on first."
+
     def submit(self, answer: Answer, channel: str) -> bool:
-        """Take an answer from any thread. False if it came too late, or answers another showing."""
+        """Take an answer from any thread.
+
+        False if it came too late, answers another showing, or would approve what was not on display.
+        """
         with self._lock:
-            if self._answer is not None or self.settled.is_set():
+            if not self.is_asking(answer.round_id):
                 return False
-            if not self.round_id or answer.round_id != self.round_id:
-                return False
-            if self.request.action(answer.action) is None:
+            if self.request.action(answer.action) is None or self.not_seen(answer):
                 return False
             self._answer = (answer, channel)
         self.on_answer(self)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tract_jupyter.runs.terms import NOT_SUPPOSED_TO_RUN, FailedType, RunStatus
+from tract_jupyter.runs.terms import NOT_SUPPOSED_TO_RUN, FailedType, RunStatus, SkippedReason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -46,10 +46,11 @@ def of_phase(
         failed: what the run fails at, if it does.
         results: of all operations of the hook.
         commit_error: a required operation, one of whose effects could not be committed (E6).
-        aborted: the run was aborted meanwhile. A required operation that did not end well counts before that.
+        aborted: the run was aborted meanwhile. A required operation that did not end well counts before that, unless
+            it is the abort that kept it from running.
     """
     for result in results:
-        if counts_against(result):
+        if counts_against(result) and not (aborted and _was_not_begun(result)):
             return Ending(RunStatus.FAILED, failed, _details(result))
     if commit_error is not None:
         return Ending(RunStatus.FAILED, failed, {"operationId": commit_error})
@@ -70,6 +71,11 @@ def counts_against(result: OperationResult) -> bool:
     """Whether it was required and supposed to run, and did not end as `done` (R12, G3, G4)."""
     reason = None if result.skip is None else result.skip.reason
     return result.required and not result.is_done and reason not in NOT_SUPPOSED_TO_RUN
+
+
+def _was_not_begun(result: OperationResult) -> bool:
+    """Whether it was skipped because the run was aborted first (G27)."""
+    return result.skip is not None and result.skip.reason == SkippedReason.RUN_ABORTED
 
 
 def _details(result: OperationResult) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from tests.analysis.helpers import analyze, codes, found
-from tract_jupyter.analysis.rules.sinks import SINKS
+from tract_jupyter.analysis.rules.sinks import sinks
 from tract_jupyter.analysis.tables.known_modules import KNOWN_HARMLESS, REMOVED_STDLIB
 
 OUTSIDE = [
@@ -83,7 +83,7 @@ def test_destruction(level, code):
         ("TJ302", "high", "from flask import Flask\napp = Flask(__name__)\napp.run()"),
         ("TJ302", "high", "from multiprocessing.connection import Listener"),
         ("TJ302", "high", "import debugpy\ndebugpy.listen(1)"),
-        ("TJ303", "high", "import xarray as xr\nxr.open_dataset('https://example.org/x.nc')"),
+        ("TJ303", "medium", "import xarray as xr\nxr.open_dataset('https://example.org/x.nc')"),
         ("TJ303", "high", "from sqlalchemy import create_engine\ncreate_engine('postgresql://u@h/d')"),
         ("TJ303", "high", "df.to_parquet('s3://bucket/x.parquet')"),
     ],
@@ -139,7 +139,7 @@ def test_what_stays_inside_is_at_most_low(code):
 
 
 def test_every_kind_of_operation_is_used():
-    assert len(SINKS) > 1000
+    assert len(sinks()) > 1000
     assert "TJ202" in codes("import shutil\nshutil.make_archive('a', 'zip', 'b')")
 
 

@@ -70,7 +70,7 @@ def test_a_tool_that_writes_asks_a_person_and_is_asked_about_once(t):
 
 def test_a_standing_approval_of_the_tool_covers_it(t):
     pending = t.propose_policy("tidy", "annotate", NOTE)
-    pending.approve(scope="always", uses=1, pattern={"target_hash": "*"})
+    pending.approve(scope="always", uses=1, pattern={"target_hash": "*"}, whom="anybody")
     other = t.user("newer").commit_hash
     t.apply_policy("another", "annotate", {**NOTE, "target_hash": other})
     assert t.get_commit(other).priority == "skip"

@@ -59,7 +59,9 @@ def decide(inbox, action, *numbers, **more):
     rows = [inbox.batch.page[number] for number in numbers]
     rounds = {row.pending_id: row.ticket.round_id for row in rows}
     key = secrets.token_hex(8)  # a second message with the same one is taken for the first, sent again
-    inbox._panel.take({"type": "decide", "key": key, "action": action, "rounds": rounds, **more})
+    seen = [key for row in rows for key in row.ticket.needed]
+    message = {"type": "decide", "key": key, "action": action, "rounds": rounds, "seen": seen}
+    inbox._panel.take({**message, **more})
 
 
 def texts(inbox):
@@ -197,6 +199,34 @@ def test_code_that_nobody_opened_is_not_decided(tract, waiting, kind):
     assert "open it first" in inbox._panel.view["rows"][1]["refused"]
     decide(inbox, "approve", 1, opened=[inbox.batch.page[1].pending_id])
     assert proposed.status == "approved"
+
+
+def test_what_was_not_on_display_is_not_approved_and_says_so(tract, waiting):
+    first, second, third = waiting("a", "b", "c")
+    inbox = open_inbox(tract)
+    rows = inbox.batch.page
+    assert {row["needed"] for row in inbox._panel.view["rows"]} == {
+        4
+    }  # the line, the one over it, and a named value
+    seen = sorted(rows[0].ticket.needed)  # the code of both, and the values of the first
+    decide(inbox, "approve", 0, 1, seen=seen)
+    assert (first.status, second.status) == ("approved", "pending")
+    said = inbox._panel.view["rows"][1]["refused"]
+    assert said.startswith(
+        "Nothing was decided: 2 of the 4 lines that this would approve have not been on display"
+    )
+    decide(inbox, "approve", 2, seen=None)
+    assert third.status == "pending"
+    decide(inbox, "reject", 1, 2, seen=[])
+    assert (second.status, third.status) == ("rejected", "rejected")
+
+
+def test_a_row_shows_its_values_where_they_are_short(tract, waiting):
+    waiting("a", "b" * 500)
+    short, long = open_inbox(tract)._panel.view["rows"]
+    assert len(short["value_keys"]) == 2  # the name and the value
+    assert long["value_keys"] == []
+    assert "…" in long["values"]
 
 
 @pytest.mark.parametrize("kind", PROPOSALS)
@@ -356,8 +386,9 @@ def test_an_answer_that_is_sent_again_was_not_refused(tract, waiting):
     waiting("a", "b")
     inbox = open_inbox(tract)
     a, b = ({row.pending_id: row.ticket.round_id} for row in inbox.batch.page)
+    seen = [key for row in inbox.batch.page for key in row.ticket.needed]
     for key, rounds in (("k1", a), ("k2", b), ("k1", a)):
-        inbox._panel.take({"key": key, "action": "approve", "rounds": rounds})
+        inbox._panel.take({"key": key, "action": "approve", "rounds": rounds, "seen": seen})
     assert [(row.ticket.status, row.refused) for row in inbox.batch.page] == [("approved", "")] * 2
 
 

@@ -11,9 +11,10 @@ def ticket(tract, spec):
     return tract.reviewer.show(tract.fire("citation_check", {"urls": ["a"]}, review=True))
 
 
-def click(panel, action="approve", arguments="{}", round_id=None):
+def click(panel, action="approve", arguments="{}", round_id=None, seen=None):
     content = {"action": action, "arguments": arguments, "round_id": round_id or panel.view["round_id"]}
-    panel._on_message(panel, {"type": "decide", **content}, [])
+    seen = sorted(panel._ticket.needed) if seen is None else seen
+    panel._on_message(panel, {"type": "decide", "seen": seen, **content}, [])
 
 
 def test_a_click_with_changed_values(ticket):
@@ -51,6 +52,41 @@ def test_a_click_that_is_sent_again_is_not_late(ticket):
     assert panel.view["late"] == ""
     assert panel.heard == round_id
     assert len(ticket.pending.tract.events("decision")) == 1
+
+
+@pytest.mark.parametrize("action", ["approve", "verify"])
+def test_what_was_not_on_display_is_not_approved(ticket, action):
+    panel = Panel(ticket)
+    everything = sorted(ticket.needed)
+    drawn = []
+    panel.observe(drawn.append, "view")
+    for seen in ([], everything[1:], "everything", None, [7, *everything[1:]]):
+        content = {"action": action, "arguments": "{}", "round_id": ticket.round_id, "seen": seen}
+        panel._on_message(panel, {"type": "decide", **content}, [])
+        assert ticket.status.is_open
+        assert "have not been on display here" in panel.view["late"]
+    assert len(drawn) == 5  # each refusal is drawn
+    click(panel, action)
+    assert not ticket.status.is_open
+
+
+def test_a_value_that_changed_was_not_on_display(ticket):
+    panel = Panel(ticket)
+    before = sorted(ticket.needed)
+    ticket.pending.fields["urls"] = ["another"]
+    ticket.new_round()
+    panel.refresh()
+    click(panel, seen=before)
+    assert ticket.status.is_open
+    assert "2 of the" in panel.view["late"]  # the value, and what it is called
+    assert set(ticket.needed) & set(before)  # the code is as it was
+    click(panel)
+    assert ticket.status == "approved"
+
+
+def test_a_rejection_needs_no_reading(ticket):
+    click(Panel(ticket), "reject", seen=[])
+    assert ticket.status == "rejected"
 
 
 def test_values_that_cannot_be_read_decide_nothing_and_say_so(ticket):

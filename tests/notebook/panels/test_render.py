@@ -122,19 +122,24 @@ def test_findings_that_overlap_are_marked_once_under_the_worst():
     assert outline(html).text.count("abcdef") == 1
 
 
-def test_huge_code_is_cut_but_its_findings_are_not():
+def test_huge_code_is_shown_to_its_end():
     code = "".join(f"line_{n} = {n}\n" for n in range(5_000))
-    html = code_html(CodeBlock("act", code, (finding(4_000, 0, 4),)))
-    text = outline(html).text
-    assert "more lines" in text
-    assert "line_3999 = 3999" in text
-    assert len(html) < 400_000
+    text = outline(code_html(CodeBlock("act", code, (finding(4_000, 0, 4),)))).text
+    assert all(f"line_{n} = {n}" in text for n in range(5_000))
 
 
 def test_huge_values_are_cut_and_their_size_is_said(ticket):
     html = body_html(ticket(a="x" * 5_000_000))
     assert len(html) < 50_000
     assert "5,000,000 characters" in html
+    assert "too long to be shown in full" in html
+
+
+def test_what_is_too_long_to_be_shown_can_only_be_turned_down(ticket):
+    made = ticket(a="x" * 1_000_000)
+    assert [action.name for action in made.request.actions] == ["reject"]
+    answer(made, "reject")
+    assert made.status == "rejected"
 
 
 @given(st.text(), st.integers(0, 50), st.integers(0, 50))
@@ -240,7 +245,7 @@ def test_a_value_that_does_not_fit_is_told_and_decides_nothing(ticket):
 def test_the_record_says_which_standing_approval_was_given(ticket, tract):
     made = ticket()
     answer(made, "approve", scope="session", uses=2, pattern={"a": "<i>*"})
-    said = "Not asked again in this session, for the next 2: a: <i>*. %tract grants lists and revokes it."
+    said = "Not asked again in this session, for the next 2: a: <i>*; for user. %tract grants lists and revokes it."
     assert said in outline(record_html(made)).text
     assert said in record_text(made)
 

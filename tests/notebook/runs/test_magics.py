@@ -256,3 +256,11 @@ def test_completions(shell):
         context = type("Context", (), {"line_with_cursor": line, "cursor_position": len(line)})
         found = shell.ip.Completer.custom_matchers[-1](context)
         assert {one.text for one in found["completions"]} == offered, line
+
+
+def test_a_run_that_failed_tells_its_error_once(shell, model):
+    model.replies = [NEVER, NEVER]
+    for cell in (ASK, "%%tract_run\nAgain?\n"):
+        before, _, shown = shell.run(cell).text.partition("\nRun ")
+        assert re.fullmatch(r"Run \w{8} failed: see above\.", before)
+        assert "The provider failed: ValueError: the provider is away." in shown

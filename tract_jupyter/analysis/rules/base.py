@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from tract_jupyter.analysis.findings import Category, Finding, RiskLevel, Span
+from tract_jupyter.analysis.tables.effects import effects
 
 if TYPE_CHECKING:
     import ast
@@ -58,8 +59,6 @@ class Rule:
         level: The usual level.
         effect: What the code would do, as a phrase after the symbol's name.
         remedy: What to do instead.
-        symbols: Dotted names and their levels.
-        modules: Modules whose import alone is worth a finding; None stands for a harmless part of one.
     """
 
     code: ClassVar[str]
@@ -68,8 +67,16 @@ class Rule:
     level: ClassVar[RiskLevel]
     effect: ClassVar[str]
     remedy: ClassVar[str]
-    symbols: ClassVar[Mapping[str, RiskLevel]] = {}
-    modules: ClassVar[Mapping[str, RiskLevel | None]] = {}
+
+    @property
+    def symbols(self) -> Mapping[str, RiskLevel]:
+        """Dotted names and their levels; as the files of effects say, unless a rule has a table of its own."""
+        return effects().symbols.get(self.name, {})
+
+    @property
+    def modules(self) -> Mapping[str, RiskLevel | None]:
+        """Modules whose import alone is worth a finding; None stands for a harmless part of one."""
+        return effects().modules.get(self.name, {})
 
     @classmethod
     def manual(cls) -> str:

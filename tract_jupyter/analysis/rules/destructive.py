@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.findings import Category
 from tract_jupyter.analysis.paths import Place
 from tract_jupyter.analysis.rules.base import CRITICAL, HIGH, MEDIUM, Rule, register
 from tract_jupyter.analysis.rules.sinks import Effect, Sink, paths_of
-from tract_jupyter.analysis.tables import deletion
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +52,6 @@ class Destroys(Rule):
     level = MEDIUM
     effect = "deletes, moves or changes files"
     remedy = "Move it to a folder of things to delete, and let a person delete them."
-    symbols: ClassVar = deletion.DESTROYS
 
     def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
         """Judge by how much goes and by where it is."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING, ClassVar
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.findings import Category
 from tract_jupyter.analysis.rules.base import HIGH, LOW, MEDIUM, Rule, register
-from tract_jupyter.analysis.tables import environment
+from tract_jupyter.analysis.tables.effects import derived, effects
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,9 +22,15 @@ _SECRET = re.compile(
     r"(?i)(?:^|_|api)keys?(?:_|$)|token|secret|pass|pwd$|cred|auth|private|cookie|session|dsn|database|_url$|_uri$|conn|cert|login|sign|salt"
     r"|aws|azure|gcp|google|openai|anthropic|github|slack|stripe|\ue000"
 )
-STEERS_CODE = re.compile(
-    r"(?:LD_|DYLD_|PYTHON|GIT_|BASH_ENV$|ENV$|PERL5|RUBYOPT|NODE_OPTIONS|JAVA_TOOL|PATH$|IFS$)"
-)
+
+
+@derived
+def steers_code(name: str) -> bool:
+    """Whether a variable of the environment decides which code or which service later programs use."""
+    known = effects().words.get("steering_variables", frozenset())
+    return any(fnmatchcase(name, pattern) for pattern in known) and not _SETTING.match(name)
+
+
 _SETTING = re.compile(
     r"(?:CUDA_|TF_|OMP_|MKL_|KMP_|OPENBLAS_|NUMEXPR_|TOKENIZERS_|PYTORCH_|TORCH_|XLA_|JAX_|KERAS_|MPL|TRANSFORMERS_"
     r"|HF_HUB_(?!.*TOKEN)|HF_HOME|WANDB_(?!.*KEY)|RAY_|NCCL_|PYTHONHASHSEED|TZ$|LANG|LC_|COLUMNS$|LINES$|OPENCV_|SDL_)"
@@ -56,7 +63,6 @@ class ReadsEnvironment(Rule):
     level = MEDIUM
     effect = "reads environment variables, which may hold secrets"
     remedy = "Let the tool that needs the secret read it."
-    symbols: ClassVar = environment.READS_ENVIRONMENT
 
     def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
         """Writing is TJ502's; a variable whose name does not sound like a secret is none."""
@@ -94,14 +100,13 @@ class ChangesEnvironment(Rule):
     level = MEDIUM
     effect = "changes environment variables for everything that starts later"
     remedy = "Pass settings as arguments."
-    symbols: ClassVar = environment.CHANGES_ENVIRONMENT
 
     def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
         """Some variables decide which code runs."""
         if reference.symbol in {"os.environ", "os.environb"} and not _is_write(reference.node, view):
             return
         keys = _keys(reference.node, view)
-        level = HIGH if any(map(STEERS_CODE.match, keys)) else reference.level
+        level = HIGH if any(map(steers_code, keys)) else reference.level
         if keys and all(map(_SETTING.match, keys)):
             level = LOW
         yield self.finding(
@@ -135,7 +140,6 @@ class ReadsSecret(Rule):
     level = MEDIUM
     effect = "reads secrets"
     remedy = "Let the tool that needs the secret read it."
-    symbols: ClassVar = environment.READS_SECRET
 
 
 def _is_write(node: ast.AST, view: View) -> bool:

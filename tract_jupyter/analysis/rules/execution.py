@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import ast
-import re
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.findings import Category
 from tract_jupyter.analysis.rules.base import (
     CRITICAL,
     HIGH,
-    LIKELY,
-    LOW,
     Rule,
     register,
 )
-from tract_jupyter.analysis.tables import execution
-from tract_jupyter.analysis.tables.reader import words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,27 +48,15 @@ class RunsText(Rule):
     level = CRITICAL
     effect = "runs text as code"
     remedy = "Write the code itself; for data use ast.literal_eval or json.loads."
-    symbols: ClassVar = execution.RUNS_TEXT
 
     def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
-        """A function to be timed is no text, and to ask for a type makes none."""
-        call = view.call_of(reference.node)
-        level = reference.level
-        if (
-            reference.symbol.startswith(("timeit.", "cProfile.", "profile."))
-            and call is not None
-            and call.args
-        ):
-            given = view.resolver.value(call.args[0])
-            level = LOW if isinstance(call.args[0], ast.Lambda) or given.functions else level
+        """To ask for a type makes no text into code."""
         is_type = reference.symbol.startswith("types.")
         if is_type and (isinstance(reference.node, ast.alias) or _is_asked(reference.node, view)):
             return
         yield self.finding(
-            view, reference.node, f"{reference.shown} {self.effect}.", level, reference.confidence
+            view, reference.node, f"{reference.shown} {self.effect}.", reference.level, reference.confidence
         )
-
-    modules: ClassVar = execution.RUNS_TEXT_MODULES
 
 
 def _is_asked(node: ast.AST, view: View) -> bool:
@@ -85,14 +68,6 @@ def _is_asked(node: ast.AST, view: View) -> bool:
         return True
     names = view.resolver.value(parent.func).names if isinstance(parent, ast.Call) else frozenset()
     return not names.isdisjoint({"builtins.isinstance", "builtins.issubclass"})
-
-
-_ALLOWS = words("""
-    trust_remote_code allow_dangerous_deserialization allow_code_execution allow_dangerous_code
-    allow_dangerous_requests enable_unsafe_deserialization unsafe_deserialization allow_unsafe_code
-    allow_unsafe_werkzeug use_unsafe_loader eval_str
-""")
-_FORBIDS = words("safe_mode weights_only")
 
 
 @register
@@ -122,16 +97,6 @@ class AllowsCode(Rule):
     effect = "lets what is loaded run code"
     remedy = "Leave the default, or read the code that would run and pin its version."
 
-    def check(self, view: View) -> Iterator[Finding]:
-        """Look at keyword arguments."""
-        for keyword in view.of(ast.keyword):
-            given = keyword.value.value if isinstance(keyword.value, ast.Constant) else None
-            if (keyword.arg in _ALLOWS and given is True) or (keyword.arg in _FORBIDS and given is False):
-                yield self.finding(view, keyword, f"{keyword.arg}={given} {self.effect}.")
-
-
-_NAME_IN_QUERY = re.compile(r"@\s*\w+(?:\s*\.\s*\w+){0,9}\s*\(|__\w+__")
-
 
 @register
 class EvaluatesExpression(Rule):
@@ -159,14 +124,6 @@ class EvaluatesExpression(Rule):
     level = HIGH
     effect = "evaluates text that can reach any object"
     remedy = "Use plain column expressions, a boolean mask, or string.Template."
-    symbols: ClassVar = execution.EVALUATES_EXPRESSION
-
-    def check(self, view: View) -> Iterator[Finding]:
-        """Look at the text of ``query`` and ``eval`` methods, whatever they are called on."""
-        for node in view.method_calls(("query", "eval")):
-            texts = view.resolver.value(node.args[0]).texts if node.args else ()
-            if any(_NAME_IN_QUERY.search(text) for text in texts):
-                yield self.finding(view, node, "The text reaches into Python objects.", confidence=LIKELY)
 
 
 @register
@@ -194,7 +151,6 @@ class ConfiguresByName(Rule):
     level = HIGH
     effect = "calls whatever its configuration names"
     remedy = "Create the objects in code."
-    symbols: ClassVar = execution.CONFIGURES_BY_NAME
 
     def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
         """A factory key in the code makes the difference."""

@@ -7,16 +7,16 @@ the path leads.
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.findings import Category
 from tract_jupyter.analysis.paths import Place
+from tract_jupyter.analysis.rules.arguments import carries, is_public
 from tract_jupyter.analysis.rules.base import HIGH, LOW, MEDIUM, RULES, Rule, register
-from tract_jupyter.analysis.rules.sinks import SINKS, Effect, paths_of
-from tract_jupyter.analysis.tables import files
+from tract_jupyter.analysis.rules.sinks import Effect, paths_of, sinks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from tract_jupyter.analysis.findings import Finding, RiskLevel
     from tract_jupyter.analysis.rules.base import Reference
@@ -51,20 +51,26 @@ class ReadsFile(Rule):
     level = LOW
     effect = "reads files"
     remedy = "Check that this is meant; otherwise pass the data as an argument."
-    symbols: ClassVar = dict.fromkeys(SINKS, LOW)
-    modules: ClassVar = files.OPENS_MODULES
+
+    @property
+    def symbols(self) -> Mapping[str, RiskLevel]:
+        """What opens a path."""
+        return dict.fromkeys(sinks(), LOW)
 
     def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
         """Find the paths that are handed over and report each under the code it deserves."""
         found = list(paths_of(reference, view))
-        sinks = SINKS[reference.symbol]
-        if not found and not all(sink.anything for sink in sinks):
-            yield self._mentioned(reference, sinks[-1].effect, view)
+        opens = sinks()[reference.symbol]
+        if not found and not all(sink.anything for sink in opens):
+            yield self._mentioned(reference, opens[-1].effect, view)
         for text, effect in found:
             place = Place.UNKNOWN if text is None else view.workspace.place(text)
             if place is Place.OUTSIDE and text is not None:
                 view.external.append(text)
             code, level = _judge(place, effect)
+            if place is Place.REMOTE and effect is Effect.READ and is_public(text or ""):
+                call = view.call_of(reference.node)
+                level = MEDIUM if call is None or not carries(call, view) else HIGH
             if effect is Effect.ENTER and place is Place.OUTSIDE and _opens_anything(view):
                 level = HIGH
             reason = f"{reference.shown} {effect.value} {place.value}."
@@ -140,6 +146,8 @@ def _judge(place: Place, effect: Effect) -> tuple[str, RiskLevel]:
     lists = effect in {Effect.LIST, Effect.ENTER}
     if place is Place.OUTSIDE:
         return "TJ204", MEDIUM if lists else HIGH
+    if place is Place.SECRET:
+        return "TJ205", LOW if lists else HIGH
     if place is Place.PROTECTED:
         return "TJ205", LOW if lists else HIGH if effect is Effect.WRITE else MEDIUM
     if place is Place.STEERING and effect is Effect.WRITE:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 import difflib
 import sys
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.findings import Category
 from tract_jupyter.analysis.paths import Place
 from tract_jupyter.analysis.rules.base import HIGH, LIKELY, LOW, MEDIUM, Rule, register
 from tract_jupyter.analysis.rules.lookup import known_packages
-from tract_jupyter.analysis.tables import introspection, known_modules, tampering
+from tract_jupyter.analysis.tables import known_modules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,8 +46,6 @@ class ImportsByName(Rule):
     level = HIGH
     effect = "imports a module by name"
     remedy = "Use an import statement."
-    symbols: ClassVar = introspection.IMPORTS_BY_NAME
-    modules: ClassVar = introspection.IMPORTS_BY_NAME_MODULES
 
 
 @register
@@ -75,7 +73,6 @@ class ChangesImports(Rule):
     level = MEDIUM
     effect = "decides where imports come from"
     remedy = "Install the package, or start the kernel in its folder."
-    symbols: ClassVar = tampering.CHANGES_IMPORTS
 
     def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
         """A folder of the workspace on ``sys.path`` is everyday; reading it changes nothing."""

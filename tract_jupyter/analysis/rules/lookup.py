@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
+import difflib
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.rules.base import RULES, Rule
 from tract_jupyter.analysis.rules.plugins import load_plugins
+from tract_jupyter.analysis.rules.sinks import kinds_of_paths
+from tract_jupyter.analysis.tables.effects import EffectsError, derived, load, use
 
 if TYPE_CHECKING:
+    import os
+    from collections.abc import Collection, Iterable
+
     from tract_jupyter.analysis.findings import RiskLevel
 
 _Hits = tuple[tuple[Rule, "RiskLevel"], ...]
@@ -25,6 +32,46 @@ def all_rules() -> tuple[Rule, ...]:
 
 
 @cache
+def rules_by_name() -> dict[str, Rule]:
+    """Every rule by its name."""
+    return {rule.name: rule for rule in all_rules()}
+
+
+def use_effects(paths: Iterable[str | os.PathLike[str]]) -> None:
+    """Have further files say what the calls of libraries do, in this process and in place of those of before.
+
+    Raises:
+        EffectsError: A file cannot be read, or says something that does not exist; nothing has changed then.
+    """
+    use(check_effects(paths))
+
+
+def check_effects(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
+    """Where the files of effects are, if they can be used.
+
+    Raises:
+        EffectsError: A file cannot be read, or says something that does not exist.
+    """
+    if isinstance(paths, str):
+        raise EffectsError(f"Give the files of effects as a list: [{paths!r}].")
+    files = [str(Path(path).expanduser().absolute()) for path in paths]
+    found = load(files)
+    unknown = sorted(found.rules() - rules_by_name().keys())
+    if unknown:
+        raise EffectsError(_unknown("rule", unknown[0], rules_by_name(), "`%tract rules` lists them"))
+    odd = sorted(set(found.paths.values()).difference(kinds_of_paths()))
+    if odd:
+        raise EffectsError(_unknown("kind of path", odd[0], kinds_of_paths(), "docs/analysis.md lists them"))
+    return files
+
+
+def _unknown(what: str, name: str, known: Collection[str], where: str) -> str:
+    near = difflib.get_close_matches(name, known, 1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    return f"A file of effects names a {what} {name!r}, which does not exist.{hint} {where[0].upper()}{where[1:]}."
+
+
+@derived
 def _index() -> dict[str, _Hits]:
     table: dict[str, list[tuple[Rule, RiskLevel]]] = {}
     for rule in all_rules():
@@ -33,7 +80,7 @@ def _index() -> dict[str, _Hits]:
     return {symbol: tuple(hits) for symbol, hits in table.items()}
 
 
-@lru_cache(maxsize=16_384)
+@derived
 def rules_for(symbol: str) -> _Hits:
     """The rules that ask for a dotted name, with their levels.
 
@@ -46,7 +93,7 @@ def rules_for(symbol: str) -> _Hits:
     return exact + tuple(hit for hit in _of_module(symbol, _index()) if hit[0] not in asked)
 
 
-@lru_cache(maxsize=16_384)
+@derived
 def asked(names: frozenset[str]) -> Hits:
     """Those of the names that rules ask for, sorted, each with a rule and its level; most values have none."""
     return tuple((name, rule, level) for name in sorted(names) for rule, level in rules_for(name))
@@ -72,19 +119,19 @@ def _of_module(symbol: str, index: dict[str, _Hits]) -> _Hits:
     return ()
 
 
-@cache
+@derived
 def asked_attributes() -> frozenset[str]:
     """The attributes that some rule asks for, whatever they are read from."""
     return frozenset(symbol[2:] for symbol in _index() if symbol.startswith("*."))
 
 
-@cache
+@derived
 def known_packages() -> frozenset[str]:
     """The packages that some rule knows a part of."""
     return frozenset(name.partition(".")[0] for name in (*_index(), *_modules())) - {"*", "?"}
 
 
-@cache
+@derived
 def _modules() -> dict[str, tuple[Rule, RiskLevel] | None]:
     return {
         module: None if level is None else (rule, level)

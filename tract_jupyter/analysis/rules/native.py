@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from tract_jupyter.analysis.findings import Category
 from tract_jupyter.analysis.rules.base import HIGH, Rule, register
-from tract_jupyter.analysis.tables import native
 
 
 @register
@@ -35,5 +32,3 @@ class CallsNativeCode(Rule):
     level = HIGH
     effect = "calls native code or reaches raw memory"
     remedy = "Use a package that wraps the library."
-    symbols: ClassVar = native.CALLS_NATIVE
-    modules: ClassVar = native.CALLS_NATIVE_MODULES

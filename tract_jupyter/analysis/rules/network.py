@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from tract_jupyter.analysis.findings import Category
 from tract_jupyter.analysis.rules.base import HIGH, Rule, register
-from tract_jupyter.analysis.tables import network
 
 
 @register
@@ -34,8 +31,6 @@ class TalksToNetwork(Rule):
     level = HIGH
     effect = "talks to another machine"
     remedy = "Use a tool for this service."
-    symbols: ClassVar = network.TALKS
-    modules: ClassVar = network.TALKS_MODULES
 
 
 @register
@@ -63,5 +58,3 @@ class ListensOnNetwork(Rule):
     level = HIGH
     effect = "lets other machines connect"
     remedy = "Run servers outside the notebook."
-    symbols: ClassVar = network.LISTENS
-    modules: ClassVar = network.LISTENS_MODULES

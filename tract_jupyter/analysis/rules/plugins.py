@@ -16,7 +16,7 @@ from tract_jupyter.analysis.findings import Category, Finding, RiskLevel
 from tract_jupyter.analysis.rules.base import RULES, Reference, Rule, add_rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from tract_jupyter.analysis.view import View
 
@@ -62,8 +62,16 @@ class _Guarded(Rule):
 
     def __init__(self, rule: Rule) -> None:
         self._rule = rule
-        for name in ("code", "name", "category", "level", "effect", "remedy", "symbols", "modules"):
+        for name in ("code", "name", "category", "level", "effect", "remedy"):
             setattr(self, name, getattr(rule, name))
+
+    @property
+    def symbols(self) -> Mapping[str, RiskLevel]:
+        return {**super().symbols, **self._rule.symbols}
+
+    @property
+    def modules(self) -> Mapping[str, RiskLevel | None]:
+        return {**super().modules, **self._rule.modules}
 
     def manual(self) -> str:  # type: ignore[override]  # of the class, for rules of our own
         return self._rule.manual()

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.findings import Category
 from tract_jupyter.analysis.magnitude import magnitude
 from tract_jupyter.analysis.rules.base import CRITICAL, HIGH, MEDIUM, Rule, register
-from tract_jupyter.analysis.tables import process
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,8 +49,6 @@ class StartsProgram(Rule):
     level = CRITICAL
     effect = "starts another program"
     remedy = "Use a tool made for this one purpose, or do it in Python."
-    symbols: ClassVar = process.STARTS_PROGRAM
-    modules: ClassVar = process.STARTS_PROGRAM_MODULES
 
 
 @register
@@ -81,7 +78,6 @@ class SteersProcess(Rule):
     level = HIGH
     effect = "steers a process"
     remedy = "Return a value or raise an exception instead."
-    symbols: ClassVar = process.STEERS_PROCESS
 
     def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
         """How deep a recursion may go matters from a million on, where the C stack overflows."""
@@ -91,8 +87,6 @@ class SteersProcess(Rule):
         yield self.finding(
             view, reference.node, f"{reference.shown} {self.effect}.", level, reference.confidence
         )
-
-    modules: ClassVar = process.STEERS_PROCESS_MODULES
 
 
 @register
@@ -122,5 +116,3 @@ class InstallsPackage(Rule):
     level = HIGH
     effect = "installs or removes packages"
     remedy = "Ask the person at the notebook to install it."
-    symbols: ClassVar = process.INSTALLS_PACKAGE
-    modules: ClassVar = process.INSTALLS_PACKAGE_MODULES

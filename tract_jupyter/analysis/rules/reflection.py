@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.findings import Category
 from tract_jupyter.analysis.rules.base import GUESS, HIGH, LIKELY, LOW, MEDIUM, Rule, register
-from tract_jupyter.analysis.tables import introspection
 from tract_jupyter.analysis.values import ANY_MODULE
 
 if TYPE_CHECKING:
@@ -51,7 +50,6 @@ class ReadsInternals(Rule):
     level = HIGH
     effect = "leads to the interpreter's internals"
     remedy = "Import what you need by name; use type() and isinstance()."
-    symbols: ClassVar = introspection.READS_INTERNALS
 
     def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
         """Some of these attributes are everyday Python unless they are links of a chain."""
@@ -150,7 +148,6 @@ class InspectsProcess(Rule):
     level = HIGH
     effect = "gives access to everything the process holds"
     remedy = "Pass the objects as arguments."
-    symbols: ClassVar = introspection.INSPECTS_PROCESS
 
     def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
         """To ask whether a module is loaded, ``"google.colab" in sys.modules``, gives nothing away."""
@@ -190,7 +187,6 @@ class ComputesAttribute(Rule):
     level = HIGH
     effect = "reaches an attribute that is chosen when the code runs"
     remedy = "Name the attribute, or choose from a dict of the functions meant."
-    symbols: ClassVar = introspection.COMPUTES_ATTRIBUTE
 
     def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
         """A literal name is an ordinary attribute access; what it leads to has its own rule."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.findings import Category
 from tract_jupyter.analysis.ipython_syntax import PYTHON_CELL_MAGICS, Escape
 from tract_jupyter.analysis.paths import Place
 from tract_jupyter.analysis.rules.base import CRITICAL, HIGH, LOW, MEDIUM, Rule, register
-from tract_jupyter.analysis.rules.environment import STEERS_CODE
-from tract_jupyter.analysis.tables import execution, magics
+from tract_jupyter.analysis.rules.environment import steers_code
+from tract_jupyter.analysis.tables import magics
 from tract_jupyter.analysis.values import HOLE
 
 if TYPE_CHECKING:
@@ -89,7 +89,6 @@ class UsesMagic(Rule):
     level = HIGH
     effect = "runs, installs, loads or writes"
     remedy = "Call the function itself, or leave this to the person at the notebook."
-    symbols: ClassVar = execution.RUNS_MAGIC
 
     def check(self, view: View) -> Iterator[Finding]:
         """Look at what the line scanner recognised."""
@@ -130,7 +129,7 @@ def _line_level(name: str, rest: str, view: View) -> RiskLevel | None:
     level = magics.LINE.get(name, LOW)
     if name == "config" and "(" in rest:  # what is assigned is evaluated
         level = HIGH
-    if name in {"env", "set_env"} and _SETS.search(rest) and STEERS_CODE.match(re.split(r"[=\s]", rest)[0]):
+    if name in {"env", "set_env"} and _SETS.search(rest) and steers_code(re.split(r"[=\s]", rest)[0]):
         level = HIGH
     if name in {"cd", "pushd"} and view.workspace.place(rest) is Place.OUTSIDE:
         level = MEDIUM

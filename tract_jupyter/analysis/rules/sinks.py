@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from tract_jupyter.analysis.tables import files
+from tract_jupyter.analysis.tables.effects import derived, effects
 from tract_jupyter.analysis.values import HOLE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from tract_jupyter.analysis.rules.base import Reference
     from tract_jupyter.analysis.values import Value
@@ -54,58 +54,70 @@ class Sink:
     address: bool = False
 
 
-_FILE = tuple(sorted(files.PATH_KEYWORDS))
-_TARGET = tuple(sorted(files.TARGET_KEYWORDS))
-_NAMED = tuple(sorted(files.NAMED_KEYWORDS))
 _PLACE = ("path", "pathname", "top", "root_dir", "dir", "filename", "s", "directory")
 _SOURCE = ("src", "source", "srcfn", "src_dir", "path1", "lpath", "input_path", "in_file", "f1", "a", "left")
 _LOCAL_DATABASE = re.compile(r"(?i)^(?:sqlite|duckdb)(?:\+\w+)?://(?:/|$)")
 _DATABASE = ("url", "uri", "connection", "con", "name_or_url", "database", "connection_uri", "db_url")
 
-_KINDS: Mapping[str, tuple[Sink, ...]] = {
-    "open": (Sink(keywords=_FILE, mode=1),),
-    "read": (Sink(keywords=_FILE),),
-    "write": (Sink(Effect.WRITE, keywords=_FILE),),
-    "list": (Sink(Effect.LIST, keywords=_PLACE),),
-    "enter": (Sink(Effect.ENTER, keywords=_PLACE),),
-    "copy": (Sink(keywords=_SOURCE), Sink(Effect.WRITE, 1, _TARGET)),
-    "compare": (Sink(keywords=_SOURCE), Sink(position=1, keywords=_TARGET)),
-    "unpack": (Sink(keywords=_FILE), Sink(Effect.WRITE, 1, _TARGET)),
-    "archive": (
-        Sink(Effect.WRITE, keywords=("base_name",)),
-        Sink(position=2, keywords=("root_dir",)),
-        Sink(position=3, keywords=("base_dir",)),
-    ),
-    "read-second": (Sink(position=1, keywords=_TARGET),),
-    "write-second": (Sink(Effect.WRITE, 1, _TARGET),),
-    "write-third": (Sink(Effect.WRITE, 2, _TARGET),),
-    "own-open": (Sink(position=-1, mode=0),),
-    "own-read": (Sink(position=-1),),
-    "own-write": (Sink(Effect.WRITE, position=-1),),
-    "own-list": (Sink(Effect.LIST, position=-1),),
-    "own-copy": (Sink(position=-1), Sink(Effect.WRITE, 0, ("target", "target_dir"))),
-    "own-link": (Sink(Effect.WRITE, position=-1), Sink(position=0, keywords=("target",))),
-    "any-read": (Sink(keywords=_FILE, anything=True),),
-    "any-write": (Sink(Effect.WRITE, keywords=_FILE, anything=True),),
-    "any-write-second": (Sink(Effect.WRITE, 1, _TARGET, anything=True),),
-    "named-read": (Sink(position=NOWHERE, keywords=_NAMED, anything=True),),
-    "named-write": (Sink(Effect.WRITE, NOWHERE, _NAMED, anything=True),),
-    "database": (Sink(keywords=_DATABASE, address=True),),
-    "database-second": (Sink(position=1, keywords=_DATABASE, anything=True, address=True),),
-}
 
-SINKS: Mapping[str, tuple[Sink, ...]] = {name: _KINDS[kind] for name, kind in files.OPENS.items()}
-"""Operations that open a path without destroying anything; those that do are in ``destructive``."""
+@derived
+def sinks() -> Mapping[str, tuple[Sink, ...]]:
+    """Operations that open a path without destroying anything; those that do are in ``destructive``."""
+    kinds = _kinds()
+    return {name: kinds[kind] for name, kind in effects().paths.items() if kind in kinds}
+
+
+def kinds_of_paths() -> Collection[str]:
+    """The kinds that lines of ``paths`` may begin with."""
+    return _kinds().keys()
+
+
+def _kinds() -> Mapping[str, tuple[Sink, ...]]:
+    known = effects().words
+    file, target, named = (
+        tuple(sorted(known[key])) for key in ("path_keywords", "target_keywords", "named_keywords")
+    )
+    return {
+        "open": (Sink(keywords=file, mode=1),),
+        "read": (Sink(keywords=file),),
+        "write": (Sink(Effect.WRITE, keywords=file),),
+        "list": (Sink(Effect.LIST, keywords=_PLACE),),
+        "enter": (Sink(Effect.ENTER, keywords=_PLACE),),
+        "copy": (Sink(keywords=_SOURCE), Sink(Effect.WRITE, 1, target)),
+        "compare": (Sink(keywords=_SOURCE), Sink(position=1, keywords=target)),
+        "unpack": (Sink(keywords=file), Sink(Effect.WRITE, 1, target)),
+        "archive": (
+            Sink(Effect.WRITE, keywords=("base_name",)),
+            Sink(position=2, keywords=("root_dir",)),
+            Sink(position=3, keywords=("base_dir",)),
+        ),
+        "read-second": (Sink(position=1, keywords=target),),
+        "write-second": (Sink(Effect.WRITE, 1, target),),
+        "write-third": (Sink(Effect.WRITE, 2, target),),
+        "own-open": (Sink(position=-1, mode=0),),
+        "own-read": (Sink(position=-1),),
+        "own-write": (Sink(Effect.WRITE, position=-1),),
+        "own-list": (Sink(Effect.LIST, position=-1),),
+        "own-copy": (Sink(position=-1), Sink(Effect.WRITE, 0, ("target", "target_dir"))),
+        "own-link": (Sink(Effect.WRITE, position=-1), Sink(position=0, keywords=("target",))),
+        "any-read": (Sink(keywords=file, anything=True),),
+        "any-write": (Sink(Effect.WRITE, keywords=file, anything=True),),
+        "any-write-second": (Sink(Effect.WRITE, 1, target, anything=True),),
+        "named-read": (Sink(position=NOWHERE, keywords=named, anything=True),),
+        "named-write": (Sink(Effect.WRITE, NOWHERE, named, anything=True),),
+        "database": (Sink(keywords=_DATABASE, address=True),),
+        "database-second": (Sink(position=1, keywords=_DATABASE, anything=True, address=True),),
+    }
 
 
 def paths_of(
-    reference: Reference, view: View, sinks: tuple[Sink, ...] | None = None
+    reference: Reference, view: View, given: tuple[Sink, ...] | None = None
 ) -> Iterator[tuple[str | None, Effect]]:
     """The paths that a call hands to a sink, with what happens to them; None for a path that is not known."""
     call = view.call_of(reference.node)
     if call is None:
         return
-    for sink in sinks or SINKS[reference.symbol]:
+    for sink in given or sinks()[reference.symbol]:
         effect = _effect(sink, call, view)
         texts = _texts(sink, reference, call, view)
         if texts:

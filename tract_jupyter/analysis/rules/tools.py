@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.findings import Category
 from tract_jupyter.analysis.rules.base import GUESS, HIGH, LIKELY, LOW, MEDIUM, Rule, register
 from tract_jupyter.analysis.rules.endless import has_exit
-from tract_jupyter.analysis.tables import tools as table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -165,8 +164,6 @@ class DecidesItself(Rule):
     level = HIGH
     effect = "is part of what decides about code"
     remedy = "Leave the decision to the person."
-    symbols: ClassVar = table.DECIDES
-    modules: ClassVar = table.DECIDES_MODULES
 
     def check(self, view: View) -> Iterator[Finding]:
         """Look at private attributes that are assigned, at changed lists of rules, and at this package's magics."""

@@ -10,7 +10,7 @@ The owner and each name make a dotted name::
     high builtins:                     the name itself
 
 A table of modules has lines ``level: module module ...`` instead; ``none`` says that a part of a module, or a
-module, is harmless.
+module, is harmless. A ``#`` begins a comment.
 """
 
 from __future__ import annotations
@@ -58,6 +58,18 @@ def aliases(text: str) -> Mapping[str, str]:
     return {alias: name for name, others in _lines(text) for alias in others}
 
 
+def names(text: str) -> Iterator[str]:
+    """The dotted names of lines ``owner: name name``."""
+    return (_dotted(owner, name) for owner, members in _lines(text) for name in members or [""])
+
+
+def keywords(text: str) -> Iterator[tuple[str, str, RiskLevel]]:
+    """The names of arguments, each with the word that describes its value, and a level."""
+    for head, members in _lines(text):
+        level, word = head.split()
+        yield from ((name, word, RiskLevel(level)) for name in members)
+
+
 def _dotted(owner: str, name: str) -> str:
     return name if owner == "." else f"{owner}.{name}" if name else owner
 
@@ -66,12 +78,12 @@ def _lines(text: str) -> Iterator[tuple[str, list[str]]]:
     head = ""
     names: list[str] = []
     for line in text.splitlines():
-        first, colon, rest = line.partition(":")
+        first, colon, rest = line.partition("#")[0].partition(":")
         if colon:
             if head:
                 yield head, names
             head, names = first.strip(), rest.split()
         else:
-            names.extend(line.split())
+            names.extend(first.split())
     if head:
         yield head, names

@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
 
+from tract_jupyter.analysis.findings import Category, Finding, RiskLevel, Span
+from tract_jupyter.exceptions import GrantError
+from tract_jupyter.hooks.actions import action
 from tract_jupyter.hooks.builtin.proposal import Proposal, changes_block, unified_diff
 from tract_jupyter.hooks.dynamic.spec import spec_from_json, spec_to_json
 from tract_jupyter.hooks.reach import reach_table, spec_reach
 from tract_jupyter.models.type_text import type_text
+from tract_jupyter.review.decision import how
 from tract_jupyter.review.fingerprint import fingerprint
-from tract_jupyter.review.request import CodeBlock, ValueRow, ValueTable, findings_text, show_value
+from tract_jupyter.review.recording import CHANNELS
+from tract_jupyter.review.request import CodeBlock, ValueRow, ValueTable, findings_text
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
     from tract_jupyter.hooks.dynamic.spec import ActionDef, OperationSpec
-    from tract_jupyter.models.parameters import Parameter
 
 ACTIVATE = "activate_operation"
+_UNHANDLED = {
+    "approve": "approve: approved without a question where no handler decides",
+    "ask": "ask: a person is asked where no handler decides",
+}
+REQUEST = "TJ-VOLATILE"
+"""The code of the finding that a proposal wants something which only a person decides; no rule of the analysis."""
+_ACCEPTING = CHANNELS | {"recorded"}
 _ACTIVE_ALREADY = (
     "A model's version of this one is active without a review, since all of its code runs in the sandbox."
 )
@@ -26,20 +40,27 @@ class PendingActivation(Proposal):
 
     Args:
         spec: the checked proposal.
+        requests: the fields that it wants to be volatile, where it is not for whoever wrote it to say so. They are not,
+            unless a person accepts that.
         active: the version that is active now, if any.
         approved: the version that was approved last, active or not; the panel shows the difference.
         options: see `Proposal`.
     """
 
+    in_view = frozenset({"spec"})
+
     def __init__(
         self,
         spec: OperationSpec,
         *,
+        requests: Iterable[str] = (),
         active: OperationSpec | None = None,
         approved: OperationSpec | None = None,
         **options: Any,
     ) -> None:
-        super().__init__(ACTIVATE, fields={"spec": spec_to_json(spec)}, **options)
+        asked = {"volatile": sorted(requests)}
+        fields = {"spec": spec_to_json(spec), **(asked if asked["volatile"] else {})}
+        super().__init__(ACTIVATE, fields=fields, **options)
         self._active = active
         self._approved = approved or active
 
@@ -47,6 +68,62 @@ class PendingActivation(Proposal):
     def spec(self) -> OperationSpec:
         """What would be activated: read from the fields, which the fingerprint binds."""
         return spec_from_json(self.fields["spec"])
+
+    @property
+    def requests(self) -> tuple[str, ...]:
+        """The fields that standing approvals and recorded decisions will not look at, if a person accepts that."""
+        asked = self.fields.get("volatile", ())
+        return tuple(name for name in self.spec.fields if name in asked)
+
+    @action
+    def approve(
+        self,
+        *,
+        volatile: Annotated[
+            bool,
+            "Accept that standing approvals and recorded decisions will not look at the fields that it names.",
+        ] = False,
+    ) -> Any:
+        """Approve, and activate it.
+
+        Which of its fields are volatile is a person's to say, unless a person wrote it.
+        """
+        del volatile  # see `edited`
+        return self.run_approved()
+
+    def through_gate(self, name: str, arguments: dict[str, Any], run: Callable[[], Any]) -> Any:
+        """Store with an approval only that something was accepted."""
+        __tracebackhide__ = True
+        given = {key: value for key, value in arguments.items() if value} if name == "approve" else arguments
+        return super().through_gate(name, given, run)
+
+    @contextmanager
+    def edited(self, action: str, arguments: Mapping[str, Any], *, keep: bool = True) -> Iterator[None]:
+        """Make those fields volatile that a person accepts as such; undone if the block raises, or with `keep=False`.
+
+        Raises:
+            GrantError: it is no person who accepts it, or nothing is to be accepted.
+        """
+        before = self.fields
+        if action == "approve" and arguments.get("volatile"):
+            self.fields = {"spec": spec_to_json(self._accepted())}
+        try:
+            yield
+        except BaseException:
+            self.fields = before
+            raise
+        if not keep:
+            self.fields = before
+
+    def _accepted(self) -> OperationSpec:
+        if not self.requests:
+            raise GrantError(f"{self.title!r} wants no field to be volatile; approve it without that")
+        if how().channel not in _ACCEPTING:
+            raise GrantError(
+                "only a person accepts that standing approvals do not look at a field: in a panel, at a prompt or in "
+                "their own code"
+            )
+        return self.spec.with_volatile(self.requests)
 
     @property
     def title(self) -> str:
@@ -65,6 +142,7 @@ class PendingActivation(Proposal):
         told = [
             f"Code that was written for you runs only after you approved it{source}.",
             _ACTIVE_ALREADY if self.spec.name in self.tract.operations.registry.unreviewed else "",
+            _request_text(self.requests),
             findings_text(self.code_blocks()),
         ]
         return " ".join(filter(None, told))
@@ -73,6 +151,8 @@ class PendingActivation(Proposal):
         """The change since the active version, if there is one, and the code of each action."""
         spec = self.spec
         blocks = [self.tract.operations.advice.block(action) for action in spec.actions.values()]
+        if self.requests:
+            blocks.insert(0, _request_block(spec, self.requests))
         if self._approved is not None:
             which = "active" if self._approved is self._active else "last approved"
             blocks.insert(0, changes_block(which, spec_diff(self._approved, spec)))
@@ -81,9 +161,46 @@ class PendingActivation(Proposal):
     def tables(self) -> tuple[ValueTable, ...]:
         """The fields, and what the code can reach: all of it, or what the last approved version could not."""
         spec, approved = self.spec, self._approved
-        fields = ValueTable("Fields", tuple(_parameter_row(p, spec.volatile) for p in spec.parameters()))
+        fields = ValueTable("Fields", tuple(_field_rows(spec)), "rows")
         reach = reach_table(None if approved is None else spec_reach(approved), spec_reach(spec))
         return tuple(table for table in (fields, reach) if table.rows)
+
+    def said(self) -> dict[str, str]:
+        """What it is called, its version, and what happens when it is fired."""
+        spec = self.spec
+        sandboxed = ", ".join(action.name for action in spec.actions.values() if action.is_sandboxed)
+        return {
+            "name": spec.name,
+            "description": spec.description,
+            "version": spec.version,
+            "unhandled": _UNHANDLED[spec.unhandled],
+            "isolation": f"sandbox: {sandboxed}" if sandboxed else "",
+        }
+
+
+def _request_text(names: Sequence[str]) -> str:
+    """What a proposal wants to decide that is a person's to decide; empty if nothing."""
+    if not names:
+        return ""
+    return (
+        f"It asks that standing approvals and recorded decisions do not look at {', '.join(map(repr, names))}; they "
+        "will, unless you accept that."
+    )
+
+
+def _request_block(spec: OperationSpec, names: Sequence[str]) -> CodeBlock:
+    """The fields that a proposal wants to be volatile, each with a finding."""
+    lines = [_readable_field(p, is_volatile=True) for p in spec.parameters() if p.name in names]
+    findings = tuple(
+        Finding(
+            REQUEST, Category.TAMPERING, RiskLevel.HIGH, Span(number, 0, number, len(line)), line,
+            "It asks that standing approvals and recorded decisions do not look at this field: any value of it would "
+            "be approved by one that was given for another value.",
+            "Do not accept it, unless no value of it can matter.", 1.0,
+        )
+        for number, line in enumerate(lines, 1)
+    )  # fmt: skip
+    return CodeBlock("What it asks for", "\n".join(lines), findings)
 
 
 def titles(name: str) -> tuple[str, str]:
@@ -103,28 +220,34 @@ def spec_diff(old: OperationSpec, new: OperationSpec) -> str:
 
 def _readable(spec: OperationSpec) -> list[str]:
     lines = [f"operation {spec.name}  version {spec.version}  unhandled={spec.unhandled}", spec.description]
-    for p in spec.parameters():
-        texts = [p.description, "volatile" if p.name in spec.volatile else ""]
-        about = f"  # {', '.join(filter(None, texts))}" if any(texts) else ""
-        lines.append(f"{p.name}: {type_text(p.annotation)}{p.default_text}{about}")
-    for action in spec.actions.values():
-        lines += ["", *_readable_action(action)]
+    lines += [_readable_field(p, is_volatile=p.name in spec.volatile) for p in spec.parameters()]
+    for one in spec.actions.values():
+        lines += ["", *_readable_action(one)]
     return lines
 
 
-def _readable_action(action: ActionDef) -> list[str]:
-    body = [f"    {line}" for line in action.code.splitlines()]
-    where = "  # in the sandbox" if action.is_sandboxed else ""
+def _readable_field(p: Parameter, *, is_volatile: bool) -> str:
+    texts = [p.description, "volatile" if is_volatile else ""]
+    about = f"  # {', '.join(filter(None, texts))}" if any(texts) else ""
+    return f"{p.name}: {type_text(p.annotation)}{p.default_text}{about}"
+
+
+def _readable_action(one: ActionDef) -> list[str]:
+    body = [f"    {line}" for line in one.code.splitlines()]
+    where = "  # in the sandbox" if one.is_sandboxed else ""
     return [
-        f"def {action.name}{action.parameters().signature_text('pending')}:{where}",
-        f'    """{action.description}"""',
+        f"def {one.name}{one.parameters().signature_text('pending')}:{where}",
+        f'    """{one.description}"""',
         *body,
     ]
 
 
-def _parameter_row(p: Parameter, volatile: frozenset[str]) -> ValueRow:
-    about = "volatile: standing approvals do not look at it" if p.name in volatile else ""
-    meaning = "; ".join(filter(None, [p.description.rstrip("."), about]))
-    return ValueRow(
-        p.name, type_text(p.annotation), "required" if p.required else show_value(p.default), meaning
-    )
+def _field_rows(spec: OperationSpec) -> Iterator[ValueRow]:
+    for p in spec.parameters():
+        about = "volatile: standing approvals do not look at it" if p.name in spec.volatile else ""
+        meaning = "; ".join(filter(None, [p.description, about]))
+        declared = str(spec.fields[p.name].get("type", "Any"))
+        if p.required:
+            yield ValueRow(p.name, declared, "required", meaning)
+        else:
+            yield ValueRow.of(p.name, declared, p.default, meaning)

@@ -25,6 +25,7 @@ class CallsTool(BuiltinPending, FieldPending):
 
     tool_field: ClassVar[str]
     arguments_field: ClassVar[str]
+    machinery = frozenset({"definition_hash"})
     again: ClassVar[str]
     """What to do if the tool changed since."""
     definition_hash = Field()
@@ -51,7 +52,7 @@ class CallsTool(BuiltinPending, FieldPending):
     @property
     def subject(self) -> Subject:
         """What a standing approval is about: the call of the tool."""
-        return Subject("tool", self.tool_name, self.definition_hash, self.call_arguments)
+        return Subject("tool", self.tool_name, self.definition_hash, self.call_arguments, self.actor)
 
     def check_current(self) -> None:
         """Check that the tool is the one that was asked about.

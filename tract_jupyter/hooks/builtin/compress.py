@@ -8,7 +8,7 @@ from tract_jupyter.exceptions import CompressionError
 from tract_jupyter.hooks.actions import action
 from tract_jupyter.hooks.builtin.base import PLACE, Field, Guided, ValidationResult
 from tract_jupyter.hooks.marks import reading
-from tract_jupyter.review.request import ValueRow, ValueTable, show_value
+from tract_jupyter.review.request import ValueRow, ValueTable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 _SHORTEST = 10  # characters
 _TOLERANCE = 500  # tokens over the target that are still good
-_SHOWN = 2_000  # characters of a summary in a panel
 Index = Annotated[int, "Of the summary, from 0."]
 
 
@@ -45,6 +44,7 @@ class PendingCompress(Guided):
         **Guided.about,
         **PLACE,
     }
+    in_view = frozenset({"summaries"})
     summaries = Field()
     source_commits = Field()
     preserved_commits = Field()
@@ -114,7 +114,7 @@ class PendingCompress(Guided):
     def tables(self) -> tuple[ValueTable, ...]:
         """The summaries with what they stand for."""
         rows = tuple(
-            ValueRow(str(index), f"{len(group)} messages from {group[0][:8]}", show_value(text, _SHOWN))
+            ValueRow.of(str(index), f"{len(group)} messages from {group[0][:8]}", text)
             for index, (group, text) in enumerate(zip(self.source_commits, self.summaries, strict=True))
         )
         return (ValueTable("Summaries", rows),)

@@ -13,14 +13,12 @@ from tract_jupyter.models.chat_shapes import openai_messages
 from tract_jupyter.models.context import Message
 from tract_jupyter.models.toolcall import ToolCall
 from tract_jupyter.prompts.generation import retry_text
-from tract_jupyter.review.request import ValueRow, ValueTable, show_value
+from tract_jupyter.review.request import ValueRow, ValueTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from tract_jupyter.protocols import LLMClient
-
-_SHOWN = 4_000  # characters of a reply in a panel
 
 
 class PendingGeneration(BuiltinPending):
@@ -45,6 +43,8 @@ class PendingGeneration(BuiltinPending):
         "max_retries": "How often it may be asked again.",
         "usage": "The tokens that this reply took.",
     }
+    in_view = frozenset({"response_text", "tool_calls"})
+    machinery = frozenset({"prompt", "tools", "options", "retry_history"})  # a retry sends them again
     response_text = Field()
     tool_calls = Field()
     diagnosis = Field()
@@ -138,15 +138,15 @@ class PendingGeneration(BuiltinPending):
 
     def tables(self) -> tuple[ValueTable, ...]:
         """The reply, and those before it."""
-        rows = [ValueRow("text", "str", show_value(self.response_text, _SHOWN))]
+        rows = [ValueRow.of("text", "str", self.response_text)]
         rows += [
-            ValueRow(c["name"], "tool call", show_value(c["arguments"], _SHOWN)) for c in self.tool_calls
+            ValueRow.of(c["name"], "tool call", c["arguments"], f"id {c['id']}") for c in self.tool_calls
         ]
         before = tuple(
-            ValueRow(str(number), "str", show_value(failed["response_text"]), failed["diagnosis"])
+            ValueRow.of(str(number), "str", failed["response_text"], failed["diagnosis"])
             for number, failed in enumerate(self.retry_history, 1)
         )
-        found = (ValueTable("Reply", tuple(rows)), ValueTable("Replies before it", before))
+        found = (ValueTable("Reply", tuple(rows), "rows"), ValueTable("Replies before it", before, "nothing"))
         return tuple(table for table in found if table.rows)
 
     def look(self) -> None:

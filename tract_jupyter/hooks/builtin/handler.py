@@ -24,6 +24,8 @@ class PendingHandler(Proposal):
         options: see `Proposal`.
     """
 
+    in_view = frozenset({"handler"})
+
     def __init__(self, spec: HandlerSpec, *, approved: HandlerSpec | None = None, **options: Any) -> None:
         super().__init__(ACTIVATE_HANDLER, fields={"handler": spec.to_json()}, **options)
         self._approved = approved
@@ -64,3 +66,8 @@ class PendingHandler(Proposal):
         before = None if approved is None else handler_reach(approved.operation, approved.action)
         table = reach_table(before, handler_reach(spec.operation, spec.action))
         return (table,) if table.rows else ()
+
+    def said(self) -> dict[str, str]:
+        """What it is called, and what it decides about."""
+        spec = self.spec
+        return {"operation": spec.operation, "name": spec.name, "description": spec.description}

@@ -14,7 +14,7 @@ from tract_jupyter.hooks.actions import action
 from tract_jupyter.hooks.builtin.base import PLACE, Field, Guided, ValidationResult
 from tract_jupyter.hooks.marks import reading
 from tract_jupyter.models.merge import Conflict, ConflictKind, Resolution
-from tract_jupyter.review.request import ValueRow, ValueTable, show_value
+from tract_jupyter.review.request import ValueRow, ValueTable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from tract_jupyter.history.merge import Found, Merge
     from tract_jupyter.models.merge import Resolver
 
-_SHOWN = 1_000  # characters of each side in a panel
 Key = Annotated[str, "Of the conflict, such as 'both_edit:0f3a9b…'; list_conflicts() has them."]
 How = Annotated[Literal["ours", "theirs", "replace", "skip"], "With `replace`, give the text."]
 
@@ -51,6 +50,7 @@ class PendingMerge(Guided):
         **Guided.about,
         **PLACE,
     }
+    in_view = frozenset({"conflicts", "resolutions"})
     resolutions = Field()
     source_branch = Field()
     target_branch = Field()
@@ -145,9 +145,11 @@ class PendingMerge(Guided):
         for conflict in self.conflicts:
             decided = self.resolutions.get(conflict["key"])
             chosen = "not decided" if decided is None else decided["replacement"] or decided["action"]
-            sides = f"ours: {show_value(conflict['ours'], _SHOWN)}\ntheirs: {show_value(conflict['theirs'], _SHOWN)}"
+            parts = {name: conflict[name] for name in ("ours", "theirs", "base", "target", "is_blocking")}
+            told = {**parts, "decided": decided}
+            sides = "\n".join(f"{name}: {value!r}" for name, value in told.items() if value is not None)
             rows.append(ValueRow(conflict["key"], conflict["kind"], sides, f"→ {chosen}"))
-        return (ValueTable("Conflicts", tuple(rows)),)
+        return (ValueTable("Conflicts", tuple(rows), "rows"),)
 
     def _run(self, fields: dict[str, Any]) -> Any:
         return self._merge.join(

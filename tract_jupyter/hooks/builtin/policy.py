@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class PendingPolicy(CallsTool):
     """Call a tool because a policy says so.
 
-    A standing approval of it is one of the tool with these values, whoever calls it.
+    A standing approval of it is one of the tool with these values.
 
     Args:
         fields: see `about`.
@@ -36,6 +36,7 @@ class PendingPolicy(CallsTool):
     action_type = Field()
     action_params = Field()
     reason = Field()
+    in_view = frozenset({"action_type", "action_params"})
     tool_field = "action_type"
     arguments_field = "action_params"
     again = "apply the policy again"

@@ -6,7 +6,7 @@ import difflib
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tract_jupyter.hooks.pending import Pending
-from tract_jupyter.review.request import CodeBlock
+from tract_jupyter.review.request import CodeBlock, ValueRow, ValueTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -38,10 +38,19 @@ class Proposal(Pending):
         """The author's own description."""
         return str(self.spec.description)
 
+    def more_tables(self) -> tuple[ValueTable, ...]:
+        """What its author says of it, whole."""
+        rows = tuple(ValueRow(name, "", text) for name, text in self.said().items() if text)
+        return (ValueTable("Definition", rows, "rows"),)
+
+    def said(self) -> dict[str, str]:
+        """What the definition consists of beside its code and its fields."""
+        raise NotImplementedError
+
 
 def changes_block(which: str, changes: str) -> CodeBlock:
     """The difference to an earlier version."""
-    return CodeBlock(f"Changes since the {which} version", changes, language="diff")
+    return CodeBlock(f"Changes since the {which} version", changes, language="diff", binds="nothing")
 
 
 def unified_diff(before: Sequence[str], after: Sequence[str], old: str) -> str:

@@ -37,6 +37,7 @@ class PendingRebase(BuiltinPending):
         "target_head": "The commit that the other branch was at when this was asked.",
         **PLACE,
     }
+    in_view = frozenset({"replay_plan", "warnings"})
     replay_plan = Field()
     target_base = Field()
     warnings = Field()
@@ -84,12 +85,13 @@ class PendingRebase(BuiltinPending):
     def tables(self) -> tuple[ValueTable, ...]:
         """The commits, and what to look at."""
         rows = tuple(
-            ValueRow(step["commit_hash"][:8], step["operation"], step["message"]) for step in self.replay_plan
+            ValueRow(step["commit_hash"][:8], step["operation"], step["message"], _place(step))
+            for step in self.replay_plan
         )
         warnings = tuple(
             ValueRow(str(number), "conflict", text) for number, text in enumerate(self.warnings, 1)
         )
-        found = (ValueTable("Commits", rows), ValueTable("Conflicts", warnings))
+        found = (ValueTable("Commits", rows, "rows"), ValueTable("Conflicts", warnings))
         return tuple(table for table in found if table.rows)
 
     def _run(self, fields: dict[str, Any]) -> Any:
@@ -99,3 +101,9 @@ class PendingRebase(BuiltinPending):
             leave_out=fields["excluded"],
             expected=Tips(fields["branch"], fields["head"], fields["target_head"]),
         )
+
+
+def _place(step: Mapping[str, Any]) -> str:
+    """Which commit it is, and which one it is about."""
+    about = "" if step["target"] is None else f", about {step['target']}"
+    return f"{step['commit_hash']}{about}"

@@ -21,6 +21,8 @@ class PendingScript(Pending):
         options: see `Pending`.
     """
 
+    in_view = frozenset({"code"})
+
     def __init__(self, code: str, *, notebook_id: str, **options: Any) -> None:
         super().__init__("run_script", fields={"code": code, "notebook_id": notebook_id}, **options)
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from tract_jupyter.exceptions import TrustError
 from tract_jupyter.hooks.actions import action
 from tract_jupyter.hooks.builtin.base import Field
 from tract_jupyter.hooks.builtin.calls_tool import CallsTool
+from tract_jupyter.hooks.introspection import value_rows
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.review.origins import Stretch, origins
+from tract_jupyter.review.request import CodeBlock, ValueRow, ValueTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -35,6 +38,7 @@ class PendingScriptCall(CallsTool):
         "definition_hash": "Of the tool, as it was when this was asked.",
         "script": "The script, and where it stands.",
     }
+    in_view = frozenset({"tool", "arguments", "script"})
     tool_field = "tool"
     arguments_field = "arguments"
     again = "run the script again"
@@ -79,6 +83,26 @@ class PendingScriptCall(CallsTool):
                 f"{self.doubt} A saved program goes on only where it is known to be yours; turn it down"
             )
         super().check_current()
+
+    def code_blocks(self) -> tuple[CodeBlock, ...]:
+        """The whole script, with the line that asked marked."""
+        asked, script = super().asking_block(), self.script
+        title, marked = ("Script", None) if asked is None else (asked.title, asked.marked)
+        return (CodeBlock(title, script["code"], first_line=script["first_line"], marked=marked),)
+
+    def asking_block(self) -> None:
+        """None: it stands in the script."""
+
+    def tables(self) -> tuple[ValueTable, ...]:
+        """What the tool would be called with, and where the script stands; of the saved program the digest."""
+        known = {name: value for name, value in self.script.items() if name not in {"code", "snapshot"}}
+        saved = self.script["snapshot"]
+        digest = hashlib.sha256(saved.encode()).hexdigest()
+        rows = (
+            *value_rows(known, {}),
+            ValueRow("snapshot", "saved program", f"sha256 {digest}, {len(saved):,} characters"),
+        )
+        return (*super().tables(), ValueTable("Where the script stands", rows, "nothing"))
 
     def summary(self) -> str:
         """What the tool does."""

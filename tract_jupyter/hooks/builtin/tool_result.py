@@ -12,12 +12,10 @@ from tract_jupyter.llm.reply import Reply
 from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.prompts import tool_results
-from tract_jupyter.review.request import ValueRow, ValueTable, show_value
+from tract_jupyter.review.request import ValueRow, ValueTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-_SHOWN = 4_000  # characters of an answer in a panel
 
 
 class PendingToolResult(BuiltinPending):
@@ -46,6 +44,7 @@ class PendingToolResult(BuiltinPending):
         "edit": "The earlier answer that this one replaces.",
         "branch": "Where the call is.",
     }
+    in_view = frozenset({"content", "original_content"})
     tool_call_id = Field()
     tool_name = Field()
     content = Field()
@@ -140,10 +139,10 @@ class PendingToolResult(BuiltinPending):
 
     def tables(self) -> tuple[ValueTable, ...]:
         """The answer, and what it was."""
-        rows = [ValueRow("content", type(self.content).__name__, show_value(self.content, _SHOWN))]
+        rows = [ValueRow.of("content", type(self.content).__name__, self.content)]
         if self.original_content is not None:
-            before = show_value(self.original_content, _SHOWN)
-            rows.append(ValueRow("original_content", type(self.original_content).__name__, before))
+            before = self.original_content
+            rows.append(ValueRow.of("original_content", type(before).__name__, before))
         return (ValueTable("Answer", tuple(rows)),)
 
     def _leaves_a_gap(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from tract_jupyter.exceptions import ContentError, SpecError, nearest
@@ -14,7 +14,7 @@ from tract_jupyter.models.text import brief_repr
 from tract_jupyter.models.type_names import parse_type
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
 MAX_SPEC_BYTES = 1_000_000
 
@@ -86,7 +86,7 @@ class OperationSpec:
         description: what it is for.
         fields: `{"urls": {"type": "list[str]", "description": "...", "default": None}}`. A field without a default
             must be given; a None default lets it be left out. `"volatile": True` says that standing approvals and
-            recorded decisions do not look at the value.
+            recorded decisions do not look at the value; from a model it is a request, which a person may accept.
         actions: by name.
         version: the author's, for people.
         unhandled: what a firing without a handler means: `approve`, or `ask` a person.
@@ -111,6 +111,17 @@ class OperationSpec:
     def volatile(self) -> frozenset[str]:
         """The fields that are no part of what a standing approval or a recorded decision is about."""
         return frozenset(name for name, definition in self.fields.items() if definition.get("volatile"))
+
+    def with_volatile(self, names: Collection[str]) -> OperationSpec:
+        """Return the same with these fields as the volatile ones, and no others."""
+        fields = {
+            name: {
+                **{part: value for part, value in definition.items() if part != "volatile"},
+                **({"volatile": True} if name in names else {}),
+            }
+            for name, definition in self.fields.items()
+        }
+        return replace(self, fields=fields)
 
     @property
     def is_sandboxed(self) -> bool:

@@ -24,6 +24,11 @@ function render({ model, el }) {
   const isReady = (row) => row.is_open && !isBusy(row) && (!row.must_be_opened || memory.opened.has(row.pending_id));
   const selected = () => rows().filter((row) => isReady(row) && memory.selected.has(row.pending_id));
 
+  // What each row shows: its values, where they stand whole in its line, and its body. All of it, before it is approved.
+  const shown = (row) => panel.querySelector(`[data-pending-id="${row.pending_id}"]`);
+  const unseen = (row) => (shown(row) ? unseenIn(shown(row), row.needed) : row.needed);
+  const toRead = () => selected().find((row) => unseen(row) > 0);
+
   const decide = (content, isOpen) => {
     const key = newId() + Math.random();
     message.textContent = "";
@@ -32,11 +37,13 @@ function render({ model, el }) {
   const submit = (action) => {
     const chosen = selected();
     if (!chosen.length) return;
+    const first = action === "approve" ? toRead() : undefined;
+    if (first) { readOn(shown(first)); return; }
     const rounds = Object.fromEntries(chosen.map((row) => [row.pending_id, row.round_id]));
     for (const [pending, round] of Object.entries(rounds)) memory.sent.set(pending, round);
     chosen.forEach((row) => memory.selected.delete(row.pending_id));
     const reason = action === "reject" ? memory.reason : "";
-    decide({ action, rounds, reason, opened: [...memory.opened] }, () => rows().some((row) => rounds[row.pending_id] && isBusy(row)));
+    decide({ action, rounds, reason, opened: [...memory.opened], seen: chosen.flatMap((row) => seenIn(shown(row))) }, () => rows().some((row) => rounds[row.pending_id] && isBusy(row)));
     if (action === "reject") memory.reason = "";
     draw();
   };
@@ -50,6 +57,7 @@ function render({ model, el }) {
   // What follows from a selection, without drawing anew: a person may be in the midst of a list.
   const approve = ELEMENT("button", { type: "button", class: "tract-approve-all", id: `${id}-approve` });
   const reject = ELEMENT("button", { type: "submit", class: "tract-reject-all", id: `${id}-reject` });
+  const left = ELEMENT("span", { class: "tract-left", id: `${id}-left`, "aria-live": "polite" });
   const all = ELEMENT("input", { type: "checkbox", id: `${id}-all` });
   const update = () => {
     const ready = rows().filter(isReady);
@@ -57,6 +65,9 @@ function render({ model, el }) {
     approve.textContent = count ? `Approve selected (${count})` : "Approve selected";
     reject.textContent = count ? `Reject selected (${count})` : "Reject selected";
     approve.disabled = reject.disabled = !count;
+    const first = toRead();
+    left.textContent = first ? `Read on: ${many(unseen(first), "line")} of “${first.title}” not shown yet` : "";
+    holdBack([approve], Boolean(first), left.id);
     all.checked = count > 0 && count === ready.length;
     all.indeterminate = count > 0 && count < ready.length;
     all.disabled = !ready.length;
@@ -68,6 +79,7 @@ function render({ model, el }) {
       box.title = row.is_open && row.must_be_opened && !memory.opened.has(row.pending_id) ? "Open it first: this is code that nobody has read yet" : "";
     }
   };
+  const watcher = watching(update);
   approve.addEventListener("click", () => submit("approve"));
   all.addEventListener("change", () => {
     for (const row of rows().filter(isReady)) memory.selected[all.checked ? "add" : "delete"](row.pending_id);
@@ -103,7 +115,7 @@ function render({ model, el }) {
     return ELEMENT("li", { class: "tract-row", "data-pending-id": row.pending_id, "data-status": row.status },
       ELEMENT("div", { class: "tract-row-head" }, box, ELEMENT("label", { for: name }, row.title), ...worst, status),
       ELEMENT("div", { class: "tract-row-about", id: `${name}-about` },
-        ...(row.values ? [ELEMENT("code", {}, row.values)] : []), ELEMENT("div", {}, row.why),
+        ...(row.values ? [ELEMENT("code", { "data-line": row.value_keys.join(" ") || null }, row.values)] : []), ELEMENT("div", {}, row.why),
         ELEMENT("div", { class: "tract-foot" }, `since ${row.since} · ${row.waits}`)),
       ...(said ? [ELEMENT("pre", { class: `tract-note${row.refused || row.failed ? "" : " tract-plain"}` }, said)] : []),
       fold(row));
@@ -125,7 +137,7 @@ function render({ model, el }) {
   const list = ELEMENT("ul", { class: "tract-rows", role: "list" });
   const rest = ELEMENT("div", { class: "tract-body" });
   const selecting = ELEMENT("div", { class: "tract-all" }, all, ELEMENT("label", { for: all.id }, "Select all that can be decided here"));
-  const deciding = ELEMENT("div", { class: "tract-action tract-approve" }, approve);
+  const deciding = ELEMENT("div", { class: "tract-action tract-approve" }, approve, left);
 
   // Where the focus is, without the part of the id that is this drawing's. It is gone when it went elsewhere, but not
   // when the front end took this drawing away to make another one: that one goes on where the person was.
@@ -163,13 +175,15 @@ function render({ model, el }) {
     panel.setAttribute("aria-busy", String(view.rows.some(isBusy)));
     message.textContent = !open && wasReloaded(model) ? RELOADED : "";
     update();
+    watcher.watch(list);
     if (focused && !isUsable(focused)) focusOn(nameOf(focused)); // what was not replaced keeps it
   };
 
   panel.append(header, selecting, list, deciding, rejecting, paging, rest, message);
   el.append(panel);
   new ResizeObserver(goOn).observe(panel);
-  return follow(model, draw, kernel);
+  const close = follow(model, draw, kernel);
+  return () => { watcher.close(); close(); };
 }
 
 export default { render };

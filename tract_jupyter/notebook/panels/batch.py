@@ -12,10 +12,12 @@ from tract_jupyter.models.text import printable
 from tract_jupyter.notebook.command import when
 from tract_jupyter.notebook.markup import escaped, heading
 from tract_jupyter.notebook.panels.outcome import foot_text
-from tract_jupyter.notebook.panels.render import asset, body_html, table_html
+from tract_jupyter.notebook.panels.render import body_html, bound_html, static_css, table_html
+from tract_jupyter.review.display import shown_rows
 from tract_jupyter.review.process import process_text, this_process
 from tract_jupyter.review.records import is_waited_for
 from tract_jupyter.review.request import show_value, worst_finding
+from tract_jupyter.review.request_text import bound_lines
 
 if TYPE_CHECKING:
     from tract_jupyter.review.ticket import Ticket
@@ -87,6 +89,8 @@ class Row:
             "must_be_opened": self.must_be_opened,
             "why": request.why,
             "values": self._values(),
+            "value_keys": self._value_keys(),
+            "needed": len(ticket.needed) if ticket.status.is_open else 0,
             "worst": "" if worst is None else worst.value,
             "since": when(self.stored.created_at),
             "waits": "a cell of this notebook waits" if ticket.waiting else self._elsewhere,
@@ -114,6 +118,23 @@ class Row:
         decided = foot_text(ticket) if ticket.last_decision is not None else ""
         parts = (decided, ticket.pending.error or "", ticket.request.note)
         return printable("\n".join(dict.fromkeys(part for part in parts if part)))
+
+    def _value_keys(self) -> list[str]:
+        """The keys of what `values` shows whole: none, if a part of it is cut."""
+        request = self.ticket.request
+        if request.subject is None:
+            return []
+        tables = [table for table in request.tables if table.binds == "values"]
+        rows = [row for table in tables for row in shown_rows(table, request.pending_id)]
+        whole = [
+            f"{''.join(p.text for p in row.name)} = {''.join(p.text for p in row.value)}" for row in rows
+        ]
+        said = self._values()
+        return (
+            [piece.key for row in rows for piece in row.pieces() if piece.key]
+            if said == ", ".join(whole)
+            else []
+        )
 
     def _values(self) -> str:
         """What tells it from others of its kind, in short."""
@@ -211,10 +232,15 @@ class Batch:
     def record_html(self) -> str:
         """A self-contained page part: a table of what was decided, and what was not."""
         rows = [(row.name(), row.ticket.status.value, row.said()) for row in self.rows]
+        whole = "".join(
+            f'<details data-part="{row.pending_id}"><summary>{escaped(row.name())}</summary>'
+            f"{bound_html(row.ticket.request)}</details>"
+            for row in self.rows
+        )
         return (
-            f'<style>{asset("record.css")}</style><section class="tract-panel" data-testid="tract-batch-record" '
+            f'<style>{static_css()}</style><section class="tract-panel" data-testid="tract-batch-record" '
             f'aria-label="{escaped(self._record_title)}"><header>{heading(self._record_title, 3)}</header>'
-            f"{table_html('', ('What', 'State', 'Decision'), rows, ())}{self.rest_html()}</section>"
+            f"{table_html('', ('What', 'State', 'Decision'), rows, ())}{whole}{self.rest_html()}</section>"
         )
 
     def record_text(self) -> str:
@@ -222,7 +248,8 @@ class Batch:
         lines = [self._record_title]
         for row in self.rows:
             said = [f"    {line}" for line in (row.said() or row.ticket.request.why).splitlines()]
-            lines += [f"  [{row.ticket.status}] {row.name()}", *said]
+            bound = [f"    {line}" for line in bound_lines(row.ticket.request)]
+            lines += [f"  [{row.ticket.status}] {row.name()}", *said, *bound]
         lines += [f"  cannot be decided here: {s.title} ({s.pending_id[:8]}): {s.why}" for s in self.stuck]
         lines += [f"  not active: {name}: {why} ({command})" for name, why, command in self.quarantined]
         return printable("\n".join(lines))

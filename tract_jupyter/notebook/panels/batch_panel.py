@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import traitlets
 
 from tract_jupyter.notebook.panels.render import asset, static_css
-from tract_jupyter.notebook.panels.widget import CHANNEL_NAME, ReviewWidget
+from tract_jupyter.notebook.panels.widget import CHANNEL_NAME, ReviewWidget, read_seen
 from tract_jupyter.review.decision import Answer
 
 if TYPE_CHECKING:
@@ -77,11 +77,11 @@ class BatchPanel(ReviewWidget):
     def _decide(self, content: dict[str, Any]) -> None:
         reason = content.get("reason")
         arguments = {"reason": reason} if content["action"] == "reject" and isinstance(reason, str) else {}
-        opened = content.get("opened") or []
+        opened, seen = content.get("opened") or [], read_seen(content)
         for pending_id, round_id in content["rounds"].items():
             row = self._batch.row(pending_id)
             if row is not None:
-                answer = Answer(content["action"], arguments, str(round_id))
+                answer = Answer(content["action"], arguments, str(round_id), seen)
                 row.refuse(_answer(row, answer, is_opened=pending_id in opened))
         self.refresh()
 
@@ -92,4 +92,6 @@ def _answer(row: Row, answer: Answer, *, is_opened: bool) -> str:
         return "Not taken: open it first, this is code that nobody has read yet."
     if row.ticket.submit(answer, CHANNEL_NAME):
         return ""
+    if row.ticket.is_asking(answer.round_id) and row.ticket.not_seen(answer):
+        return row.ticket.not_seen(answer)
     return "Not taken: somebody else decided first, or it has changed since it was shown."

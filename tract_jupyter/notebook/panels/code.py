@@ -2,6 +2,7 @@
 
 A line with findings ends with their rules, and their places are marked. Under it stands what matters most only, so that
 code with many findings can still be read: the worst of each rule at a high level; all of them where they are few.
+A line is one row, a long one several, each of which says by its key whether it was on display.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from pygments.lexers import get_lexer_by_name
 from pygments.token import STANDARD_TYPES, Token
 
 from tract_jupyter.analysis import RiskLevel
-from tract_jupyter.analysis.source import split_lines
 from tract_jupyter.notebook.markup import escaped, heading
 from tract_jupyter.notebook.panels.findings import findings_html
+from tract_jupyter.review.display import shown_code
 from tract_jupyter.review.findings_by_rule import by_rule
 
 if TYPE_CHECKING:
@@ -23,45 +24,49 @@ if TYPE_CHECKING:
     from pygments.token import _TokenType
 
     from tract_jupyter.analysis import Finding
+    from tract_jupyter.review.display import ShownLine
     from tract_jupyter.review.request import CodeBlock
 
-_SHOWN_LINES = 400
 _FEW = 4  # findings that leave the code readable with a note under each
 Piece = tuple[str, str]
 """A CSS class and a text."""
 
 
 def code_html(block: CodeBlock) -> str:
-    """The block under its title. Everything is escaped, and what cannot be seen is marked."""
-    lines = _highlight("\n".join(split_lines(block.code.rstrip("\r\n"))), block.language)
-    rows = [_row("", _pieces_html(_highlight(block.header, "python")[0]), "tract-header")]
-    rows = rows if block.header else []
+    """The block under its title, all of it. Everything is escaped, and what cannot be seen is marked."""
+    shown = shown_code(block)
+    texts = ["".join(piece.text for piece in line.pieces) for line in shown.lines]
+    lines = _highlight("\n".join(texts), block.language)
+    rows = [_row("", piece.key, escaped(piece.text), "tract-header") for piece in shown.header]
     by_line: dict[int, list[Finding]] = {}
     last = block.first_line + len(lines) - 1
     for finding in block.findings:
         by_line.setdefault(min(finding.span.line, last), []).append(finding)
     noted = _noted(block.findings)
-    for number, pieces in enumerate(lines, block.first_line):
-        findings = by_line.get(number, [])
-        if number < block.first_line + _SHOWN_LINES or findings or number == block.marked:
-            rows.append(_line_html(number, pieces, findings, asked=number == block.marked))
-            rows += [_finding_html(finding) for finding in findings if finding in noted]
-    if len(lines) > _SHOWN_LINES:
-        rows.append(_row("", f"… {len(lines) - _SHOWN_LINES:,} more lines", "tract-header"))
+    for line, pieces in zip(shown.lines, lines, strict=True):
+        findings = by_line.get(line.number, [])
+        rows += _line_html(line, pieces, findings, asked=line.number == block.marked)
+        rows += [_finding_html(finding) for finding in findings if finding in noted]
     label = f"{block.title}: code, {len(lines)} lines, {len(block.findings)} findings"
     return (
-        f"{heading(block.title, 4, block.description)}{findings_html(block)}"
+        f"{heading(block.title, 4, shown.description)}{findings_html(block)}"
         f'<div class="tract-code" tabindex="0" role="region" aria-label="{escaped(label)}">{"".join(rows)}</div>'
     )
 
 
-def _line_html(number: int, pieces: list[Piece], findings: list[Finding], *, asked: bool) -> str:
+def _line_html(line: ShownLine, pieces: list[Piece], findings: list[Finding], *, asked: bool) -> list[str]:
+    """A row for each piece of the line; the first has its number and the rules that found something."""
     worst = max((f.level for f in findings), default=None)
-    marked = _mark(pieces, [f for f in findings if f.span.line == number])
+    spans = _joined(pieces, [f for f in findings if f.span.line == line.number])
     css = " ".join([*(["tract-asked"] if asked else []), *([f"tract-{worst.value}"] if worst else [])])
-    return _row(
-        str(number), marked, css, f"line {number}, which asked" if asked else "", _tags_html(findings)
-    )
+    label = f"line {line.number}, which asked" if asked else ""
+    rows, position = [], 0
+    for text, key in line.pieces:
+        marked = _mark(pieces, spans, position, position + len(text))
+        number, tags = ("↪", "") if position else (str(line.number), _tags_html(findings))
+        rows.append(_row(number, key, marked, css, label, tags))
+        position += len(text)
+    return rows
 
 
 def _tags_html(findings: list[Finding]) -> str:
@@ -83,11 +88,12 @@ def _noted(findings: tuple[Finding, ...]) -> set[Finding]:
     return {rule.worst for rule in by_rule(findings) if rule.level >= RiskLevel.HIGH}
 
 
-def _row(number: str, content: str, css: str, label: str = "", tags: str = "") -> str:
+def _row(number: str, key: str, content: str, css: str, label: str = "", tags: str = "") -> str:
     named = f' role="group" aria-label="{label}"' if label else ""
+    line = f' data-line="{key}"' if key else ""
     return (
         f'<div class="tract-line {css}"{named}><span class="tract-number" aria-hidden="true">{number}</span>'
-        f"<code>{content or ' '}</code>{tags}</div>"
+        f"<code{line}>{content or ' '}</code>{tags}</div>"
     )
 
 
@@ -117,8 +123,8 @@ def _css(kind: _TokenType) -> str:
     return STANDARD_TYPES[kind]
 
 
-def _mark(pieces: list[Piece], findings: Iterable[Finding]) -> str:
-    """The line with the spans of findings underlined; spans that overlap are joined under the worst level."""
+def _joined(pieces: list[Piece], findings: Iterable[Finding]) -> list[tuple[int, int, RiskLevel]]:
+    """The spans of findings in a line; those that overlap are joined under the worst level."""
     spans = sorted((*_columns(f, pieces), f.level) for f in findings)
     joined: list[tuple[int, int, RiskLevel]] = []
     for start, end, level in spans:
@@ -127,12 +133,19 @@ def _mark(pieces: list[Piece], findings: Iterable[Finding]) -> str:
             joined.append((first, max(end, last), max(level, worst)))
         elif end > start:
             joined.append((start, end, level))
-    parts, position = [], 0
-    for start, end, level in joined:
-        parts.append(_pieces_html(_cut(pieces, position, start)))
-        parts.append(f'<mark class="tract-{level.value}">{_pieces_html(_cut(pieces, start, end))}</mark>')
-        position = end
-    return "".join(parts) + _pieces_html(_cut(pieces, position, None))
+    return joined
+
+
+def _mark(pieces: list[Piece], spans: list[tuple[int, int, RiskLevel]], first: int, last: int) -> str:
+    """The columns from `first` to `last` of a line, with the spans in it underlined."""
+    parts, position = [], first
+    for first_column, last_column, level in spans:
+        start, end = max(first_column, first), min(last_column, last)
+        if start < end:
+            parts.append(_pieces_html(_cut(pieces, position, start)))
+            parts.append(f'<mark class="tract-{level.value}">{_pieces_html(_cut(pieces, start, end))}</mark>')
+            position = end
+    return "".join(parts) + _pieces_html(_cut(pieces, position, last))
 
 
 def _columns(finding: Finding, pieces: list[Piece]) -> tuple[int, int]:
@@ -142,10 +155,10 @@ def _columns(finding: Finding, pieces: list[Piece]) -> tuple[int, int]:
     return min(span.column, length), min(end, length)
 
 
-def _cut(pieces: list[Piece], start: int, end: int | None) -> list[Piece]:
+def _cut(pieces: list[Piece], start: int, end: int) -> list[Piece]:
     cut, position = [], 0
     for css, text in pieces:
-        first, last = max(start - position, 0), len(text) if end is None else min(end - position, len(text))
+        first, last = max(start - position, 0), min(end - position, len(text))
         if first < last:
             cut.append((css, text[first:last]))
         position += len(text)

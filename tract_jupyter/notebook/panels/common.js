@@ -31,6 +31,68 @@ const UNHEARD = "No answer from the kernel yet: it is busy, restarted or disconn
 const HEARD = "The kernel has the decision, and carries it out as soon as it is free.";
 const LOST = "This panel has lost its kernel. What waits is kept: run %tract inbox in a new one.";
 
+// What was on display, by key: what stood in view for as long as it takes to notice. A jump to the end leaves gaps.
+// All panels of the page share it: code that one of them showed has the same keys in another one.
+const SEEN = (globalThis.tractSeen ??= new Set());
+const STAY = 300; // milliseconds
+const keysOf = (part) => part.dataset.line.split(" ").filter(Boolean);
+const linesIn = (place) => [...place.querySelectorAll("[data-line]")];
+
+// How many of the `needed` keys the place has not shown yet. What is not there at all counts as not shown.
+const unseenIn = (place, needed) => needed - new Set(linesIn(place).flatMap(keysOf).filter((key) => SEEN.has(key))).size;
+
+// Brings the first part that was not on display into view, within its box and on the page.
+function readOn(place) {
+  const part = linesIn(place).find((one) => !keysOf(one).every((key) => SEEN.has(key)));
+  if (!part) return;
+  for (let fold = part.closest("details:not([open])"); fold; fold = fold.parentElement.closest("details:not([open])")) fold.open = true;
+  const box = part.closest(".tract-code, .tract-long");
+  if (box) {
+    box.scrollTop += part.getBoundingClientRect().top - box.getBoundingClientRect().top - 4;
+    box.focus({ preventScroll: true });
+    box.scrollIntoView({ block: "nearest" });
+  }
+  part.scrollIntoView({ block: "nearest" });
+}
+
+// Notes what stands in view; `changed` is called soon after that became more.
+function watching(changed) {
+  const stays = new Map();
+  let due = 0;
+  const tell = () => { due ||= requestAnimationFrame(() => { due = 0; changed(); }); };
+  const observer = new IntersectionObserver((entries) => {
+    for (const { target, intersectionRatio } of entries) {
+      clearTimeout(stays.get(target));
+      stays.delete(target);
+      if (intersectionRatio >= 0.95) stays.set(target, setTimeout(() => note(target), STAY));
+    }
+  }, { threshold: [0, 0.95] });
+  const note = (part) => {
+    observer.unobserve(part);
+    if (!part.isConnected) return;
+    if (document.hidden) { observer.observe(part); return; } // again, when somebody can look
+    keysOf(part).forEach((key) => SEEN.add(key));
+    tell();
+  };
+  const watch = (place) => {
+    for (const part of linesIn(place)) if (!keysOf(part).every((key) => SEEN.has(key))) observer.observe(part);
+  };
+  const close = () => { observer.disconnect(); stays.forEach(clearTimeout); cancelAnimationFrame(due); };
+  return { watch, close };
+}
+
+// Buttons that would approve: not before all was on display. What is not measured yet is not shown yet.
+function holdBack(buttons, isHeld, why) {
+  for (const button of buttons) {
+    button.setAttribute("aria-disabled", String(isHeld));
+    if (isHeld) button.setAttribute("aria-describedby", why); else button.removeAttribute("aria-describedby");
+  }
+}
+
+const seenIn = (place) => linesIn(place).flatMap(keysOf).filter((key) => SEEN.has(key));
+
+const many = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
+
 let counter = 0;
 const newId = () => `tract-${Date.now().toString(36)}-${counter++}`;
 

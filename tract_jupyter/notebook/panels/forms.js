@@ -113,10 +113,12 @@ function standing(offer, id) {
   const scope = ELEMENT("select", { id: `${id}.scope`, name: "scope" },
     ...offer.scopes.map(([name, label]) => ELEMENT("option", { value: name }, label)));
   const uses = ELEMENT("input", { id: `${id}.uses`, name: "uses", type: "number", min: 1, step: 1, placeholder: "any number", disabled: true });
+  const whom = ELEMENT("select", { id: `${id}.whom`, name: "whom", disabled: true },
+    ...offer.whom.map(([name, label]) => ELEMENT("option", { value: name }, label)));
   const values = offer.values.map((value) => patterned(value, `${id}.value.${value.name}`));
   const show = () => {
     const once = scope.value === "once";
-    uses.disabled = once;
+    uses.disabled = whom.disabled = once;
     for (const { select, text, show: showOne } of values) { select.disabled = text.disabled = once; showOne(); }
   };
   scope.addEventListener("change", show);
@@ -125,12 +127,16 @@ function standing(offer, id) {
     ELEMENT("div", { class: "tract-inputs" },
       ELEMENT("div", { class: "tract-input" }, ELEMENT("label", { for: scope.id }, "When this comes again"), scope),
       ELEMENT("div", { class: "tract-input" }, ELEMENT("label", { for: uses.id }, "For the next"), uses),
+      ELEMENT("div", { class: "tract-input" }, ELEMENT("label", { for: whom.id }, "For whom"), whom),
       ...values.map(({ row }) => row)),
+    ...(offer.ignored.length ? [ELEMENT("p", { class: "tract-help", "data-part": "ignored" }, "It will not look at: ",
+      ...offer.ignored.flatMap(({ name, shown }, i) => [i ? ", " : "", ELEMENT("b", {}, name), " (now ", ELEMENT("code", {}, shown), ")"]))] : []),
     ...(values.length ? [ELEMENT("p", { class: "tract-help" }, PATTERN_HELP)] : []));
   const collect = () => {
     if (scope.value === "once") return [];
     const pattern = values.flatMap((value) => value.collect());
     return [["scope", JSON.stringify(scope.value)],
+      ...(whom.value === "this" ? [] : [["whom", JSON.stringify(whom.value)]]),
       ...(uses.value === "" ? [] : [["uses", JSON.stringify(Number(uses.value))]]),
       ...(pattern.length ? [["pattern", object(pattern)]] : [])];
   };

@@ -8,6 +8,7 @@ import typing
 from typing import TYPE_CHECKING, Any, Literal
 
 from tract_jupyter.models.type_text import type_text
+from tract_jupyter.review.grants import whom_in_words
 from tract_jupyter.review.request import show_value
 
 if TYPE_CHECKING:
@@ -24,6 +25,12 @@ _SCOPES = {
     "session": "Not again in this session",
     "always": "Never again, until revoked",
 }
+
+
+def _whom(actor: str) -> list[tuple[str, str]]:
+    """For whom a standing approval may be, with what it is called."""
+    words = {whom: whom_in_words(actor, whom) for whom in ("this", "children", "anybody")}
+    return list({**words, "this": f"{actor} only", "anybody": "anybody who asks"}.items())
 
 
 def action_forms(ticket: Ticket) -> list[dict[str, Any]]:
@@ -67,6 +74,10 @@ def standing_form(subject: Subject | None, *, elsewhere: bool) -> dict[str, Any]
     return {
         "scopes": scopes,
         "values": [_pattern_input(name, value) for name, value in subject.values.items()],
+        "whom": _whom(subject.actor),
+        "ignored": [
+            {"name": name, "shown": show_value(value, _SHOWN)} for name, value in subject.ignored.items()
+        ],
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from tract_jupyter.review.grants import whom_in_words
 from tract_jupyter.review.patterns import pattern_text
 from tract_jupyter.review.request import show_value
 from tract_jupyter.review.request_text import SHORT_FINGERPRINT
@@ -48,7 +49,12 @@ def standing_text(ticket: Ticket) -> str:
     covered = covered if len(covered) <= _MAX_PATTERN else f"{covered[:_MAX_PATTERN]}…"
     uses = given[-1].get("uses")
     often = "" if uses is None else f", for the next {uses}"
-    return f"{_HOW_LONG[given[-1]['scope']]}{often}: {covered}. %tract grants lists and revokes it."
+    whom = whom_in_words(subject.actor, given[-1].get("whom", "this"))
+    ignored = f"; whatever {', '.join(subject.ignored)} is" if subject.ignored else ""
+    return (
+        f"{_HOW_LONG[given[-1]['scope']]}{often}: {covered}{ignored}; for {whom}. "
+        "%tract grants lists and revokes it."
+    )
 
 
 def decided_text(decision: Decision) -> str:

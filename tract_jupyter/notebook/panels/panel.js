@@ -10,13 +10,30 @@ function render({ model, el }) {
     panel.setAttribute("aria-busy", String(on));
     for (const control of panel.querySelectorAll("button, input, select, textarea")) control.disabled = on;
   };
+  const text = ELEMENT("span", { id: `${id}-reading`, class: "tract-left", "aria-live": "polite" });
+  const bar = ELEMENT("i", {});
+  const more = ELEMENT("button", { type: "button", class: "tract-next" }, "Next unread lines");
+  const reading = ELEMENT("div", { class: "tract-reading" }, ELEMENT("span", { class: "tract-bar", "aria-hidden": "true" }, bar), text, more);
+  more.addEventListener("click", () => readOn(panel));
+  const unseen = () => unseenIn(panel, model.get("view").needed);
+  const measure = () => {
+    const [left, all] = [unseen(), model.get("view").needed];
+    text.textContent = left ? `Read on: ${many(left, "line")} of ${all.toLocaleString("en")} not shown yet` : all ? `${all > 1 ? `All ${many(all, "line")} were` : "It was"} shown` : "";
+    bar.style.width = `${all ? (100 * (all - left)) / all : 100}%`;
+    more.hidden = !left;
+    holdBack(panel.querySelectorAll("form:not(.tract-reject) button"), left > 0, text.id);
+  };
+  const watcher = watching(measure);
+
   const submit = (action, values) => {
-    const round = model.get("view").round_id;
+    const { round_id: round, actions } = model.get("view");
+    const isRejection = actions.some((one) => one.name === action && one.style === "reject");
+    if (!isRejection && unseen()) { readOn(panel); return; }
     if (sent === round) return;
     sent = round;
     message.textContent = "";
     busy(true);
-    const content = { type: "decide", round_id: round, action, arguments: values };
+    const content = { type: "decide", round_id: round, action, arguments: values, seen: seenIn(panel) };
     const isOpen = () => model.get("view").round_id === round && !model.get("view").late;
     kernel.decide(content, round, isOpen, (text) => { message.textContent = text; });
   };
@@ -48,8 +65,10 @@ function render({ model, el }) {
     title.textContent = view.title;
     badge.textContent = view.status;
     message.textContent = view.late || (!view.is_open && wasReloaded(model) ? RELOADED : "");
-    panel.replaceChildren(header, body, ...(view.is_open ? view.actions.map((action) => form(action, id, submit)) : []), message);
+    panel.replaceChildren(header, body, ...(view.is_open ? [reading, ...view.actions.map((action) => form(action, id, submit))] : []), message);
     restore(values, open);
+    measure();
+    if (view.is_open) watcher.watch(body);
     showAsked(body);
     panel.setAttribute("aria-busy", "false");
     if (view.late) sent = null; // that answer was not taken; another one may be
@@ -57,7 +76,8 @@ function render({ model, el }) {
   };
 
   el.append(panel);
-  return follow(model, draw, kernel);
+  const close = follow(model, draw, kernel);
+  return () => { watcher.close(); close(); };
 }
 
 export default { render };

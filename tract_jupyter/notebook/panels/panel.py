@@ -15,7 +15,7 @@ from tract_jupyter.notebook.panels.forms import action_forms
 from tract_jupyter.notebook.panels.outcome import decided_text
 from tract_jupyter.notebook.panels.render import asset, body_html, record_html, static_css
 from tract_jupyter.notebook.panels.text import record_text
-from tract_jupyter.notebook.panels.widget import CHANNEL_NAME, ReviewWidget, read_arguments
+from tract_jupyter.notebook.panels.widget import CHANNEL_NAME, ReviewWidget, read_arguments, read_seen
 from tract_jupyter.review.decision import Answer
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Panel(ReviewWidget):
 
     def __init__(self, ticket: Ticket) -> None:
         self._ticket = ticket
-        self._unreadable = 0
+        self._refused = 0
         super().__init__(view=_view(ticket))
 
     def refresh(self) -> None:
@@ -50,11 +50,20 @@ class Panel(ReviewWidget):
         if not isinstance(action, str) or not isinstance(round_id, str):
             return
         is_again, self.heard = self.heard == round_id, round_id
+        answer = Answer(action, arguments or {}, round_id, read_seen(content))
         if arguments is None:
-            self._unreadable += 1  # or the second time would change nothing, and not be drawn
-            self.view = {**_view(self._ticket), "late": _UNREADABLE, "unreadable": self._unreadable}
-        elif not self._ticket.submit(Answer(action, arguments, round_id), CHANNEL_NAME) and not is_again:
-            self.view = {**_view(self._ticket), "late": _too_late(self._ticket)}
+            self._refuse(_UNREADABLE)
+        elif not self._ticket.submit(answer, CHANNEL_NAME):
+            unseen = self._ticket.not_seen(answer) if self._ticket.is_asking(round_id) else ""
+            if unseen:
+                self._refuse(unseen)
+            elif not is_again:
+                self.view = {**_view(self._ticket), "late": _too_late(self._ticket)}
+
+    def _refuse(self, why: str) -> None:
+        """Say why nothing was decided; the same can be answered once more."""
+        self._refused += 1  # or the second time would change nothing, and not be drawn
+        self.view = {**_view(self._ticket), "late": why, "refused": self._refused}
 
     def fallback(self) -> dict[str, str]:
         """The record, for whatever cannot show a live view."""
@@ -76,6 +85,7 @@ def _view(ticket: Ticket) -> dict[str, Any]:
         "status": ticket.status.value,
         "is_open": ticket.status.is_open,
         "body_html": body_html(ticket),
+        "needed": len(ticket.needed) if ticket.status.is_open else 0,
         "keep_inputs": bool(ticket.request.note),
         "actions": action_forms(ticket),
         "late": "",

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import html
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from tract_jupyter.notebook.markup import escaped, heading
+from tract_jupyter.notebook.markup import escaped, heading, pieces_html
 from tract_jupyter.notebook.panels.code import code_html
 from tract_jupyter.notebook.panels.outcome import changed_values, foot_text, standing_text
+from tract_jupyter.review.display import shown_rows
 from tract_jupyter.review.request import show_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from tract_jupyter.review.display import Piece
     from tract_jupyter.review.request import ReviewRequest, ValueTable
     from tract_jupyter.review.ticket import Ticket
 
 _RESULT_CHARACTERS = 2_000
+_FEW_PIECES = 8  # of a value that needs no box of its own
 
 
 @cache
@@ -39,7 +43,7 @@ def body_html(ticket: Ticket, *, why: bool = True) -> str:
     if why and request.why and ticket.status.is_open:
         parts.append(_why_html(request))
     parts += [code_html(block) for block in request.code]
-    parts += [_values_html(table) for table in request.tables]
+    parts += [_values_html(table, request.pending_id) for table in request.tables]
     changes = changed_values(ticket)
     if changes:
         rows = [(c.name, c.before, c.after) for c in changes]
@@ -52,6 +56,14 @@ def body_html(ticket: Ticket, *, why: bool = True) -> str:
     parts.append(f'<p class="tract-standing">{escaped(standing)}</p>' if standing else "")
     parts.append(f'<p class="tract-foot">{escaped(foot_text(ticket))}</p>')
     return "".join(parts)
+
+
+def bound_html(request: ReviewRequest) -> str:
+    """What an approval of it binds to, and nothing else: for a record that lists several."""
+    blocks = [replace(block, findings=()) for block in request.code if block.binds != "nothing"]
+    tables = [table for table in request.tables if table.binds != "nothing"]
+    values = [_values_html(table, request.pending_id) for table in tables]
+    return "".join([*map(code_html, blocks), *values])
 
 
 def record_html(ticket: Ticket) -> str:
@@ -81,19 +93,41 @@ def _output_html(title: str, text: str) -> str:
     return f'{heading(title, 4)}<pre class="tract-output">{html.escape(text)}</pre>'
 
 
-def _values_html(table: ValueTable) -> str:
+def _values_html(table: ValueTable, pending_id: str) -> str:
+    """All values; a long one scrolls. What only carrying it out needs is folded."""
+    rows = shown_rows(table, pending_id)
     cells = {"Name": "name", "Type": "type", "Value": "value", "Meaning": "description"}
-    heads = [head for head, part in cells.items() if any(getattr(row, part) for row in table.rows)]
-    rows = [[str(getattr(row, cells[head])) for head in heads] for row in table.rows]
-    return table_html(table.title, heads, rows, {heads.index(h) for h in ("Type", "Value") if h in heads})
+    heads = [head for head, part in cells.items() if any(getattr(row, part) for row in rows)]
+    body = [[_cell_html(getattr(row, cells[head])) for head in heads] for row in rows]
+    in_code = {heads.index(h) for h in ("Type", "Value") if h in heads}
+    made = _table_html(table.title, heads, body, in_code)
+    if table.binds != "nothing" or sum(len(row.value) for row in rows) <= _FEW_PIECES:
+        return made
+    return f'<details data-part="{escaped(table.title)}"><summary>{escaped(table.title)}</summary>{made}</details>'
+
+
+def _cell_html(pieces: tuple[Piece, ...]) -> str:
+    """A part of a row; where it is long, in a box of its own that scrolls."""
+    if len(pieces) <= _FEW_PIECES:
+        return pieces_html(pieces)
+    size = sum(len(piece.text) for piece in pieces)
+    label = f"{size:,} characters"
+    return (
+        f'<span class="tract-long" tabindex="0" role="region" aria-label="{label}">'
+        f"{pieces_html(pieces)}</span>"
+    )
 
 
 def table_html(title: str, heads: Iterable[str], rows: Iterable[Iterable[str]], code: Iterable[int]) -> str:
     """A table under a heading, everything escaped; the columns `code` are set in the code font."""
-    in_code = set(code)
+    return _table_html(title, heads, [list(map(escaped, row)) for row in rows], set(code))
+
+
+def _table_html(title: str, heads: Iterable[str], rows: Iterable[Iterable[str]], in_code: set[int]) -> str:
+    """The same with cells that are HTML."""
 
     def row_html(row: Iterable[str]) -> str:
-        first, *rest = map(escaped, row)
+        first, *rest = row
         cells = (f"<code>{cell}</code>" if n in in_code else cell for n, cell in enumerate(rest, 1))
         return f'<tr><th scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>'
 

@@ -6,33 +6,32 @@ from typing import TYPE_CHECKING
 
 from tract_jupyter.models.text import printable
 from tract_jupyter.notebook.panels.outcome import changed_values, foot_text, standing_text
-from tract_jupyter.review.findings_by_rule import by_rule, in_short
-from tract_jupyter.review.request_text import numbered_lines
+from tract_jupyter.notebook.panels.render import record_html
+from tract_jupyter.review.request_text import bound_lines, how_to_decide
 
 if TYPE_CHECKING:
-    from tract_jupyter.review.request import CodeBlock
     from tract_jupyter.review.ticket import Ticket
 
 
 def record_text(ticket: Ticket) -> str:
-    """What was asked, and who decided what, when, on which fingerprint; code is only counted."""
+    """What was asked, all of it, and who decided what, when, on which fingerprint."""
     request = ticket.request
     lines = [f"[{ticket.status}] {request.title}", f"  {request.summary}" if request.summary else ""]
-    for block in request.code:
-        lines += [f"  {line}" for line in _block_in_short(block)]
-    lines += [f"  {row.name}: {row.value}" for table in request.tables for row in table.rows if row.value]
+    lines += [f"  {line}" for line in bound_lines(request)]
     lines += [f"  changed {c.name}: {c.before} → {c.after}" for c in changed_values(ticket)]
     if ticket.output:
         lines += ["  printed:", *(f"    {line}" for line in ticket.output.splitlines())]
     if request.note:
         lines += [f"  {line}" for line in request.note.splitlines()]
     lines += [f"  {line}" for line in (standing_text(ticket), foot_text(ticket)) if line]
+    lines += (
+        [f"  {how_to_decide(request.pending_id)} shows all of it, and decides"]
+        if ticket.status.is_open
+        else []
+    )
     return printable("\n".join(line for line in lines if line))
 
 
-def _block_in_short(block: CodeBlock) -> list[str]:
-    if block.marked is not None:
-        return [block.title, *(line for number, line in numbered_lines(block) if number == block.marked)]
-    findings = [f"  {in_short(rule)}" for rule in by_rule(block.findings)]
-    note = [f"  {block.analysis_note}"] if block.analysis_note else []
-    return [f"{block.title}: {len(list(numbered_lines(block)))} lines", *findings, *note]
+def record(ticket: Ticket) -> dict[str, str]:
+    """The record as what IPython displays."""
+    return {"text/html": record_html(ticket), "text/plain": record_text(ticket)}

@@ -61,6 +61,12 @@ def read_arguments(given: Any) -> dict[str, Any] | None:
     return given if isinstance(given, dict) else None
 
 
+def read_seen(content: dict[str, Any]) -> frozenset[str]:
+    """The keys of what was on display, as a script reports them; none, if it does not."""
+    seen = content.get("seen")
+    return frozenset(key for key in seen if isinstance(key, str)) if isinstance(seen, list) else frozenset()
+
+
 def _honour_the_front_ends_subshell(comm: Any) -> None:
     """Let a click reach a kernel whose main thread is blocked.
 

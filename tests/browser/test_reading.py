@@ -1,0 +1,82 @@
+"""Nothing is approved of which a part was not on display: read to the end in a real JupyterLab."""
+
+import pytest
+
+LOAD = "%load_ext tract_jupyter"
+LONG = """from tract_jupyter.hooks.dynamic.spec import spec_from_dict
+spec = {
+    "name": "long", "description": "Two thousand lines.", "fields": {}, "unhandled": "ask",
+    "actions": {"go": {"description": "Go", "code": "\\n".join(f"x_{n} = {n}" for n in range(1_999)) + "\\npending.approve()"}},
+}
+p = tract.propose_operation(spec_from_dict(spec))
+t = tract.reviewer.show(p)"""
+VALUE = '''%%tract_operation keep --activate --ask
+"""Keep a text."""
+text: str
+
+def save(pending):
+    """Save it."""
+    pending.approve()
+'''
+FIRE = 'p = tract.fire("keep", {"text": "".join(f"{n:09} " for n in range(10_000))})'
+NOTHING_YET = "print(p.status)"
+
+
+def read_on(lab, cell):
+    """Read to the end as a person would who presses one button; gives what was said on the way."""
+    output, said = lab.output(cell), []
+    more = lab.button("Next unread lines", cell)
+    left = output.locator(".tract-left")
+    while more.is_visible():
+        before = left.inner_text()
+        said.append(before)
+        more.click()
+        output.get_by_text(before, exact=True).wait_for(state="detached")
+        assert len(said) < 200
+    return said
+
+
+@pytest.mark.parametrize(("viewport", "name"), [((1100, 1400), "light"), ((560, 1000), "narrow")])
+def test_an_operation_of_two_thousand_lines(open_lab, screenshot, viewport, name):
+    lab = open_lab(LOAD, LONG, NOTHING_YET, viewport=viewport)
+    lab.run_cell(0)
+    lab.run_cell(1)
+    activate = lab.button("Activate", 1)
+    activate.wait_for()
+    lab.output(1).get_by_text("Read on: ").wait_for()
+    assert activate.get_attribute("aria-disabled") == "true"
+    screenshot(lab, f"reading-code-{name}", 1)
+    code = lab.output(1).locator(".tract-code").first
+    assert code.locator(".tract-line").count() == 2_001  # with the line that would define it
+    code.evaluate(
+        "box => { box.scrollTop = box.scrollHeight; }"
+    )  # a jump to the end leaves what it jumped over
+    lab.page.wait_for_timeout(700)
+    assert activate.get_attribute("aria-disabled") == "true"
+    activate.dispatch_event("click")
+    said = read_on(lab, 1)
+    assert len(said) > 10
+    assert lab.output(1).locator(".tract-left").inner_text().endswith("lines were shown")
+    screenshot(lab, f"reading-code-read-{name}", 1)
+    lab.run_cell(2)
+    assert lab.text(2) == "pending\n"
+    activate.click()
+    lab.wait_output(1, "approve by")
+
+
+def test_a_value_of_a_hundred_thousand_characters(open_lab, screenshot):
+    lab = open_lab(LOAD, VALUE, FIRE, "print(p.status)", "%tract inbox", viewport=(1100, 1400))
+    for cell in range(3):
+        lab.run_cell(cell)
+    approve = lab.button("Save", 2)
+    approve.wait_for()
+    lab.output(2).get_by_text("Read on: ").wait_for()
+    assert approve.get_attribute("aria-disabled") == "true"
+    assert lab.output(2).locator(".tract-long").inner_text().count("00000") > 1
+    screenshot(lab, "reading-value", 2)
+    read_on(lab, 2)
+    screenshot(lab, "reading-value-read", 2)
+    lab.run_cell(3)
+    assert lab.text(3) == "pending\n"
+    approve.click()
+    lab.wait_output(2, "save by")

@@ -1,0 +1,177 @@
+"""`%tract decide`: a request is shown in full and decided by typing, on every rung."""
+
+import re
+
+import pytest
+
+DEFINE = '''%%tract_operation deploy --activate --ask
+"""Put it into production."""
+x: int = 1
+note: str = ""
+
+def go(pending, n: int = 2, dry: bool = False):
+    pending.fields['x'] = n
+    pending.approve()
+
+def touch(pending):
+    pending.fields['x'] += 1
+
+def stop(pending, why: str):
+    pending.reject(why)
+'''
+
+
+@pytest.fixture
+def fire(shell):
+    """Fires an operation that asks; returns the pending and the beginning of its id."""
+    assert shell.run(DEFINE).ok
+
+    def make(**fields):
+        pending = shell.namespace["tract"].fire("deploy", fields, review=True)
+        shell.namespace["tract"].reviewer.keep(pending)
+        return pending, pending.pending_id[:8]
+
+    return make
+
+
+def last(shell):
+    return shell.namespace["tract"].decisions(limit=1)[0]
+
+
+def test_nothing_waits(shell):
+    result = shell.run("%tract decide")
+    assert result.ok
+    assert "Nothing waits for a decision." in result.text
+
+
+def test_without_an_id_the_oldest_is_shown_in_full_with_the_lines_to_type(shell, fire):
+    _, first = fire(x=3)
+    fire(x=4)
+    text = shell.run("%tract decide").text
+    for part in ("[pending] deploy", "def go(pending, n: int = 2", "pending.fields['x'] = n", "x: int = 3"):
+        assert part in text
+    for line in ("approve", "reject REASON", "go [n=int] [dry=bool]", "stop why=str"):
+        assert f"%tract decide {first} {line}" in text
+
+
+def test_nothing_is_approved_that_was_not_shown_in_full_before(shell, fire):
+    pending, name = fire(x=3)
+    text = shell.run(f"%tract decide {name} approve").text
+    assert "def go(pending, n: int = 2" in text
+    assert "Nothing is decided yet" in text
+    assert pending.status == "pending"
+    result = shell.run(f"%tract decide {name} approve")
+    assert result.ok
+    assert "[approved] deploy" in result.text
+    assert (pending.status, last(shell).channel) == ("approved", "command")
+
+
+def test_what_changed_since_it_was_shown_is_shown_again(shell, fire):
+    pending, name = fire(x=3)
+    shell.run(f"%tract decide {name}")
+    assert shell.run(f"%tract decide {name} touch").ok
+    assert pending.status == "pending"
+    text = shell.run(f"%tract decide {name} approve").text
+    assert "x: int = 4" in text
+    assert pending.status == "pending"
+    shell.run(f"%tract decide {name} approve")
+    assert (pending.status, pending.fields["x"]) == ("approved", 4)
+
+
+@pytest.mark.parametrize(
+    "line", ["reject  not before  Friday", "reject reason='not before  Friday'", "rej not before  Friday"]
+)
+def test_a_rejection_needs_no_reading_and_keeps_its_words(shell, fire, line):
+    pending, name = fire()
+    assert shell.run(f"%tract decide {name} {line}").ok
+    assert (pending.status, pending.rejection_reason) == ("rejected", "not before  Friday")
+
+
+@pytest.mark.parametrize(
+    ("line", "fields"),
+    [
+        ("go", {"x": 2, "note": ""}),
+        ("go n=7 dry=true", {"x": 7, "note": ""}),
+        ("go n=7   dry=True", {"x": 7, "note": ""}),
+        ('approve x=5 note="two words"', {"x": 5, "note": "two words"}),
+        ("approve note=7", {"x": 3, "note": "7"}),
+        ("session", {"x": 3, "note": ""}),
+    ],
+)
+def test_values_stand_in_the_line(shell, fire, line, fields):
+    pending, name = fire(x=3)
+    shell.run(f"%tract decide {name}")
+    result = shell.run(f"%tract decide {name} {line}")
+    assert result.ok, result.error
+    assert (pending.status, pending.fields) == ("approved", fields)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("fly", "'fly' is none of its actions"),
+        ("go n=many", "should be a valid integer"),
+        ("go m=1", "'m=1' is no value of it"),
+        ("go n=1 n=2", "given once"),
+        ("stop", "why"),
+        ("approve y=1", "'y=1' is no value of it"),
+        ("session x=1", "session takes no values"),
+    ],
+)
+def test_what_cannot_be_read_decides_nothing(shell, fire, line, said):
+    pending, name = fire(x=3)
+    shell.run(f"%tract decide {name}")
+    result = shell.run(f"%tract decide {name} {line}")
+    assert said in result.error + result.text
+    assert pending.status == "pending"
+
+
+def test_an_id_may_be_left_out_where_one_waits_and_else_be_its_beginning(shell, fire):
+    pending, name = fire()
+    shell.run("%tract decide")
+    assert shell.run("%tract decide approve").ok
+    assert pending.status == "approved"
+    (one, first), (two, second) = fire(x=2), fire(x=3)
+    told = shell.run("%tract decide approve").error
+    assert "'approve' is the beginning of no request that waits" in told
+    assert f"{first} deploy" in told
+    assert "no request that waits" in shell.run(f"%tract decide {name} approve").error  # it is decided
+    length = next(n for n in range(4, 9) if first[:n] != second[:n])
+    assert shell.run(f"%tract decide {first[:length]} reject").ok
+    assert (one.status, two.status) == ("rejected", "pending")
+
+
+@pytest.mark.parametrize("show", ["tract.reviewer.show(p)", "%tract inbox"])
+def test_every_text_of_a_request_names_the_line(shell, fire, show):
+    pending, name = fire()
+    shell.namespace["p"] = pending
+    assert f"%tract decide {name}" in shell.run(show).text
+
+
+def test_what_another_process_asked_is_decided_here(shell, fire):
+    _, name = fire()
+    shell.run("%reload_ext tract_jupyter")  # what it knew of the pending is gone with the store's handle
+    assert "def go(pending" in shell.run(f"%tract decide {name}").text
+    assert shell.run(f"%tract decide {name} go n=9").ok
+    assert "nothing" in shell.run("%tract inbox").text.lower()
+
+
+def test_what_waits_is_told_after_a_decision(shell, fire):
+    fire()
+    _, name = fire(x=2)
+    assert "1 more wait" in shell.run(f"%tract decide {name} reject").text
+
+
+def test_what_types_nonsense_is_asked_a_few_times_only(shell, fire, monkeypatch):
+    pending, name = fire()
+    front_end = shell.namespace["tract"].reviewer.channel._front_end
+    monkeypatch.setattr(type(front_end), "takes_input", True)
+    asked = []
+    monkeypatch.setattr("builtins.input", lambda prompt: asked.append(prompt) or "nonsense")
+    text = shell.run(f"%tract decide {name}").text
+    assert len(asked) == 5
+    assert re.search(r"5 answers could not be read\. It waits: %tract decide \w{8} asks again", text)
+    assert pending.status == "pending"
+    result = shell.run("tools.fire_deploy(x=8)")
+    assert len(asked) == 15  # when it is put up, and once more for the code that waits
+    assert "5 answers could not be read" in result.error

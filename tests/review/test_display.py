@@ -1,0 +1,214 @@
+"""All that an approval binds to is in every view of it, to the last character."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.review.fakes import FakeChannel
+from tract_jupyter import Tract
+from tract_jupyter.analysis.source import split_lines
+from tract_jupyter.hooks.dynamic.spec import ActionDef, OperationSpec
+from tract_jupyter.models.parameters import Parameters
+from tract_jupyter.models.text import printable
+from tract_jupyter.notebook.panels.batch import Batch, Row
+from tract_jupyter.notebook.panels.panel import Panel
+from tract_jupyter.notebook.panels.render import record_html
+from tract_jupyter.notebook.panels.text import record_text
+from tract_jupyter.review.display import LONGEST_PIECE, needed_pieces, shown_code, shown_rows
+from tract_jupyter.review.request import CodeBlock, ReviewAction, ReviewRequest, ValueRow, ValueTable
+from tract_jupyter.review.request_json import request_from_dict, request_to_dict
+from tract_jupyter.review.request_text import request_text
+from tract_jupyter.review.ticket import Ticket
+
+HIDDEN = st.sampled_from(
+    list("\x00\x07\x1b\x7f\x85\xad\u115f\u200b\u200d\u202e\u2028\u2066\u3164\ufe0f\ufeff\U000e0041\t\r\n\f")
+)
+CHARACTERS = st.characters(exclude_categories=["Cs"])
+TEXTS = st.text(CHARACTERS | HIDDEN, max_size=40) | st.builds(
+    lambda text, times: text * times,
+    st.text(CHARACTERS | HIDDEN, min_size=1, max_size=5),
+    st.integers(40, 500),
+)
+VALUES = st.recursive(
+    TEXTS | st.integers() | st.booleans() | st.none() | st.floats(allow_nan=False, allow_infinity=False),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=5,
+)
+BODIES = st.lists(TEXTS.map(lambda text: f"x = 1  # {' '.join(text.split())}"), min_size=1, max_size=450)
+
+
+class Texts(HTMLParser):
+    """The text of a page, as it stands in its elements."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.text, self.keys = "", []
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        self.keys += (dict(attrs).get("data-line") or "").split()
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def views(ticket):
+    """Each rendering of a request as plain text."""
+    stored = type(
+        "Stored", (), {"origin": None, "waited_until": None, "created_at": ticket.pending.created_at}
+    )()
+    row = Row.__new__(Row)
+    row.stored, row.ticket, row._refusal, row._elsewhere, row._body = (
+        stored,
+        ticket,
+        ("", ""),
+        "",
+        (("", ""), ""),
+    )
+    batch = Batch(1)
+    batch.pages.append([row])
+    return {
+        "panel": Texts(Panel(ticket).view["body_html"]).text,
+        "inbox row": Texts(row.body()).text,
+        "inbox record": Texts(batch.record_html()).text,
+        "inbox record as text": batch.record_text(),
+        "prompt": request_text(ticket),
+        "record": Texts(record_html(ticket)).text,
+        "record as text": record_text(ticket),
+    }
+
+
+def plain(text):
+    """Without what a listing puts in between: ends of lines, numbers, marks of rows that go on, and spaces."""
+    return re.sub(r"\s+", "", text)
+
+
+def bound(ticket):
+    """All that the fingerprint of a fired operation, or of a proposal, covers: each text, and each value's repr."""
+    spec = ticket.pending.spec
+    yield spec.description
+    for action in spec.actions.values():
+        yield action.description
+        yield from split_lines(action.code)
+    for name, about in spec.fields.items():
+        yield name
+        yield about.get("description", "")
+        if "default" in about:
+            yield repr(about["default"])
+
+
+def check_all_is_in_every_view(ticket, texts):
+    shown = views(ticket)
+    for name, view in shown.items():
+        squeezed = plain(view.replace("↪", ""))
+        for text in texts:
+            assert plain(printable(text)) in squeezed, (name, text)
+    html = Panel(ticket).view["body_html"]
+    assert set(Texts(html).keys) == ticket.needed
+
+
+@pytest.fixture(scope="module")
+def quiet():
+    with Tract.open() as tract:
+        tract.reviewer.channel = FakeChannel()
+        yield tract
+
+
+LAW = settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
+
+
+@LAW
+@given(BODIES, TEXTS, TEXTS, VALUES)
+def test_all_of_a_proposed_operation_is_in_every_view(quiet, body, description, about, default):
+    fields = {"a": {"type": "Any", "description": about, "default": default}}
+    action = ActionDef("go", about, {"n": "int"}, "\n".join(body), ["n"])
+    spec = OperationSpec("proposed", description, fields, {"go": action}, version="7 beta", unhandled="ask")
+    ticket = Ticket(quiet.propose_operation(spec), lambda _: None)
+    check_all_is_in_every_view(ticket, [*bound(ticket), "7 beta", "ask", "n: int"])
+
+
+@LAW
+@given(st.dictionaries(st.sampled_from("abc"), VALUES, min_size=3, max_size=3))
+def test_all_of_a_call_is_in_every_view(quiet, values):
+    ticket = Ticket(tool_call(quiet, values), lambda _: None)
+    check_all_is_in_every_view(ticket, [text for name in values for text in (name, repr(values[name]))])
+
+
+def tool_call(tract, values):
+    from tract_jupyter.hooks.builtin.tool_call import PendingToolCall
+
+    def tool(a, b, c):
+        """Do it."""
+
+    return PendingToolCall(
+        "tool", values, parameters=Parameters.of(tool), definition_hash="f" * 64, tract=tract
+    )
+
+
+@LAW
+@given(BODIES, TEXTS)
+def test_all_of_a_handler_and_of_a_script_is_in_every_view(quiet, body, name):
+    from tract_jupyter.hooks.builtin.script import PendingScript
+
+    code = "\n".join(body)
+    script = Ticket(PendingScript(code, notebook_id=name, tract=quiet), lambda _: None)
+    check_all_is_in_every_view(script, [*body, *([repr(name)] if name else [])])
+    handler = Ticket(quiet.propose_handler("gc", "guard", code), lambda _: None)
+    check_all_is_in_every_view(handler, [*body, "guard", "gc"])
+
+
+@given(TEXTS, st.booleans())
+def test_pieces_joined_are_the_text(text, is_bound):
+    table = ValueTable("t", (ValueRow.of("a", "str", text, text),), "rows" if is_bound else "nothing")
+    (row,) = shown_rows(table, "id")
+    for part, whole in ((row.value, printable(repr(text))), (row.description, printable(text))):
+        assert "".join(piece.text for piece in part) == whole
+        assert all(0 < len(piece.text) <= LONGEST_PIECE for piece in part)
+        assert all(bool(piece.key) is is_bound for piece in part)
+    code = shown_code(CodeBlock("t", text))
+    lines = ["".join(piece.text for piece in line.pieces) for line in code.lines]
+    assert lines == list(map(printable, split_lines(text)))[: len(lines)]
+    assert "".join(split_lines(text)[len(lines) :]) == ""
+
+
+@given(TEXTS, TEXTS)
+def test_a_key_is_that_of_one_text_only(one, other):
+    keys = [{p.key for p in shown_code(CodeBlock("t", text)).pieces()} for text in (one, other)]
+    assert (keys[0] == keys[1]) is (one == other)
+    assert (keys[0] & keys[1] == set()) is (one != other)
+
+
+def test_values_count_for_their_own_question_and_code_wherever_it_is_shown():
+    table, block = ValueTable("t", (ValueRow("a", "", "1"),)), CodeBlock("t", "x = 1")
+    first, second = (
+        ReviewRequest(name, "", "", "", "", (), code=(block,), tables=(table,))
+        for name in ("first", "second")
+    )
+    shared = {p.key for p in needed_pieces(first)} & {p.key for p in needed_pieces(second)}
+    assert shared == {p.key for p in shown_code(block).pieces()}
+
+
+def test_another_process_shows_the_same():
+    rows = (ValueRow.of("a", "str", "x" * 500),)
+    tables = (ValueTable("t", rows, "rows"), ValueTable("u", rows, "nothing"), ValueTable("v", rows))
+    made = ReviewRequest(
+        "id",
+        "",
+        "",
+        "",
+        "",
+        (ReviewAction("go", "Go", Parameters("go", [])),),
+        (CodeBlock("c", "x = 1"),),
+        tables,
+    )
+    assert list(needed_pieces(request_from_dict(json.loads(json.dumps(request_to_dict(made)))))) == list(
+        needed_pieces(made)
+    )

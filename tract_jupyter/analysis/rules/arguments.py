@@ -1,0 +1,243 @@
+"""What an argument is, in the words of the files of effects, and what a call deserves by it.
+
+The words: ``missing``, ``true``, ``false``, ``none``, ``number``; ``=text`` for a text itself; the last part of a
+dotted name (``SafeLoader``); ``function`` and ``class`` for the author's own. Of texts: ``plain`` for an expression
+that only computes, ``reaches`` for one that leads to objects or statements, ``text`` for any that is known,
+``computed`` for one that is known in part. Of addresses and paths: ``public`` for an address of data that carries
+nothing out, ``remote``, ``inside``, ``outside``, ``temporary``, ``protected``, ``steering``. ``unknown`` is what
+nothing is known of, ``any`` is everything.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from tract_jupyter.analysis.paths import Place
+from tract_jupyter.analysis.tables.effects import derived, effects
+from tract_jupyter.analysis.values import HOLE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from tract_jupyter.analysis.findings import RiskLevel
+    from tract_jupyter.analysis.rules.base import Reference, Rule
+    from tract_jupyter.analysis.tables.effects import Call
+    from tract_jupyter.analysis.view import View
+
+_BOOLEANS = {True: "true", False: "false"}
+_MAX_DEPTH = 6
+_MAX_PARTS = 200
+_MAX_TEXT = 500
+
+
+def judged(reference: Reference, rule: Rule, view: View) -> RiskLevel | None:
+    """What a mention deserves by the arguments of its call; None for no finding."""
+    calls = effects().calls.get((reference.symbol, rule.name))
+    if calls is None:
+        return reference.level
+    call = view.call_of(reference.node)
+    levels = [level for each in calls for level in _levels(each, reference, call, view)]
+    return max((level for level in levels if level is not None), default=None)
+
+
+def _levels(
+    entry: Call, reference: Reference, call: ast.Call | None, view: View
+) -> Iterator[RiskLevel | None]:
+    usual = entry.level if entry.is_set else reference.level
+    if call is None:
+        yield usual
+        return
+    for words in described(_argument(entry, call), call, view):
+        yield next((level for word, level in entry.levels if word in words), usual)
+
+
+_SPREAD = ast.Name("**")
+
+
+def _argument(entry: Call, call: ast.Call) -> ast.expr | None:
+    """The argument; a name of nothing when it may be among those that are unpacked."""
+    for keyword in call.keywords:
+        if keyword.arg in entry.keywords:
+            return keyword.value
+    if entry.position is not None:
+        given = call.args[: entry.position + 1]
+        if any(isinstance(node, ast.Starred) for node in given):
+            return _SPREAD
+        if len(given) > entry.position:
+            return given[entry.position]
+    return _SPREAD if any(keyword.arg is None for keyword in call.keywords) else None
+
+
+def described(node: ast.expr | None, call: ast.Call | None, view: View) -> Iterator[frozenset[str]]:
+    """The words for everything that an argument may be."""
+    if node is None or node is _SPREAD:
+        yield frozenset({"missing" if node is None else "unknown", "any"})
+        return
+    if isinstance(node, ast.Constant) and node.value is None:
+        yield frozenset({"none", "any"})
+        return
+    value = view.resolver.value(node)
+    for const in value.consts:
+        if isinstance(const, int):
+            yield frozenset({_BOOLEANS[const] if isinstance(const, bool) else "number", "any"})
+        else:
+            text = const if isinstance(const, str) else const.decode("utf-8", "replace")
+            yield _of_text(text, call, view)
+    named = {name.removesuffix("()").rpartition(".")[2] for name in value.names}
+    yield from (frozenset({name, "unknown", "any"}) for name in named)
+    own = isinstance(node, ast.Name) and node.id in view.program.classes
+    if value.functions or own:
+        yield frozenset({"class" if own else "function", "any"})
+    elif not value.consts and not named:
+        yield frozenset({"unknown", "any"})
+
+
+def _of_text(text: str, call: ast.Call | None, view: View) -> frozenset[str]:
+    words = {"any", f"={text}"}
+    words.add("computed" if HOLE in text else "text")
+    words |= kind_of_code(text)
+    place = view.workspace.place(text) if len(text) <= _MAX_TEXT else Place.UNKNOWN
+    words.add(place.name.lower())
+    if place is Place.REMOTE and is_public(text) and (call is None or not carries(call, view)):
+        words.add("public")
+    return frozenset(words)
+
+
+# code
+
+_DANGEROUS = re.compile(
+    r"__\w+__|\bimport\s+\w|\b(?:os|sys|subprocess|builtins|shutil|pathlib|socket|ctypes)\s*\.\s*\w"
+    r"|\b(?:exec|eval|compile|open|getattr|setattr|delattr|globals|locals|vars|input|breakpoint|system|popen|Popen)\s*\("
+    r"|@\s*\w+(?:\s*\.\s*\w+){0,9}\s*\("
+)
+
+
+@lru_cache(maxsize=1024)
+def kind_of_code(text: str) -> frozenset[str]:
+    """``plain`` or ``reaches``; neither for what is no expression."""
+    if HOLE in text and not _DANGEROUS.search(text):
+        return frozenset()
+    if _DANGEROUS.search(text):
+        return frozenset({"reaches"})
+    try:
+        tree = ast.parse(text[:_MAX_TEXT].strip().replace("@", " ").replace("^", "**"), mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return frozenset()
+    chained = any(
+        isinstance(node, ast.Call) and not isinstance(node.func, ast.Name) for node in ast.walk(tree)
+    )
+    return frozenset() if chained else frozenset({"plain"})
+
+
+# addresses
+
+_ADDRESS = re.compile(r"(?i)^(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<host>[^/?#]*)(?P<rest>.*)$", re.DOTALL)
+_PUBLIC_SCHEMES = frozenset({"http", "https", "ftp", "s3", "gs", "gcs", "hf", "az", "abfs"})
+_NOBODYS = (
+    ".local",
+    ".internal",
+    ".onion",
+    ".localhost",
+    ".invalid",
+    ".test",
+    ".example",
+    ".lan",
+    ".corp",
+    ".home",
+)
+_NUMERIC = re.compile(r"^[\d.]+$|^\[|^0x|:")
+_CODE_FILE = re.compile(
+    r"(?i)\.(?:py|pyc|pyw|ipynb|sh|bash|zsh|ps1|bat|cmd|exe|dll|so|dylib|js|whl|egg|jar|pkl|pickle|dill|joblib|pth?"
+    r"|npy|deb|rpm|msi|apk|bin|run|yaml|yml)(?:$|[?#])"
+)
+
+
+@derived
+def _collectors() -> re.Pattern[str]:
+    names = "|".join(map(re.escape, sorted(effects().words.get("collecting_hosts", ()))))
+    return re.compile(rf"(?i)(?:^|\.)(?:{names})$" if names else r"(?!)")
+
+
+def is_public(text: str) -> bool:
+    """Whether an address is one of data that anybody may read, rather than of code or of a place that collects."""
+    match = _ADDRESS.match(text)
+    if match is None or match["scheme"].lower() not in _PUBLIC_SCHEMES:
+        return False
+    host = match["host"].lower()
+    if (
+        not host
+        or HOLE in host
+        or "@" in host
+        or _NUMERIC.search(host.removesuffix(":443").removesuffix(":80"))
+    ):
+        return False
+    if host == "localhost" or host.endswith(_NOBODYS):
+        return False
+    if "." not in host and match["scheme"].lower() in {"http", "https", "ftp"}:
+        return False
+    return not _CODE_FILE.search(match["rest"]) and not _collectors().search(host)
+
+
+_READS = frozenset(
+    {
+        f"{name}()"
+        for name in ("read_text", "read_bytes", "read", "to_csv", "to_json", "to_string", "getvalue")
+    }
+)
+_PRIVATE_RULES = frozenset(
+    {"reads-environment", "reads-secret", "inspects-process", "starts-program", "reads-internals"}
+)
+
+
+@derived
+def _is_private(name: str) -> bool:
+    """Whether a value with this name was read from here: a file, a secret, the machine."""
+    known = effects()
+    root = name.partition("()")[0]
+    parts = root.split(".")
+    for symbols in (known.symbols.get(rule, {}) for rule in _PRIVATE_RULES):
+        if root in symbols or any(".".join([*parts[:n], "*"]) in symbols for n in range(1, len(parts))):
+            return True
+    if name != root and (root in known.paths or name.rpartition(".")[2] in _READS):
+        return True
+    return root in known.words.get("private_sources", ())
+
+
+def carries(call: ast.Call, view: View) -> bool:
+    """Whether something that was read from here goes out with a call's arguments."""
+    given = [*call.args, *(keyword.value for keyword in call.keywords)]
+    return any(private_parts(given, view))
+
+
+def private_parts(nodes: Iterable[ast.expr], view: View) -> Iterator[ast.AST]:
+    """The parts of expressions, and of what their names are bound to, that were read from here."""
+    stack: list[tuple[ast.AST, int]] = [(node, 0) for node in nodes]
+    seen: set[ast.AST] = set()
+    while stack and len(seen) < _MAX_PARTS:
+        node, depth = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        named = view.resolver.value(node).names if isinstance(node, _NAMED) else ()
+        reads = (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and f"{node.func.attr}()" in _READS
+        )
+        if reads or any(map(_is_private, named)):
+            yield node
+            continue
+        if isinstance(node, ast.Name) and depth < _MAX_DEPTH:
+            found = view.program.scope_of.get(node, view.program.module).find(node.id)
+            bound = [binding.node for binding in (found[1] if found else ()) if binding.kind != "param"]
+            stack += [(each, depth + 1) for each in bound if isinstance(each, ast.expr)]
+        else:
+            children = (child for child in ast.iter_child_nodes(node) if isinstance(child, _PARTS))
+            stack += [(child, depth) for child in children]
+
+
+_NAMED = (ast.Name, ast.Attribute, ast.Call, ast.Subscript)
+_PARTS = (ast.expr, ast.keyword, ast.comprehension)

@@ -1,0 +1,204 @@
+"""What a library's call does, as data: TOML files, ours beside this one and a person's own, read when first needed.
+
+A file may have
+
+* ``[symbols]``: for each rule, by its name, lines ``level owner: name name`` (see `reader`);
+* ``[modules]``: for each rule lines ``level: module module``, whose import alone is worth a finding;
+* ``[keywords]``: for each rule lines ``level value: keyword keyword``, whatever is called with them;
+* ``[sets]``: for each rule lines ``level owner: member member``, for what is assigned, also by a key;
+* ``[[calls]]``: an argument that decides about a call, see `Call`;
+* ``paths``: lines ``kind owner: name name`` of what opens a path, and in which argument it stands;
+* ``same``: lines ``name: other other`` of other names of one thing, and of what a call returns:
+  ``acme.Client(): acme.connect() acme.Pool().get()``;
+* lists of words: ``path_keywords``, ``target_keywords``, ``named_keywords`` (the names that arguments with paths
+  have), ``private_sources`` (functions whose values nobody else is to see), ``collecting_hosts`` (addresses that
+  collect what is sent to them), ``steering_files`` and ``steering_variables`` (what decides
+  which code runs later), ``secret_files``.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from tract_jupyter.analysis.findings import RiskLevel
+from tract_jupyter.analysis.tables import reader
+from tract_jupyter.exceptions import TractError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+_Function = TypeVar("_Function", bound="Callable[..., Any]")
+
+FOLDER = Path(__file__).parent
+NONE = "none"
+"""The level of what is not worth a finding."""
+
+
+class EffectsError(TractError, ValueError):
+    """A file of effects cannot be read, or says something that does not exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An argument that decides what a call deserves.
+
+    Attributes:
+        level: What a mention deserves, and a call whose argument no word below describes; None for no finding.
+        is_set: Whether the level is given here; otherwise it is that of the name in ``[symbols]``.
+        keywords: The argument's names.
+        position: Where it stands; None if it has only names.
+        levels: The first of these words that describes the argument decides; `rules.arguments` has the words.
+    """
+
+    level: RiskLevel | None
+    is_set: bool
+    keywords: tuple[str, ...]
+    position: int | None
+    levels: tuple[tuple[str, RiskLevel | None], ...]
+
+
+@dataclass
+class Effects:
+    """Everything that the files say; where two speak of one name, the later one counts."""
+
+    symbols: dict[str, dict[str, RiskLevel]] = field(default_factory=dict)
+    modules: dict[str, dict[str, RiskLevel | None]] = field(default_factory=dict)
+    keywords: dict[str, dict[tuple[str, str], RiskLevel]] = field(default_factory=dict)
+    sets: dict[str, dict[str, RiskLevel]] = field(default_factory=dict)
+    calls: dict[tuple[str, str], list[Call]] = field(default_factory=dict)
+    paths: dict[str, str] = field(default_factory=dict)
+    same: dict[str, str] = field(default_factory=dict)
+    words: dict[str, frozenset[str]] = field(default_factory=dict)
+
+    def rules(self) -> frozenset[str]:
+        """The names of the rules that are spoken of."""
+        named = {rule for _, rule in self.calls}
+        named.update(rule for found in self.keywords.values() for rule, _ in found)
+        named.update(rule for found in self.sets.values() for rule in found)
+        return frozenset(named.union(self.symbols, self.modules))
+
+    def add(self, data: Mapping[str, Any]) -> None:
+        """Take in what a file says.
+
+        Raises:
+            ValueError: It says something that has no meaning here.
+        """
+        unknown = data.keys() - _SECTIONS
+        if unknown:
+            raise ValueError(f"there is no section {min(unknown)!r}; use {', '.join(sorted(_SECTIONS))}")
+        for rule, text in data.get("symbols", {}).items():
+            self.symbols.setdefault(rule, {}).update(reader.levels(text))
+        for rule, text in data.get("modules", {}).items():
+            self.modules.setdefault(rule, {}).update(reader.modules(text))
+        for rule, text in data.get("keywords", {}).items():
+            for keyword, value, level in reader.keywords(text):
+                self.keywords.setdefault(keyword, {})[rule, value] = level
+        for rule, text in data.get("sets", {}).items():
+            for name, level in reader.levels(text).items():
+                self.sets.setdefault(name, {})[rule] = level
+        self._add_calls(data.get("calls", ()))
+        self.paths.update(reader.symbols(data.get("paths", "")))
+        self.same.update(reader.aliases(data.get("same", "")))
+        for key in _WORDS & data.keys():
+            self.words[key] = self.words.get(key, frozenset()) | reader.words(data[key])
+
+    def check(self) -> None:
+        """Look whether every call has a level.
+
+        Raises:
+            ValueError: One has none.
+        """
+        for (name, rule), calls in self.calls.items():
+            parts = name.split(".")
+            around = {".".join([*parts[:length], "*"]) for length in range(1, len(parts))}
+            known = self.symbols.get(rule, {}).keys() & {name, *around}
+            if not known and not any(call.is_set for call in calls):
+                raise ValueError(f"the call {name} of {rule} needs a level")
+
+    def _add_calls(self, entries: Iterable[Mapping[str, Any]]) -> None:
+        new: dict[tuple[str, str], list[Call]] = {}
+        for entry in entries:
+            unknown = entry.keys() - _ENTRY
+            if unknown or not {"rule", "names"} <= entry.keys():
+                raise ValueError(
+                    f"a call has a rule, names, at, level and levels, not {', '.join(sorted(entry))}"
+                )
+            at = entry.get("at", ())
+            call = Call(
+                _level(entry.get("level", NONE)),
+                "level" in entry,
+                tuple(place for place in at if isinstance(place, str)),
+                next((place for place in at if isinstance(place, int)), None),
+                tuple((word, _level(level)) for word, level in entry.get("levels", {}).items()),
+            )
+            for name in reader.names(entry["names"]):
+                if call.is_set:
+                    self.symbols.setdefault(entry["rule"], {}).setdefault(name, call.level or RiskLevel.LOW)
+                new.setdefault((name, entry["rule"]), []).append(call)
+        self.calls.update(new)
+
+
+_WORDS = frozenset(
+    {"path_keywords", "target_keywords", "named_keywords"}
+    | {"collecting_hosts", "private_sources", "steering_files", "steering_variables", "secret_files"}
+)
+_SECTIONS = _WORDS | {"symbols", "modules", "keywords", "sets", "calls", "paths", "same"}
+_ENTRY = frozenset({"rule", "names", "at", "level", "levels"})
+
+
+def _level(name: str) -> RiskLevel | None:
+    return None if name == NONE else RiskLevel(name)
+
+
+_derived: list[Callable[[], None]] = []
+_own: list[str] = []
+
+
+def derived(function: _Function) -> _Function:
+    """Decorator: remember what a function makes of the effects, until they change."""
+    remembered = lru_cache(maxsize=16_384)(function)
+    _derived.append(remembered.cache_clear)
+    return cast("_Function", remembered)
+
+
+@derived
+def effects() -> Effects:
+    """What the files say: ours, then those that were given to `use`."""
+    return load(_own)
+
+
+def own() -> tuple[str, ...]:
+    """The files that were given to `use`."""
+    return tuple(_own)
+
+
+def load(paths: Sequence[str]) -> Effects:
+    """Read our files, then others.
+
+    Raises:
+        EffectsError: A file cannot be read, or says something that has no meaning here.
+    """
+    found = Effects()
+    for path in sorted(FOLDER.glob("*.toml")):
+        found.add(tomllib.loads(path.read_text(encoding="utf-8")))
+    for name in paths:
+        try:
+            found.add(tomllib.loads(Path(name).read_text(encoding="utf-8")))
+            found.check()
+        except (OSError, ValueError, TypeError, AttributeError) as error:
+            raise EffectsError(f"The file of effects {name} cannot be used: {error}.") from None
+    return found
+
+
+def use(paths: Iterable[str]) -> None:
+    """Have these files, and no others beside ours, say what calls do, from now on and in this process."""
+    given = list(paths)
+    if given == _own == []:
+        return
+    _own[:] = given
+    for forget in _derived:
+        forget()

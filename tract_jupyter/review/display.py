@@ -1,0 +1,178 @@
+"""What an approval binds to, cut into pieces that can be on display.
+
+The one description of it, for panels, the inbox, prompts, records and terminals: each shows all the pieces, and nothing
+is approved of which one was not on display. A front end reports the keys of those that were.
+
+A key stands for one piece of exactly one text: where a character of the text changed, all its pieces have other keys.
+Code that was on display has the same keys wherever it is shown in this process; values count for their own question.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from tract_jupyter.analysis.source import split_lines
+from tract_jupyter.models.text import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tract_jupyter.review.request import CodeBlock, ReviewRequest, ValueRow, ValueTable
+
+LONGEST_PIECE = 200
+"""Characters that are on display together even where there is little room."""
+MOST_CHARACTERS, MOST_PIECES = 1_000_000, 20_000
+"""What a page can show of one request; of what is longer, nothing can be approved after looking at it."""
+TOO_LONG = (
+    "It is too long to be shown in full, so it can be turned down here, and not approved. Look at its fields in code, "
+    "and approve it there."
+)
+_SHORT = 300
+_AT_LINE_ENDS = re.compile(rf".{{0,{LONGEST_PIECE - 2}}}?(?:\\n|\n)|.{{1,{LONGEST_PIECE}}}", re.DOTALL)
+_SALT = secrets.token_bytes(16)  # or a text could be prepared whose keys are those of another one
+
+
+class Piece(NamedTuple):
+    """A part of a text, fit to be shown; `key` is empty if no approval depends on it."""
+
+    text: str
+    key: str = ""
+
+
+class ShownLine(NamedTuple):
+    """A line of code; with its number, as findings and tracebacks count."""
+
+    number: int
+    pieces: tuple[Piece, ...]
+
+
+class ShownCode(NamedTuple):
+    """A block of code: what stands over it, and its lines."""
+
+    description: tuple[Piece, ...]
+    header: tuple[Piece, ...]
+    lines: tuple[ShownLine, ...]
+
+    def pieces(self) -> Iterator[Piece]:
+        """All of it, in order."""
+        yield from self.description
+        yield from self.header
+        for line in self.lines:
+            yield from line.pieces
+
+
+class ShownRow(NamedTuple):
+    """A named value. Joined, the pieces of each part are the text of it."""
+
+    name: tuple[Piece, ...]
+    type: tuple[Piece, ...]
+    value: tuple[Piece, ...]
+    description: tuple[Piece, ...]
+
+    def pieces(self) -> Iterator[Piece]:
+        """All of it, in order."""
+        for part in self:
+            yield from part
+
+
+def shown_code(block: CodeBlock) -> ShownCode:
+    """All of a block of code. What cannot be seen, or would turn the text around, is a mark."""
+    place: tuple[object, ...] = ("code", block.header, block.description, block.first_line, block.code)
+    place = () if block.binds == "nothing" else place
+    lines = _lines(block.code)
+    cut = [[(number, text) for text in _chunks(line)] for number, line in enumerate(lines, block.first_line)]
+    texts = [text for line in cut for _, text in line]
+    pieces = iter(_keyed(texts, *place))
+    shown = tuple(
+        ShownLine(number, tuple(next(pieces) for _ in line))
+        for number, line in enumerate(cut, block.first_line)
+    )
+    described = _keyed(_cut(block.description), *place and ("description", *place))
+    headed = _keyed(_cut(printable(block.header)), *place and ("header", *place))
+    return ShownCode(described, headed, shown)
+
+
+def shown_rows(table: ValueTable, pending_id: str) -> tuple[ShownRow, ...]:
+    """All of a table. The values count for the question that they are a part of."""
+    return tuple(_row(table, row, pending_id) for row in table.rows)
+
+
+def needed_pieces(request: ReviewRequest) -> Iterator[Piece]:
+    """What must have been on display before the request can be approved, in order."""
+    for block in request.code:
+        yield from (piece for piece in shown_code(block).pieces() if piece.key)
+    for table in request.tables:
+        for row in shown_rows(table, request.pending_id):
+            yield from (piece for piece in row.pieces() if piece.key)
+
+
+def showable(request: ReviewRequest) -> ReviewRequest:
+    """The request as it is; one that is too long to be shown in full, shortened, and with nothing that would run it."""
+    if not _is_too_long(request):
+        return request
+    actions = tuple(action for action in request.actions if action.style == "reject")
+    tables = tuple(replace(table, rows=tuple(map(_shortened, table.rows))) for table in request.tables)
+    code = tuple(
+        replace(block, code="\n".join(_lines(block.code)[:_SHORT])[: 100 * _SHORT]) for block in request.code
+    )
+    why = " ".join(filter(None, [TOO_LONG, request.why]))
+    return replace(request, actions=actions, tables=tables, code=code, fields=None, subject=None, why=why)
+
+
+# ---
+
+
+def _lines(code: str) -> list[str]:
+    """The lines as Python counts them; the end of the last one begins no other."""
+    lines = [printable(line) for line in split_lines(code)]
+    return lines[:-1] if len(lines) > 1 and not lines[-1] else lines
+
+
+def _row(table: ValueTable, row: ValueRow, pending_id: str) -> ShownRow:
+    of = (pending_id, table.title, row.name, row.type, row.value, row.description)
+    bound = {"nothing": (), "values": ("name", "value")}.get(
+        table.binds, ("name", "type", "value", "description")
+    )
+    return ShownRow(
+        *(
+            _keyed(_cut(getattr(row, part)), *((part, *of) if part in bound else ()))
+            for part in ("name", "type", "value", "description")
+        )
+    )
+
+
+def _keyed(texts: list[str], *place: object) -> tuple[Piece, ...]:
+    """The pieces of a text at a place; without one, no approval depends on them."""
+    if not place:
+        return tuple(map(Piece, texts))
+    whole = hashlib.blake2b(repr((place, texts)).encode(), digest_size=8, key=_SALT).hexdigest()
+    return tuple(Piece(text, f"{whole}.{number}") for number, text in enumerate(texts))
+
+
+def _cut(text: str) -> list[str]:
+    """A text in pieces, cut behind the ends of lines, also those that a repr writes as two characters."""
+    return _AT_LINE_ENDS.findall(text)
+
+
+def _chunks(line: str) -> list[str]:
+    """A line in pieces; an empty one is a piece, too."""
+    return [line[start : start + LONGEST_PIECE] for start in range(0, len(line), LONGEST_PIECE)] or [""]
+
+
+def _is_too_long(request: ReviewRequest) -> bool:
+    texts = [text for block in request.code for text in (block.code, block.description, block.header)]
+    rows = [row for table in request.tables for row in table.rows]
+    texts += [text for row in rows for text in (row.name, row.type, row.value, row.description)]
+    if any(row.is_cut for row in rows) or sum(map(len, texts)) > MOST_CHARACTERS:
+        return True
+    return sum(1 for _ in needed_pieces(request)) > MOST_PIECES
+
+
+def _shortened(row: ValueRow) -> ValueRow:
+    if row.is_cut or len(row.value) <= _SHORT:
+        return row
+    return replace(row, value=f"{row.value[:_SHORT]}… ({len(row.value):,} characters)", is_cut=True)
