@@ -36,7 +36,6 @@ from tract_jupyter.runs.functions import Functions
 from tract_jupyter.runs.history import History
 from tract_jupyter.runs.kinds.base import Services
 from tract_jupyter.runs.kinds.registry import KindRegistry
-from tract_jupyter.runs.lease import Lease
 from tract_jupyter.runs.model import MainReply, OperationError
 from tract_jupyter.runs.outcome import ABORTED, WAITING, Ending
 from tract_jupyter.runs.retrieval import HistorySearch
@@ -51,7 +50,6 @@ from tract_jupyter.runs.tract_target import TractTarget
 from tract_jupyter.runs.workers import ThreadWorkers
 from tract_jupyter.storage.run_commits import RunCommitRows
 from tract_jupyter.storage.run_events import RunEventRows
-from tract_jupyter.storage.run_leases import RunLeaseRows
 from tract_jupyter.storage.run_objects import RunObjectRows
 
 if TYPE_CHECKING:
@@ -59,6 +57,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from tract_jupyter.runs.events import RunStarted
+    from tract_jupyter.runs.lease import Lease
     from tract_jupyter.runs.log import RunLog
     from tract_jupyter.runs.projection import Unfinished
     from tract_jupyter.runs.turn import Turn
@@ -222,9 +221,6 @@ class Conducting(Restoring):
         reply = self._kept_reply(log.run_id)
         if reply is not None and history.main is None:
             log.add(reply)
-
-    def _lease(self, run_id: str) -> Lease:
-        return Lease(self._database, RunLeaseRows(self.tract_id), run_id)
 
     @contextmanager
     def _workers(self, options: RunOptions) -> Iterator[Workers]:
