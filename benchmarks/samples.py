@@ -8,7 +8,7 @@ CHECK = OperationSpec(
     name="citation_check",
     description="Check that the sources can be fetched safely.",
     fields={
-        "urls": {"type": "list[str]", "description": "Where the sources are."},
+        "urls": {"type": "list[str]", "description": "Where the sources are.", "required": True},
         "verified": {"type": "bool", "default": False},
     },
     actions={

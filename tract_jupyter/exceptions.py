@@ -36,6 +36,7 @@ TractError
 │   ├── PendingStateError     it was decided already, or is not decided yet
 │   │   └── DecidedFirstError somebody else was faster
 │   ├── FingerprintError      what was approved is not what would run
+│   ├── CodeDecisionError     a person has to approve it, not code
 │   ├── RejectedError         what was asked for was turned down; tells by whom and why
 │   ├── UndecidedError        nobody has decided yet; it waits in the inbox
 │   │   ├── NobodyToAskError  no person can be reached
@@ -264,6 +265,10 @@ class DecidedFirstError(PendingStateError):
 
 class FingerprintError(PendingError):
     """What would run is no longer what was approved, so it does not run."""
+
+
+class CodeDecisionError(PendingError):
+    """Code may not approve this here, or only if it says what it approves; nothing was decided."""
 
 
 class RejectedError(PendingError):

@@ -7,7 +7,7 @@ SPEC = {
     "name": "citation_check",
     "description": "Verify source URLs survive compression",
     "fields": {
-        "urls": {"type": "list[str]", "description": "URLs to verify"},
+        "urls": {"type": "list[str]", "description": "URLs to verify", "required": True},
         "verified": {"type": "bool", "default": False},
     },
     "actions": {

@@ -122,10 +122,7 @@ def test_a_call_is_not_parted_from_its_answer_and_the_reason_told_once(tract):
 @pytest.mark.parametrize(("actor", "said"), [("agent:1", 0), ("user", 1)])
 def test_of_an_operation_that_a_model_called_the_answer_tells_it(tract, spec, actor, said):
     tract.register_operation(spec(fields={}, unhandled="ask"))
-    steps = [lambda ticket: click(ticket, "reject", reason="not now")]
-    if actor != "user":
-        steps.insert(0, lambda ticket: click(ticket, "approve"))  # that it is called
-    tract.reviewer.channel = FakeChannel(*steps)
+    tract.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "reject", reason="not now"))
     result = tract.executor.execute("fire_citation_check", {}, actor=actor)
     assert (result.denied, result.error) == (True, "not now")
     assert str(context(tract)).count("not now") == said

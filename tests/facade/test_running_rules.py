@@ -120,9 +120,10 @@ def test_an_operation_may_change_the_prompt_the_turn_and_an_artifact(asked):
         ]  # fmt: skip
 
     reads = operation("reads", order=2, text="{{ art.weather.value }}", into="tail", triggers=["regenerate"])
-    profile = Profile.of(
-        "p", [operation("all", "compute", order=1, function="all_three", triggers=["generate"]), reads]
+    every = operation(
+        "all", "compute", order=1, function="all_three", triggers=["generate"], tag="weather", keep=True
     )
+    profile = Profile.of("p", [every, reads])
     asked.generate(profile=profile)
     rewritten = [PLAIN[0], ("user", "Where am I now?")]
     assert sent(asked) == [*rewritten, ("system", "It rains.")]
@@ -308,7 +309,8 @@ def test_a_forbidden_effect_is_recorded(asked, hook, required):
 
     when = hook.value.partition("_")[0]
     run, failed = run_of(
-        asked, operation("it", "compute", order=1, function="act", when=when, required=required)
+        asked,
+        operation("it", "compute", order=1, function="act", when=when, required=required, tag="weather"),
     )
     (report,) = [one for one in run.reports if "entries" in one]
     assert [one["status"] for one in report["entries"]] == ["error", "applied"]

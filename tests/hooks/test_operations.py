@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from tract_jupyter import Tract
 from tract_jupyter.exceptions import (
     ContentError,
     OperationExistsError,
@@ -177,11 +180,25 @@ def test_fire_is_strict_about_every_type(tract, spec, kind, good, bad):
 
 
 def test_all_problems_are_told_at_once(tract, spec):
-    tract.register_operation(spec(fields={name: {"type": "int"} for name in "abcdefghijklmnop"}))
+    tract.register_operation(
+        spec(fields={name: {"type": "int", "required": True} for name in "abcdefghijklmnop"})
+    )
     with pytest.raises(ParameterError) as caught:
         tract.fire("citation_check", {"a": "x", "b": 1, "z": 1})
     assert len(caught.value.problems) == 11
     assert caught.value.problems[-1] == "and 6 more"
+
+
+def test_a_field_without_a_default_may_be_left_out(tract, spec):
+    """Unless it says that it is required: by the author's code, a model's proposal and the tool's schema alike."""
+    fields = {"must": {"type": "int", "required": True}, "may": {"type": "int"}}
+    tract.register_operation(spec(fields=fields))
+    assert tract.fire("citation_check", {"must": 1}).fields == {"must": 1, "may": None}
+    with pytest.raises(ParameterError, match="'must' is missing"):
+        tract.fire("citation_check", {"may": 1})
+    schema = tract.executor.tools()["fire_citation_check"].parameters.json_schema
+    assert schema["required"] == ["must"]
+    assert tract.tools.fire_citation_check(must=2)["fields"] == {"must": 2, "may": None}
 
 
 def test_fire_field_defaults_applied(tract, spec):
@@ -275,6 +292,47 @@ def test_activating_twice_is_refused_and_keeps_the_first(tract, spec):
         tract.register_operation(spec("pending.reject()"))
     assert tract.operations.registry.get_spec("citation_check") == spec()
     assert len(tract.events("operation.activated")) == 1
+
+
+def test_registering_the_same_again_does_nothing(own_store, spec):
+    for _ in range(2):  # a script that is run twice
+        with Tract.open(own_store) as tract:
+            tract.register_operation(spec())
+            made = tract.operations.registry.require_class("citation_check")
+            tract.on("citation_check", lambda p: p.reject())
+            tract.register_operation(spec())
+            assert tract.operations.registry.require_class("citation_check") is made
+            assert tract.fire("citation_check", {"urls": []}).status is PendingStatus.REJECTED
+            assert len(tract.events("operation.activated")) == 1
+
+
+def test_registering_a_changed_one_says_what_changed_and_how_to_replace_it(tract, spec):
+    tract.register_operation(spec())
+    changed = spec(
+        "pending.reject()",
+        description="Another.",
+        fields={"urls": {"type": "list[str]", "default": []}, "depth": {"type": "int", "default": 1}},
+    )
+    with pytest.raises(OperationExistsError) as caught:
+        tract.register_operation(changed)
+    for words in (
+        "description is 'Another.'", "field 'urls' has another", "default", "field 'verified' is gone",
+        "field 'depth' is new", "action 'verify' has another code", "register_operation(spec, replace=True)",
+    ):  # fmt: skip
+        assert words in str(caught.value)
+    tract.on("citation_check", lambda p: p.verify())
+    tract.register_operation(changed, replace=True)
+    assert tract.operations.registry.get_spec("citation_check") == changed
+    assert tract.fire("citation_check").status is PendingStatus.REJECTED
+
+
+def test_registering_what_a_model_had_activated_reviews_it(tract, spec):
+    theirs = spec("pending.approve()")
+    theirs = replace(theirs, actions={"verify": replace(theirs.actions["verify"], isolation="sandbox")})
+    tract.propose_operation(theirs, actor="agent:7")
+    assert tract.operations.registry.unreviewed == {"citation_check"}
+    tract.register_operation(theirs)
+    assert tract.operations.registry.unreviewed == frozenset()
 
 
 def test_unhandled_ask_is_put_before_a_person(tract, spec):

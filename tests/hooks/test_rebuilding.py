@@ -26,7 +26,7 @@ def asked(tmp_path, spec):
 
     def make(kind, column, value):
         with Tract.open(tmp_path / "t.db") as t:
-            t.register_operation(spec(name="note", fields={"x": {"type": "int"}}))
+            t.register_operation(spec(name="note", fields={"x": {"type": "int", "required": True}}))
             for pending in (KINDS[kind](t, spec), t.fire("note", {"x": 2}, review=True)):
                 t.reviewer.keep(pending)
             first = t.inbox()[0].pending_id

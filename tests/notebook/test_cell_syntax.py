@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tract_jupyter.exceptions import SpecError
+from tract_jupyter.exceptions import ParameterError, SpecError
 from tract_jupyter.hooks.dynamic import spec_to_dict
 from tract_jupyter.hooks.dynamic.check import check_spec
 from tract_jupyter.notebook.cell_syntax import parse_cell, parse_python
@@ -36,7 +36,7 @@ def test_docstring_fields_and_functions_become_the_spec():
     spec = parse_python("citation_check", CELL).spec
     assert spec.description == "Verify source URLs.\n\nMore about it."
     assert spec.fields == {
-        "urls": {"type": "list[str]", "description": "URLs to verify"},
+        "urls": {"type": "list[str]", "description": "URLs to verify", "required": True},
         "verified": {"type": "bool", "default": False},
         "limit": {"type": "int | None", "default": None},
     }
@@ -117,6 +117,20 @@ def test_what_is_no_definition_is_refused_with_its_line(cell, line, words):
     with pytest.raises(SpecError, match=words) as caught:
         parse_python("x", cell)
     assert caught.value.line == line
+
+
+@pytest.mark.parametrize(("form", "cell"), [
+    ("python", "must: int\nmay: int = None"),
+    ("json", '{"fields": {"must": {"type": "int", "required": true}, "may": {"type": "int"}}}'),
+    ("yaml", "fields:\n  must: {type: int, required: true}\n  may: {type: int}"),
+])  # fmt: skip
+def test_what_must_be_given(form, cell):
+    """In Python what has no default; in data what says so."""
+    parameters = parse_cell("x", cell, form).spec.parameters()
+    assert {p.name: p.required for p in parameters} == {"must": True, "may": False}
+    assert parameters.validate({"must": 1}) == {"must": 1, "may": None}
+    with pytest.raises(ParameterError, match="'must'"):
+        parameters.validate({"may": 1})
 
 
 @pytest.mark.parametrize("cell", ["\0", "\ud800", "(" * 10_000, "def f(pending):\n    x = '\ud800'"])

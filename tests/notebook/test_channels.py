@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+from tract_jupyter.exceptions import CodeDecisionError, FingerprintError
 from tract_jupyter.notebook import channels
 from tract_jupyter.notebook.channels import NotebookChannel
 from tract_jupyter.review.decision import Answer
@@ -14,7 +15,7 @@ class FrontEnd:
     """One that draws widgets, and is never asked for input."""
 
     has_kernel = takes_input = can_click = True
-    in_callback = is_headless = False
+    in_callback = is_headless = is_unattended = False
 
     def __init__(self, loop=None):
         self.loop = loop
@@ -73,3 +74,53 @@ def test_what_a_click_on_a_gathered_one_asks_later_is_not_gathered(tract, spec, 
     tract.register_operation(spec(name="then", fields={}))
     asyncio.run(click())
     assert shown == ["then"]
+
+
+# --- what code may approve
+
+
+@pytest.fixture
+def quarantined(tract, spec):
+    """A stored operation that nobody here has approved."""
+    tract.register_operation(spec(fields={}))
+    tract.revoke_trust("citation_check")
+    return tract.operations.review_quarantined("citation_check")
+
+
+def test_code_approves_a_definition_of_others_only_if_it_names_it_or_shows_it(
+    tract, spec, quarantined, shown
+):
+    tract.reviewer.channel = NotebookChannel(FrontEnd())
+    proposed = tract.propose_operation(spec(name="then", fields={}), actor="agent:a")
+    for pending in (quarantined, proposed):
+        with pytest.raises(CodeDecisionError, match=r"unseen.*named\(FINGERPRINT\)"):
+            pending.approve()
+        assert pending.status == "pending"
+    for wrong in ("", quarantined.fingerprint[:7], "0" * 64):
+        with pytest.raises(FingerprintError, match="8 digits"):
+            quarantined.named(wrong)
+    quarantined.named(quarantined.fingerprint[:8]).approve()
+    tract.reviewer.show(proposed)
+    proposed.approve()
+    assert tract.status().operations == ("citation_check", "then")
+
+
+def test_code_approves_what_it_wrote_and_fired_itself(tract, spec):
+    tract.reviewer.channel = NotebookChannel(FrontEnd())
+    tract.propose_operation(spec(fields={})).approve()
+    assert tract.fire("citation_check", review=True).approve() is None
+
+
+def test_anything_of_others_can_be_turned_down_in_code(tract, quarantined):
+    tract.reviewer.channel = NotebookChannel(FrontEnd())
+    quarantined.reject("no")
+    assert quarantined.status == "rejected"
+
+
+def test_where_nobody_can_be_asked_code_approves_nothing_from_elsewhere(tract, quarantined):
+    front_end = FrontEnd()
+    front_end.is_unattended = True
+    tract.reviewer.channel = NotebookChannel(front_end)
+    with pytest.raises(CodeDecisionError, match="comes from the store.*live notebook"):
+        quarantined.named(quarantined.fingerprint).approve()
+    assert tract.status().operations == ()

@@ -152,6 +152,22 @@ def test_a_store_that_cannot_be_opened_is_told_in_one_line(bare_shell, tmp_path)
     assert "Traceback" not in result.text
 
 
+def test_the_store_can_be_named_before_the_context_is_used(shell, tmp_path):
+    told = shell.run("%config TractJupyter.store = '.tract/mine.db'").text
+    assert "kept in .tract/mine.db" in told
+    shell.run("tract.user('x')")
+    assert (tmp_path / ".tract" / "mine.db").exists()
+    assert not (tmp_path / ".tract" / "tract.db").exists()
+
+
+def test_naming_another_store_later_says_when_it_counts(shell):
+    shell.run("tract.user('x')")
+    told = shell.run("%config TractJupyter.store = 'other.db'").text
+    assert "stays in" in told
+    assert "%reload_ext" in told
+    assert shell.namespace["tract"].status().commit_count == 1
+
+
 @pytest.fixture
 def blocked(bare_shell, tmp_path):
     """A notebook's folder in which no store can be made."""

@@ -7,6 +7,8 @@ import pytest
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
+from tract_jupyter import Tract
+
 ROOT = Path(__file__).parent.parent.parent
 pytestmark = [
     pytest.mark.kernel,
@@ -66,3 +68,61 @@ def test_a_waiting_cell_is_refused_too(tmp_path, monkeypatch):
             DEFINE.replace("--activate --ask", "--wait"),
             monkeypatch=monkeypatch,
         )
+
+
+ACTIVE = {"decisions": {"publish"}, "quickstart": {"citation_check"}, "runs": {"confirm"}}
+"""What each tutorial activates itself."""
+
+
+def test_tutorials_in_one_folder_decide_about_their_own_questions_only(tmp_path, monkeypatch):
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    tutorials = sorted((ROOT / "notebooks").glob("*.ipynb"))
+    for path in [*tutorials, ROOT / "notebooks" / "runs.ipynb"]:  # one of them finds what it asked before
+        notebook = nbformat.read(path, as_version=4)
+        NotebookClient(notebook, timeout=60, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    stores = {path.stem: path for path in (tmp_path / ".tract").glob("*.db")}
+    assert set(stores) == {"branches", "decisions", "quickstart", "runs", "scripts"}
+    for name, path in stores.items():
+        with Tract.open(path) as tract:
+            assert set(tract.status().operations) == ACTIVE.get(name, set())
+            approved = {
+                decision.pending_id
+                for decision in tract.decisions(limit=1_000)
+                if decision.action != "reject"
+            }
+            activations = {event.data["name"] for event in tract.events("operation.activated", limit=1_000)}
+            assert activations <= ACTIVE.get(name, set())
+            assert not approved & {stored.pending_id for stored in tract.inbox()}
+    with Tract.open(stores["quickstart"]) as tract:
+        assert "Activate operation word_count" in {stored.title for stored in tract.inbox()}
+    assert not (tmp_path / "count.txt").exists()
+
+
+OTHERS = (
+    "from tract_jupyter import ActionDef, OperationSpec\n"
+    "go = ActionDef('go', 'Go', {}, 'pending.approve()')\n"
+    "tract.reviewer.keep(tract.propose_operation(OperationSpec('deploy', 'Deploy', {}, {'go': go})))\n"
+)
+APPROVE_ALL = (
+    "from tract_jupyter.exceptions import TractError\n"
+    "for stored in tract.inbox():\n"
+    "    pending = tract.operations.rebuild(stored)\n"
+    "    try:\n        pending.named(pending.fingerprint).approve()\n"
+    "    except TractError as error:\n        print(type(error).__name__, error)\n"
+    "print(tract.status().operations)"
+)
+
+
+def test_code_in_a_headless_run_approves_nothing_that_another_run_asked(tmp_path, monkeypatch):
+    load = "%load_ext tract_jupyter"
+    execute(tmp_path, load, OTHERS, monkeypatch=monkeypatch)
+    told = text(execute(tmp_path, load, APPROVE_ALL, monkeypatch=monkeypatch).cells[-1])
+    assert "CodeDecisionError" in told
+    assert "%tract inbox" in told
+    assert told.endswith("()\n")
+    own = text(
+        execute(tmp_path, load, OTHERS.replace("deploy", "own"), APPROVE_ALL, monkeypatch=monkeypatch).cells[
+            -1
+        ]
+    )
+    assert "('own',)" in own

@@ -43,6 +43,9 @@ class FakeChannel:
     def can_reach(self) -> bool:
         return self.reachable
 
+    def refuses_code(self, pending, *, was_shown) -> str:
+        return ""
+
     def recorded(self) -> Recorded | None:
         return self.lock
 

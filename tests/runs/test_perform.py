@@ -3,6 +3,7 @@
 import asyncio
 import json
 import pickle
+import re
 
 import pytest
 from hypothesis import given
@@ -13,7 +14,7 @@ from tract_jupyter.exceptions import BudgetExceededError, TemplateError
 from tract_jupyter.runs.abort import Abort, Aborted, enter_abort
 from tract_jupyter.runs.kinds.base import OperationFailed, Output, Skipped, Waits
 from tract_jupyter.runs.perform import perform
-from tract_jupyter.runs.terms import MAX_DEBUG, MAX_ERROR_TEXT, Hook, OperationStatus
+from tract_jupyter.runs.terms import MAX_DEBUG, MAX_ERROR_TEXT, Hook, OperationStatus, Persistence
 
 
 def performed(made, operation=None, **context):
@@ -109,10 +110,35 @@ def test_a_value_that_contains_itself_is_refused():
 
 def test_one_operation_one_tag():
     """R51, R63: several effects of one tag are fine; world state and its diff are two operations."""
-    assert len(performed(Output(effects=[upsert("state"), PROMPT, upsert("state", "y")])).effects) == 3
+    effects = [upsert("state"), PROMPT, upsert("state", "y")]
+    assert len(performed(Output(effects=effects), operation_of("any", artifact="state")).effects) == 3
     assert (
         performed(Output(effects=[upsert("state"), upsert("state_diff")])).error.code == "artifact_conflict"
     )
+
+
+@pytest.mark.parametrize(
+    ("artifact", "told"), [("other", r"says art\.other; .*tag='state'"), (None, "says no artifact")]
+)
+def test_a_tag_that_is_not_declared_is_not_written(artifact, told):
+    """E16: whoever reads a profile sees all that it may write; nothing of the operation counts."""
+    result = performed(Output(effects=[PROMPT, upsert("state")]), operation_of("any", artifact=artifact))
+    assert (result.error.code, result.effects) == ("policy_error", ())
+    assert re.search(told, result.error.message)
+
+
+@pytest.mark.parametrize("persistence", ["persisted", "run_only"])
+def test_what_is_declared_for_one_run_is_not_kept(persistence):
+    """R6, E16: nor the other way round."""
+    other = "run_only" if persistence == "persisted" else "persisted"
+    operation = operation_of("any")
+    spec = operation.config.artifact.model_copy(update={"persistence": Persistence(other)})
+    operation = operation.model_copy(
+        update={"config": operation.config.model_copy(update={"artifact": spec})}
+    )
+    result = performed(Output(effects=[{**upsert("made"), "persistence": persistence}]), operation)
+    assert result.error.code == "policy_error"
+    assert f"keep={persistence == 'persisted'}" in result.error.message
 
 
 @pytest.mark.parametrize("hook", Hook)

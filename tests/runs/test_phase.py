@@ -194,6 +194,7 @@ def test_what_the_hook_forbids_is_seen_by_nobody():
             {"type": "turn.assistant.replace_text", "text": "NO"},
             {"type": "artifact.upsert", "tag": "t", "value": 1},
         ],
+        artifact="t",
     )
     _, contexts = run(bad, noting("x", 2, ["bad"]))
     assert contexts["x"].reply is None

@@ -16,6 +16,7 @@ from tract_jupyter.toolkit.permissions import Permission
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tract_jupyter.hooks.builtin.tool_question import Choice
     from tract_jupyter.hooks.firing import Unhandled
     from tract_jupyter.toolkit.definitions import ToolDefinition
 
@@ -87,12 +88,16 @@ class Applying(Tooling, Gated):
         return self._restored_policy(fields, triggered_by=f"policy {name}", actor=_actor(name))
 
     def _restored_policy(self, fields: dict[str, Any], **options: Any) -> PendingPolicy:
-        return PendingPolicy(fields, tract=self, run=self._call_for_policy, **options)
+        def run(fields: dict[str, Any]) -> Any:
+            return self._call_for_policy(fields, pending.choice)
 
-    def _call_for_policy(self, fields: dict[str, Any]) -> Any:
+        pending = PendingPolicy(fields, tract=self, run=run, **options)
+        return pending
+
+    def _call_for_policy(self, fields: dict[str, Any], choice: Choice | None = None) -> Any:
         """Call the tool; whoever decides such things has said that it may be called."""
         bridge = ToolBridge(self.executor, actor=_actor(fields["policy_name"]))
-        return bridge.call(fields["action_type"], fields["action_params"], is_approved=True)
+        return bridge.call(fields["action_type"], fields["action_params"], is_approved=choice or True)
 
     def _tool_of(self, name: str, values: Mapping[str, Any]) -> ToolDefinition:
         tool = self.executor.get(name)

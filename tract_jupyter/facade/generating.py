@@ -12,10 +12,9 @@ from tract_jupyter.facade.compiling import Compiling
 from tract_jupyter.facade.gated import Gated
 from tract_jupyter.facade.turns import Turns, left_open
 from tract_jupyter.facade.writing import Writing
-from tract_jupyter.hooks.builtin.generation import PendingGeneration, ask_model
+from tract_jupyter.hooks.builtin.generation import PendingGeneration, ask_model, sent_of
 from tract_jupyter.hooks.retry import auto_retry
 from tract_jupyter.models.canonical import plain
-from tract_jupyter.models.chat_shapes import openai_messages
 from tract_jupyter.models.checks import check_limit, check_text
 from tract_jupyter.models.generation import ChatResponse
 from tract_jupyter.models.text import brief_repr
@@ -175,7 +174,7 @@ class Generating(Writing, Compiling, Branches, Gated):
             "replaces": replaces,
         }
         self.record_compile(context)  # what can fail comes before the reply is paid for
-        sent = openai_messages(context.messages) if prompt is None else prompt
+        sent = sent_of(context) if prompt is None else prompt
         reply = ask_model(client, sent, fields)
         pending = self._restored_reply({**reply, **fields}, validator, keep)
         with self._saved(pending):

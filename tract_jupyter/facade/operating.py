@@ -22,22 +22,26 @@ if TYPE_CHECKING:
 class Operating(Parts):
     """The part of `Tract` that has operations and handlers."""
 
-    def register_operation(self, spec: OperationSpec, *, review: bool = False) -> type[Pending] | None:
+    def register_operation(
+        self, spec: OperationSpec, *, review: bool = False, replace: bool = False
+    ) -> type[Pending] | None:
         """Activate an operation, which is to approve its code: read it before, or use `propose_operation`.
 
-        It is compiled, signed with the user's secret, and kept across restarts.
+        It is compiled, signed with the user's secret, and kept across restarts. Registering the same spec again, as a
+        script does that is run twice, changes nothing.
 
         Args:
             spec: the operation.
             review: compile and return the class of its pendings for inspection, without activating it.
+            replace: take the place of another version that is active; handlers stay.
 
         Raises:
-            OperationExistsError: the name is built in or active.
+            OperationExistsError: the name is built in, or another version is active; the error says what changed.
             SpecError: the spec is wrong; nothing was registered.
         """
         if review:
-            return self.operations.registry.compile(spec)
-        self.operations.activate(spec)
+            return self.operations.registry.compile(spec, replace=replace)
+        self.operations.register(spec, replace=replace)
         return None
 
     def propose_operation(

@@ -9,6 +9,7 @@ from tract_jupyter.hooks.bus import Routed
 from tract_jupyter.review.decision import deciding
 
 if TYPE_CHECKING:
+    from tract_jupyter.hooks.builtin.tool_question import Choice
     from tract_jupyter.hooks.bus import HookBus
     from tract_jupyter.hooks.pending import Pending
     from tract_jupyter.review.reviewer import Reviewer
@@ -24,7 +25,9 @@ class Firing:
         self.bus = bus
         self._reviewer = reviewer
 
-    def decide(self, pending: Pending, *, unhandled: Unhandled, ask: Unhandled = "ask") -> None:
+    def decide(
+        self, pending: Pending, *, unhandled: Unhandled, ask: Unhandled = "ask", choice: Choice | None = None
+    ) -> None:
         """Have the handlers decide. What none of them took on is approved, or a person is asked.
 
         What a handler left open waits in the inbox. A person decides in the place of a saved handler that is not
@@ -34,21 +37,38 @@ class Firing:
             pending: what is decided.
             unhandled: what becomes of it if no handler took it on.
             ask: takes the place of asking a person, where it comes to that.
+            choice: what a person chose who was asked about it before it was fired: done where no handler decides.
         """
         try:
             routed = self.bus.route(pending)
         finally:
             self.bus.log.flush()
-        if routed is Routed.LEFT_OPEN:
+        if routed is Routed.UNGUARDED:
+            pending.unguarded = self.unguarded(pending.operation)
+        if choice is not None and routed is not Routed.DECIDED and choice.holds_for(pending):
+            self._choose(pending, choice)
+        elif routed is Routed.LEFT_OPEN:
             self._reviewer.keep(pending)
         elif routed is Routed.UNGUARDED:
-            pending.unguarded = _unguarded_text(pending.operation, self.bus.withheld(pending.operation))
             self._ask(pending, ask)
         elif routed is Routed.UNHANDLED and unhandled == "approve":
             with deciding("automatic", "nobody"):
                 pending.approve()
         elif routed is Routed.UNHANDLED and (unhandled != "ask" or not self._reviewer.granted(pending)):
             self._ask(pending, ask if unhandled == "ask" else unhandled)
+
+    def unguarded(self, operation: str) -> str:
+        """Why a person is asked in the place of an operation's handlers; empty if these decide."""
+        names = self.bus.withheld(operation)
+        return _unguarded_text(operation, names) if names else ""
+
+    def _choose(self, pending: Pending, choice: Choice) -> None:
+        """Do what was chosen; what stays open with that, or fails, waits in the inbox."""
+        try:
+            choice.apply(pending)
+        finally:
+            if pending.status.is_open:
+                self._reviewer.keep(pending)
 
     def _ask(self, pending: Pending, ask: Unhandled) -> None:
         if callable(ask):

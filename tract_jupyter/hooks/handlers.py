@@ -88,7 +88,9 @@ class Handlers:
             stored = self._rows.get(connection, operation, name)
         if stored is None:
             raise SpecError(f"the handler {name!r} of {operation!r} was removed from the store")
-        return self.propose(HandlerSpec.from_json(stored.spec_json), triggered_by="the store")
+        pending = self.propose(HandlerSpec.from_json(stored.spec_json), triggered_by="the store")
+        pending.origin = "the store"
+        return pending
 
     def revoke(self, operation: str, name: str) -> None:
         """Take the approval of a handler back: it decides no more, and stays in the store for another review."""

@@ -81,7 +81,7 @@ def to_tools(pending: Question) -> list[dict[str, Any]]:
             "type": "function",
             "function": {
                 "name": name,
-                "description": _summary(type(pending), name),
+                "description": _summary(pending.owner_of_action(name), name),
                 "parameters": _schema(pending, name),
             },
         }
@@ -91,7 +91,7 @@ def to_tools(pending: Question) -> list[dict[str, Any]]:
 
 def _schema(pending: Question, name: str) -> dict[str, Any]:
     """The JSON Schema of an action's arguments. Edits of fields have that of the fields, all of them optional."""
-    schema = parameters_for_models(type(pending), name).json_schema
+    schema = parameters_for_models(pending.owner_of_action(name), name).json_schema
     fields = pending.editable() if name == "approve" and "edits" in schema["properties"] else None
     if fields is None:
         return schema
@@ -117,8 +117,8 @@ def describe_api(pending: Question) -> str:
     ]
     lines += ["", "## Actions", ""]
     for name in _offered(pending):
-        signature = parameters_for_models(type(pending), name).signature_text()
-        lines.append(f"- `{name}{signature}`: {_summary(type(pending), name)}")
+        signature = parameters_for_models(pending.owner_of_action(name), name).signature_text()
+        lines.append(f"- `{name}{signature}`: {_summary(pending.owner_of_action(name), name)}")
     return "\n".join(lines)
 
 
@@ -199,14 +199,14 @@ def value_rows(
 
 def review_actions(pending: Question) -> tuple[ReviewAction, ...]:
     """The buttons: the operation's own actions first, then approve and reject."""
-    cls = type(pending)
-    own = [name for name in _offered(pending) if name not in _BASIC and decides(cls, name)]
+    offered = [name for name in _offered(pending) if name not in _BASIC]
+    own = [name for name in offered if decides(pending.owner_of_action(name), name)]
     buttons = [
         ReviewAction(
             name,
             name.replace("_", " ").capitalize(),
-            action_parameters(type(pending), name),
-            description=_summary(type(pending), name),
+            action_parameters(pending.owner_of_action(name), name),
+            description=_summary(pending.owner_of_action(name), name),
         )
         for name in own
     ]
@@ -214,7 +214,9 @@ def review_actions(pending: Question) -> tuple[ReviewAction, ...]:
         if pending.status.is_open:
             # edits and scopes are no inputs of their own: a panel has forms for them
             asked = {"volatile"} if getattr(pending, "requests", ()) else frozenset()
-            parameters = action_parameters(type(pending), name).without((PERSONAL - asked) | {"edits"})
+            parameters = action_parameters(pending.owner_of_action(name), name).without(
+                (PERSONAL - asked) | {"edits"}
+            )
             style: Any = name
             buttons.append(ReviewAction(name, pending.labels[name], parameters, style=style))
     return tuple(buttons)
@@ -224,7 +226,7 @@ _BASIC = frozenset({"approve", "reject", "pass_through", "get_state"})
 
 
 def _offered(pending: Question) -> list[str]:
-    return sorted(type(pending)._public_actions)  # noqa: SLF001 # this module is the other half of that class
+    return sorted(pending.offered_actions)
 
 
 def _summary(cls: type[Question], name: str) -> str:

@@ -22,6 +22,7 @@ from tract_jupyter.storage.specs import StoredSpec
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tract_jupyter.hooks.builtin.tool_question import Choice
     from tract_jupyter.hooks.dynamic.pending import DynamicPending
     from tract_jupyter.hooks.dynamic.spec import OperationSpec
     from tract_jupyter.hooks.firing import Firing, Unhandled
@@ -67,6 +68,18 @@ class Operations(Rebuilding, Unreviewed):
         return BUILTIN_OPERATIONS | self.registry.operation_names
 
     # --- activation
+
+    def register(self, spec: OperationSpec, *, replace: bool = False) -> None:
+        """Activate a person's own spec; one that is active and reviewed already, unchanged, stays as it is.
+
+        Raises:
+            OperationExistsError: another version is active, and `replace` is not given; the error says what changed.
+            SpecError: the spec is wrong; nothing changed.
+        """
+        spec = check_spec(spec)
+        is_same = self.registry.is_active(spec.name, spec.spec_hash)
+        if not (is_same and spec.name not in self.registry.unreviewed):
+            self.activate(spec, replace=replace or is_same)
 
     def activate(
         self, spec: OperationSpec, *, replace: bool = False, actor: str = "user", reviewed: bool = True
@@ -257,7 +270,9 @@ class Operations(Rebuilding, Unreviewed):
             spec = spec_from_json(stored.spec_json)
         except SpecError as error:
             raise SpecError(f"the stored operation {name!r} cannot be read: {error}") from None
-        return self._proposed(spec, is_own=False, triggered_by="the store")
+        pending = self._proposed(spec, is_own=False, triggered_by="the store")
+        pending.origin = "the store"
+        return pending
 
     # --- firing
 
@@ -269,18 +284,33 @@ class Operations(Rebuilding, Unreviewed):
         execute_fn: Callable[[Any], Any] | None = None,
         review: bool = False,
         ask: Unhandled = "ask",
+        choice: Choice | None = None,
         **options: Any,
     ) -> Any:
-        """Fire an operation: see `Tract.fire`. `ask` takes the place of asking a person, where it comes to that."""
+        """Fire an operation: see `Tract.fire`.
+
+        Args:
+            operation: see there, as for the other arguments.
+            fields: see there.
+            execute_fn: see there.
+            review: see there.
+            ask: takes the place of asking a person, where it comes to that.
+            choice: what a person chose who was asked about the call that fires it; done where no handler decides.
+            options: see there.
+        """
         cls = self.registry.require_class(operation)
         recorded = None if execute_fn is None else self._with_event(execute_fn)
         pending = cls(tract=self._tract, fields=fields, execute_fn=recorded, **options)
         if review:
             return pending
-        self._firing.decide(pending, unhandled=cls.spec.unhandled, ask=ask)
+        self._firing.decide(pending, unhandled=cls.spec.unhandled, ask=ask, choice=choice)
         if execute_fn is not None and pending.status is PendingStatus.APPROVED:
             return pending.result
         return pending
+
+    def unguarded(self, operation: str) -> str:
+        """Why a person is asked in the place of an operation's handlers; empty if these decide."""
+        return self._firing.unguarded(operation)
 
     def _with_event(self, execute_fn: Callable[[Any], Any]) -> Callable[[DynamicPending], Any]:
         def execute(pending: DynamicPending) -> Any:

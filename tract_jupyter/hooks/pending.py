@@ -11,7 +11,7 @@ import traceback
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
-from tract_jupyter.exceptions import PendingStateError, SpecError, nearest
+from tract_jupyter.exceptions import FingerprintError, PendingStateError, SpecError, nearest
 from tract_jupyter.hooks import introspection
 from tract_jupyter.hooks.actions import action
 from tract_jupyter.hooks.marks import gated, reading
@@ -19,12 +19,16 @@ from tract_jupyter.hooks.question import Question
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.review.decision import deciding_by_default, how
 from tract_jupyter.review.prompt import ask_until_decided
+from tract_jupyter.storage.interrupts import interruptible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
+    from typing import Self
 
     from tract_jupyter.hooks.consulting import Consultation
     from tract_jupyter.protocols import LLMClient
+
+_FEWEST_DIGITS = 8  # of a fingerprint that stands for all of it
 
 
 class Pending(Question):
@@ -56,6 +60,25 @@ class Pending(Question):
         else:
             self.through_gate("pass_through", {}, self._passed)
 
+    def named(self, fingerprint: str) -> Self:
+        """Say in code which text it is that you have read, and return the pending, to be approved.
+
+        In a notebook, code must do so before it approves a definition that was not shown there.
+
+        Args:
+            fingerprint: its fingerprint, or 8 digits or more of its beginning.
+
+        Raises:
+            FingerprintError: it has another one.
+        """
+        if len(fingerprint) < _FEWEST_DIGITS or not self.fingerprint.startswith(fingerprint):
+            raise FingerprintError(
+                f"{self.title!r} does not have the fingerprint {fingerprint[:64]!r}; read what it is now. At least "
+                f"{_FEWEST_DIGITS} digits of its beginning are needed"
+            )
+        self.is_named = True
+        return self
+
     @reading
     def get_state(self) -> dict[str, Any]:
         """Everything about it, nothing cut."""
@@ -78,13 +101,17 @@ class Pending(Question):
 
     def execute_tool(self, name: str, arguments: Mapping[str, Any]) -> Any:
         """Carry out an offered action by name, as a model's tool call names it."""
-        if not isinstance(name, str) or name not in self._public_actions:
-            known = ", ".join(sorted(self._public_actions))
-            raise SpecError(f"{self.operation!r} offers no action {name!r}.{nearest(str(name), self._public_actions)} "
+        if not isinstance(name, str) or name not in self.offered_actions:
+            known = ", ".join(sorted(self.offered_actions))
+            raise SpecError(f"{self.operation!r} offers no action {name!r}.{nearest(str(name), self.offered_actions)} "
                             f"Offered are: {known}")  # fmt: skip
-        values = introspection.action_parameters(type(self), name).validate(arguments)
+        values = introspection.action_parameters(self.owner_of_action(name), name).validate(arguments)
         with deciding_by_default("tool"):
-            return getattr(self, name)(**values)
+            return self.carry_out_action(name, values)
+
+    def carry_out_action(self, name: str, arguments: dict[str, Any]) -> Any:
+        """Carry an offered action out, with validated arguments."""
+        return getattr(self, name)(**arguments)
 
     def through_gate(self, name: str, arguments: dict[str, Any], run: Callable[[], Any]) -> Any:
         """Do something about it through the gate."""
@@ -170,7 +197,7 @@ class Pending(Question):
         self.status = PendingStatus.APPROVED
         if self._execute_fn is not None:
             try:
-                self.result = self._execute_fn(self)
+                self.result = interruptible(self._execute_fn, self)
             except BaseException as error:  # interrupted half-way is failed too, and can be tried again
                 self.fail(error)
                 raise

@@ -80,6 +80,10 @@ class Question:
     """What is wrong with the way it lies in the store, where it was made again from there."""
     unguarded: str
     """That a handler which would decide first is not approved here, where a person is asked for that reason."""
+    origin: str | None
+    """Who asked, where that was not this process: another one, or whoever wrote it into the store."""
+    is_named: bool
+    """Whether the code that decides has said which fingerprint it decides about."""
     not_granted: str
     """That a standing approval would cover it, but for somebody else."""
     origins: tuple[ValueRow, ...]
@@ -118,6 +122,8 @@ class Question:
         self.note = ""
         self.doubt = ""
         self.unguarded = ""
+        self.origin = None
+        self.is_named = False
         self.not_granted = ""
         self.origins = ()
         self._execute_fn = execute_fn
@@ -158,6 +164,11 @@ class Question:
         return False
 
     @property
+    def is_definition(self) -> bool:
+        """Whether an approval makes code active that then runs by itself."""
+        return False
+
+    @property
     def expires_at(self) -> datetime | None:
         """After that it cannot be approved any more; None for never."""
         if self.timeout is None or self.on_timeout != "deny":
@@ -173,6 +184,17 @@ class Question:
     ) -> AbstractContextManager[None]:
         """Change the fields as an approval says; back again if the block raises, or with `keep=False`."""
         return nullcontext()
+
+    # --- what can be done about it
+
+    @property
+    def offered_actions(self) -> frozenset[str]:
+        """The names of all that can be done about it, or read of it."""
+        return self._public_actions
+
+    def owner_of_action(self, name: str) -> type[Question]:  # noqa: ARG002
+        """The class whose method of that name says what it takes, and what it is for."""
+        return type(self)
 
     # --- what a reviewer is shown
 

@@ -10,6 +10,7 @@ from tract_jupyter.hooks.builtin.handler import ACTIVATE_HANDLER
 from tract_jupyter.hooks.dynamic.spec import spec_from_json
 from tract_jupyter.hooks.handler_spec import HandlerSpec
 from tract_jupyter.hooks.remote import RemotePending, stored_asking_block
+from tract_jupyter.review.process import this_process
 from tract_jupyter.review.records import is_waited_for
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ class Rebuilding:
         pending.rounds = self._rounds_seen(stored)
         pending.status, pending.unfinished = self._ledger.standing(stored)
         pending.doubt = "" if self._ledger.vouches(stored) else _DOUBT
+        pending.origin = None if stored.origin == this_process() else stored.origin
         pending.error = stored.error
         pending.executed_at, pending.on_timeout = stored.executed_at, stored.on_timeout
         if stored.expires_at is not None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import OperationExistsError, UnknownOperationError, nearest
 from tract_jupyter.hooks.dynamic.factory import make_dynamic_pending_class
-from tract_jupyter.hooks.dynamic.spec import spec_from_dict, spec_to_dict
+from tract_jupyter.hooks.dynamic.spec import changes, spec_from_dict, spec_to_dict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -44,10 +44,9 @@ class OperationRegistry:
     def compile(self, spec: OperationSpec, *, replace: bool = False) -> type[DynamicPending]:
         """Do what `register` does, without activating."""
         cls = make_dynamic_pending_class(spec)
-        if spec.name in self._specs and not replace:
-            raise OperationExistsError(
-                f"operation {spec.name!r} is active already; unregister it first, or propose the new version for review"
-            )
+        active = self._specs.get(spec.name)
+        if active is not None and not replace:
+            raise OperationExistsError(_is_active_already(active, cls.spec))
         return cls
 
     def activate(self, cls: type[DynamicPending], *, reviewed: bool = True) -> None:
@@ -153,3 +152,13 @@ class OperationRegistry:
         else:
             self._unreviewed.add(name)
         self.revision += 1
+
+
+def _is_active_already(active: OperationSpec, spec: OperationSpec) -> str:
+    changed = changes(active, spec)
+    if not changed:
+        return f"operation {spec.name!r} is active already, in this very version"
+    return (
+        f"operation {spec.name!r} is active already, in another version: {', '.join(changed)}. To replace it, call "
+        "register_operation(spec, replace=True), or propose_operation(spec) for a review of what changed"
+    )

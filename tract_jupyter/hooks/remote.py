@@ -10,6 +10,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import PendingError, TrustError
+from tract_jupyter.hooks.builtin.activation import ACTIVATE
+from tract_jupyter.hooks.builtin.handler import ACTIVATE_HANDLER
 from tract_jupyter.hooks.field_pending import FieldPending
 from tract_jupyter.models.parameters import Parameters
 from tract_jupyter.models.pending import PendingStatus
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from tract_jupyter.review.fingerprint import Subject
     from tract_jupyter.review.request import CodeBlock, ReviewRequest
     from tract_jupyter.storage.pendings import StoredPending
+
+DEFINITIONS = frozenset({ACTIVATE, ACTIVATE_HANDLER})
 
 
 class RemotePending(FieldPending):
@@ -73,6 +77,11 @@ class RemotePending(FieldPending):
     def subject(self) -> Subject | None:  # type: ignore[override]
         """What a standing approval is about, where one can be given."""
         return None if self._subject is None else super().subject
+
+    @property
+    def is_definition(self) -> bool:
+        """Whether that process would make code active."""
+        return self.operation in DEFINITIONS
 
     @property
     def expires_at(self) -> datetime | None:

@@ -148,8 +148,8 @@ def _field(node: ast.AnnAssign) -> dict[str, Any]:
         definition["description"] = texts[0]
     if _VOLATILE in texts[1:]:
         definition["volatile"] = True
-    if node.value is not None:
-        definition["default"] = _literal(node.value)
+    # as in a class or a function of Python: what has no default must be given
+    definition |= {"required": True} if node.value is None else {"default": _literal(node.value)}
     return definition
 
 

@@ -14,6 +14,7 @@ from IPython.display import display, update_display
 
 from tract_jupyter.exceptions import StoreClosedError
 from tract_jupyter.notebook.panels.text import record
+from tract_jupyter.review.process import process_text
 from tract_jupyter.review.prompt import ask
 from tract_jupyter.review.request_text import request_text
 from tract_jupyter.review.streams import meant_for_the_person
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.notebook.front_end import FrontEnd
     from tract_jupyter.notebook.panels.panel import Panel
+    from tract_jupyter.review.channel import Reviewable
     from tract_jupyter.review.decision import Answer
     from tract_jupyter.review.recorded import Recorded
     from tract_jupyter.review.ticket import Ticket
@@ -126,6 +128,35 @@ class NotebookChannel:
     def recorded(self) -> Recorded | None:
         """Those of the lock file, in headless runs; never where there is a person, or was."""
         return self._recorded if self._front_end.is_headless else None
+
+    def refuses_code(self, pending: Reviewable, *, was_shown: bool) -> str:
+        """Return why code may not approve something here; empty if it may.
+
+        Where nobody can be asked, code approves only what this very run asked. A definition that somebody else wrote
+        is approved by code only if it is on display, or if the code says which text that is.
+        """
+        is_unattended = self._front_end.is_unattended
+        asked_by = (
+            ""
+            if pending.origin is None
+            else (
+                "it comes from the store"
+                if pending.origin == "the store"
+                else f"{process_text(pending.origin)} asked it"
+            )
+        )
+        if asked_by and is_unattended:
+            return (
+                f"code cannot approve {pending.title!r} here: {asked_by}, and where nobody can be asked, code decides "
+                "only what its own run asked. Decide it in '%tract inbox' of a live notebook, or in a terminal"
+            )
+        is_others = pending.is_definition and (bool(asked_by) or pending.actor != "user")
+        if is_others and not pending.is_named and (is_unattended or not was_shown):
+            return (
+                f"code cannot approve {pending.title!r} unseen: {asked_by or pending.actor + ' wrote it'}. Read it and "
+                "decide it in '%tract inbox'; or name the text that you have read: pending.named(FINGERPRINT).approve()"
+            )
+        return ""
 
     @contextmanager
     def gathering(self, board: Board) -> Iterator[None]:

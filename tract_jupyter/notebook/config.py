@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 class TractJupyter(Configurable):
-    """Settings of the extension. Names and the store take effect at the next `%load_ext` or `%reload_ext`."""
+    """Settings of the extension.
+
+    Names take effect at the next `%reload_ext`, and so does the store where the context was used already.
+    """
 
     LIVE = (
         "decision_timeout",

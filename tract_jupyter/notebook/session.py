@@ -46,6 +46,7 @@ class Session:
         self._advice: Advice | None = None
         self._lock = threading.Lock()
         config.observe(self._on_setting, config.LIVE)
+        config.observe(self._on_store, "store")
 
     @property
     def tract(self) -> Tract:
@@ -127,6 +128,16 @@ class Session:
     def _on_setting(self, _change: object) -> None:
         if self._tract is not None:
             self._apply_settings(self._tract)
+
+    def _on_store(self, _change: object) -> None:
+        """Say where the context is kept from now on, or from when on: what is open stays open."""
+        told = f"The context is kept in {self.config.store}."  # in place of what was printed on loading
+        if self._tract is not None:
+            told = (
+                f"The context stays in {self._tract.location} until %reload_ext tract_jupyter; then it is kept in "
+                f"{self.config.store}."
+            )
+        print(told)  # noqa: T201 # the answer to a magic
 
     def _apply_settings(self, tract: Tract) -> None:
         config = self.config

@@ -45,6 +45,9 @@ class Reviewable(Protocol):
     unfinished: StoredDecision | None
     note: str
     doubt: str
+    unguarded: str
+    origin: str | None
+    is_named: bool
     not_granted: str
     timeout: float | None
     runs_elsewhere: bool
@@ -57,6 +60,11 @@ class Reviewable(Protocol):
     @property
     def fingerprint(self) -> str:
         """What an approval of it, as it is now, binds to."""
+        ...
+
+    @property
+    def is_definition(self) -> bool:
+        """Whether an approval makes code active that then runs by itself."""
         ...
 
     @property
@@ -119,6 +127,10 @@ class Channel(Protocol):
         """The recorded decisions that count here, where no person can be reached; None if none do."""
         ...
 
+    def refuses_code(self, pending: Reviewable, *, was_shown: bool) -> str:
+        """Return why code may not approve something here, and what to do; empty if it may."""
+        ...
+
     def show(self, ticket: Ticket) -> None:
         """Show the request, or show it anew: a new round, or decided."""
         ...
@@ -164,6 +176,10 @@ class NoChannel:
     def recorded(self) -> Recorded | None:
         """None: a script decides in its own code."""
         return None
+
+    def refuses_code(self, pending: Reviewable, *, was_shown: bool) -> str:  # noqa: ARG002
+        """Nothing: a script decides in its own code."""
+        return ""
 
     def show(self, ticket: Ticket) -> None:
         """Nothing to show it on."""

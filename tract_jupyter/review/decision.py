@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import getpass
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.storage.clock import to_text
+from tract_jupyter.storage.interrupts import begin, end, frame_at, whole, whole_context
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -38,7 +39,7 @@ class How(NamedTuple):
 
     Attributes:
         channel: `code`, `dict`, `tool`, `panel`, `prompt`, `command`, `inbox`, `model`, `handler`, `grant`, `recorded`,
-            `timeout` or `automatic`.
+            `timeout`, `automatic`, or `call`: as a part of the decision about the call that fired it.
         decided_by: a login name, or `handler:<name>`, `model:<name>`, `grant:<id>`, `nobody`.
         shown: the fingerprint of what they were shown; None for code, which looks at the pending itself.
     """
@@ -52,8 +53,15 @@ class How(NamedTuple):
         """Whether a person decided, rather than a rule, a model or nobody."""
         return self.channel not in _IMPERSONAL
 
+    @property
+    def is_code(self) -> bool:
+        """Whether code decides, or a model that code asked, rather than an answer that came over a channel."""
+        return self.channel in _BY_CODE
 
-_IMPERSONAL = frozenset({"model", "handler", "grant", "recorded", "timeout", "automatic"})
+
+_BY_CODE = frozenset({"code", "dict", "tool", "model", "command"})
+"""A command is typed by a person, or stands in a notebook that nobody attends."""
+_IMPERSONAL = frozenset({"model", "handler", "grant", "recorded", "timeout", "automatic", "call"})
 _GRANTING = frozenset({"scope", "uses", "pattern", "whom"})
 _ANSWERABLE = frozenset({"handler", "model", "dict", "tool"})
 deciding_now: ContextVar[How | None] = ContextVar("tract_deciding", default=None)
@@ -63,16 +71,21 @@ deciding_now: ContextVar[How | None] = ContextVar("tract_deciding", default=None
 class DecidingAs:
     """A block within which what is decided is recorded as decided in a given way. Each use of it has its own."""
 
-    __slots__ = ("_how", "_token")
+    __slots__ = ("_frame", "_how", "_token")
 
     def __init__(self, how: How) -> None:
         self._how = how
 
+    @whole
     def __enter__(self) -> None:
+        self._frame = frame_at(0)  # not the block's, which may be stopped
+        begin(self._frame)
         self._token = deciding_now.set(self._how)
 
+    @whole
     def __exit__(self, *_: object) -> None:
         deciding_now.reset(self._token)
+        end(self._frame)
 
 
 def deciding(channel: str, by: str | None = None, *, shown: str | None = None) -> DecidingAs:
@@ -85,7 +98,7 @@ def deciding_by_default(channel: str) -> AbstractContextManager[None]:
     return deciding(channel) if deciding_now.get() is None else nullcontext()
 
 
-@contextmanager
+@whole_context
 def in_code() -> Iterator[None]:
     """While what was decided runs: what its code decides about other things, it decides by itself.
 

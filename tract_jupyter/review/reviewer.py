@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from tract_jupyter.exceptions import (
+    CodeDecisionError,
     DecidedFirstError,
     DecisionTimeoutError,
     NobodyToAskError,
@@ -29,10 +29,12 @@ from tract_jupyter.review.replay import replay
 from tract_jupyter.review.request_text import how_to_decide
 from tract_jupyter.review.ticket import Ticket
 from tract_jupyter.review.waiting import check_wait
+from tract_jupyter.storage.interrupts import uninterrupted, whole_context
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tract_jupyter.review.decision import How
     from tract_jupyter.review.gate import Gate
     from tract_jupyter.review.grants import Grants
     from tract_jupyter.review.ledger import Ledger
@@ -63,11 +65,17 @@ class Reviewer:
         self._kept: dict[str, Reviewable] = {}
         self._lock = threading.RLock()
         self._is_watching = False
+        gate.check_code = self._check_code
 
     # --- without asking
 
     def granted(self, pending: Reviewable) -> bool:
-        """Approve it, if a person has done so before: by a grant, or for a cell whose kernel ended before it ran."""
+        """Approve it, if a person has done so before: by a grant, or for a cell whose kernel ended before it ran.
+
+        Where a handler that would decide first is not approved here, nothing of before counts.
+        """
+        if pending.unguarded:
+            return False
         grant = self._grants.use(pending)
         if grant is not None:
             with deciding("grant", f"grant:{grant.grant_id}"):
@@ -169,16 +177,29 @@ class Reviewer:
 
     def carry_out(self, ticket: Ticket) -> None:
         """Carry out the answer of a ticket, if it has one that nobody else took."""
-        taken = ticket.take()
-        if taken is None:
-            return
-        note = "Interrupted before it ended."
-        try:
-            note = dispatch(ticket, *taken)
-        finally:
-            self._finish_round(ticket, note)
+        with uninterrupted():  # what the answer is about can be stopped
+            taken = ticket.take()
+            if taken is None:
+                return
+            note = "Interrupted before it ended."
+            try:
+                note = dispatch(ticket, *taken)
+            finally:
+                self._finish_round(ticket, note)
 
     # ---
+
+    def _check_code(self, pending: Reviewable, how: How) -> None:
+        """Check that code may approve it here.
+
+        Raises:
+            CodeDecisionError: a person has to, or the code has to say what it approves.
+        """
+        ticket = self._tickets.get(pending.pending_id)  # without the lock, which whoever shows it holds
+        was_shown = how.shown is not None or (ticket is not None and ticket.is_shown)
+        why_not = self.channel.refuses_code(pending, was_shown=was_shown)
+        if why_not:
+            raise CodeDecisionError(why_not)
 
     def _ticket(self, pending: Reviewable, wait: float = 0) -> Ticket:
         """The ticket of a pending, that is waited for from now on; two threads that ask for one share it.
@@ -235,7 +256,7 @@ class Reviewer:
         if not ticket.waiting:
             self.channel.later(ticket, lambda: self.carry_out(ticket))
 
-    @contextmanager
+    @whole_context
     def _waiting(self, pending: Reviewable) -> Iterator[Ticket]:
         can_wait = self.channel.can_reach() and not self.ledger.in_transaction
         ticket = self._ticket(pending, wait=_LEASE_SECONDS if can_wait else 0)

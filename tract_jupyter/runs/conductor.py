@@ -149,7 +149,7 @@ class Conductor:
         ended = None if self._so_far is None else self._so_far.main
         if self._so_far is None or self._so_far.main_started is None:
             prompt = self.turn.prompt
-            self._log.add(MainStarted(prompt=prompt.messages, prompt_hash=prompt.digest))
+            self._log.add(MainStarted(prompt=prompt.sent, prompt_hash=prompt.digest))
             self._log.flush()
         if ended is None:
             ended = self._equipment.ask(self.turn)

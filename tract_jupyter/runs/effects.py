@@ -184,6 +184,8 @@ def _field(effect: Effect | object, name: str) -> object:
 def _read(effect: Effect | object) -> Effect:
     # an effect that was made without checks is checked here
     found = EFFECTS.validate_python(dict(effect) if isinstance(effect, Tagged) else effect)
+    if isinstance(found, UserReplaceText | AssistantReplaceText) and not found.text.strip():
+        raise ContentError("a message of the turn is not replaced by an empty text, which no model is sent")
     if isinstance(found, ArtifactUpsert):
         return found.model_copy(update={"value": checked_value(found.value)})
     return found

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 from tract_jupyter.exceptions import BudgetExceededError, TemplateError
 from tract_jupyter.models.text import brief_repr
 from tract_jupyter.runs.abort import Aborted, current_abort
+from tract_jupyter.runs.effect_types import ArtifactUpsert
 from tract_jupyter.runs.effects import check_together, checked_effect, effects_of
 from tract_jupyter.runs.kinds.base import OperationFailed, Output, Skipped, Waits
 from tract_jupyter.runs.model import OperationError, OperationResult, Skip
 from tract_jupyter.runs.safe_text import bounded, message_of
-from tract_jupyter.runs.terms import MAX_DEBUG, ErrorCode, Hook, OperationStatus
+from tract_jupyter.runs.terms import MAX_DEBUG, ErrorCode, Hook, OperationStatus, Persistence
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -94,7 +95,33 @@ def _effects(operation: Operation, made: Output, hook: Hook) -> tuple[Effect, ..
     refused = check_together(given)
     if refused is not None:
         raise _as_failure(refused)
-    return tuple(_checked(one, hook) for one in given)
+    checked = tuple(_checked(one, hook) for one in given)
+    for one in checked:
+        if isinstance(one, ArtifactUpsert):
+            _check_declared(operation, one)
+    return checked
+
+
+def _check_declared(operation: Operation, write: ArtifactUpsert) -> None:
+    """See to it that an operation writes what its profile says, whatever its function gives (E16, R51).
+
+    Raises:
+        OperationFailed: `policy_error`; the profile, which a person has read, says otherwise.
+    """
+    artifact = operation.config.artifact
+    if artifact is None or artifact.tag != write.tag:
+        says = "no artifact" if artifact is None else f"art.{artifact.tag}"
+        raise OperationFailed(
+            ErrorCode.POLICY,
+            f"it writes art.{write.tag}, and its profile says {says}; give the operation tag={write.tag!r}",
+        )
+    if artifact.persistence is not write.persistence:
+        keep = write.persistence is Persistence.PERSISTED
+        raise OperationFailed(
+            ErrorCode.POLICY,
+            f"it writes art.{write.tag} as {write.persistence.value}, and its profile says "
+            f"{artifact.persistence.value}; give the operation keep={keep}",
+        )
 
 
 def _of_value(operation: Operation, value: Any) -> Sequence[Effect]:

@@ -84,6 +84,11 @@ class Prompt:
         ))  # fmt: skip
 
     @property
+    def sent(self) -> tuple[RunMessage, ...]:
+        """The messages that a provider is sent: those that have something to say."""
+        return tuple(filter(_is_sent, self.messages))
+
+    @property
     def user(self) -> RunMessage | None:
         """The current user's message."""
         return next((one for one in self.messages if one.key == self.user_key), None)
@@ -112,10 +117,18 @@ def provider_role(role: str, *, has_developer: bool = False) -> str:
 def provider_messages(messages: Sequence[RunMessage], *, has_developer: bool = False) -> list[dict[str, Any]]:
     """What a provider is sent of messages. One without text stays if it has something else, such as tool calls."""
     return [
-        {"role": str(provider_role(one.role, has_developer=has_developer)), "content": text, **one.extra}
-        for one in messages
-        if (text := one.content.strip()) or one.extra.get("tool_calls") or one.extra.get("tool_call_id")
+        {
+            "role": str(provider_role(one.role, has_developer=has_developer)),
+            "content": one.content.strip(),
+            **one.extra,
+        }
+        for one in filter(_is_sent, messages)
     ]
+
+
+def _is_sent(message: RunMessage) -> bool:
+    extra = message.extra
+    return bool(message.content.strip() or extra.get("tool_calls") or extra.get("tool_call_id"))
 
 
 def system_text(messages: Iterable[RunMessage]) -> str:

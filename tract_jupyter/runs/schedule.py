@@ -44,7 +44,7 @@ class Limits:
         per_provider: how many operations with this `config.provider` may run at once.
         timeout_ms: of all operations of the hook together; None for no end.
         grace_ms: how long an operation may go on after it was told to stop, before the run goes on without it;
-            None to wait for it.
+            thirty seconds if left out, None to wait for it.
     """
 
     per_provider: Mapping[str, int] = field(default_factory=dict)

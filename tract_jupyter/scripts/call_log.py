@@ -21,6 +21,7 @@ from tract_jupyter.scripts.logged_call import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from tract_jupyter.hooks.builtin.tool_question import Choice
     from tract_jupyter.scripts.stored_log import StoredLog
     from tract_jupyter.toolkit.definitions import ToolDefinition
     from tract_jupyter.toolkit.executor import ToolExecutor
@@ -66,7 +67,7 @@ class CallLog:
         *,
         actor: str,
         profile: ToolProfile | None,
-        is_approved: bool,
+        is_approved: bool | Choice,
     ) -> ToolResult:
         """Answer a call from the run before, or have it made, and keep what came of it. As `ToolExecutor.execute`."""
         tool: Tool = (executor.get(name) if isinstance(name, str) else None) or str(name)

@@ -291,7 +291,8 @@ class Sandbox:
         line, name = decided.script["call"][0], decided.tool_name
         if decided.status is not PendingStatus.APPROVED:
             return ToolResult(name, success=False, error=refusal(decided), denied=True)
-        return run.calls.execute(self._executor, name, decided.call_arguments, line=line, is_approved=True)
+        return run.calls.execute(self._executor, name, decided.call_arguments, line=line,
+                                 is_approved=decided.choice or True)  # fmt: skip
 
 
 def _limits(run: Run) -> Any:

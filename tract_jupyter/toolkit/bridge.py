@@ -13,6 +13,7 @@ from tract_jupyter.toolkit.savings import TokenSavings, estimate_savings, rough_
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tract_jupyter.hooks.builtin.tool_question import Choice
     from tract_jupyter.toolkit.executor import ToolExecutor
 
 _LOG_LENGTH = 10_000
@@ -46,10 +47,10 @@ class ToolBridge:
         self.actor = actor
         self.call_log: deque[CallRecord] = deque(maxlen=_LOG_LENGTH)
 
-    def call(self, name: str, arguments: Mapping[str, Any], *, is_approved: bool = False) -> Any:
+    def call(self, name: str, arguments: Mapping[str, Any], *, is_approved: bool | Choice = False) -> Any:
         """Call a tool and return its bare result; within a script, as that script.
 
-        `is_approved`: this call was decided about already.
+        `is_approved`: this call was decided about already; or what was chosen then.
 
         Raises:
             ToolDeniedError: it was not allowed.

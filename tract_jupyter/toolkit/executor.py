@@ -20,11 +20,13 @@ from tract_jupyter.exceptions import (
     nearest,
 )
 from tract_jupyter.hooks.builtin.tool_call import PendingToolCall
+from tract_jupyter.hooks.builtin.tool_question import Choice
+from tract_jupyter.hooks.dynamic.check import TOOL_PREFIX
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.prompts.tool_calls import UNDECIDED
 from tract_jupyter.toolkit.calling import bound_to, question, waiting
 from tract_jupyter.toolkit.definitions import OWN
-from tract_jupyter.toolkit.names import PREFIX, provider_names, python_name, python_names
+from tract_jupyter.toolkit.names import provider_names, python_name, python_names
 from tract_jupyter.toolkit.namespaces import namespaces
 from tract_jupyter.toolkit.permissions import USER, Permission, default_policy
 from tract_jupyter.toolkit.results import ToolResult, result_of
@@ -33,6 +35,7 @@ from tract_jupyter.toolkit.strict import without_nulls
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from tract_jupyter.hooks.builtin.tool_question import ToolQuestion
     from tract_jupyter.hooks.pending import Pending
     from tract_jupyter.toolkit.definitions import ToolDefinition
     from tract_jupyter.toolkit.profiles import ToolProfile
@@ -94,9 +97,9 @@ class ToolExecutor:
             raise OperationExistsError(
                 f"there is a tool {former.name!r} already (owner: {former.owner}); choose another name"
             )
-        if python_name(tool.name).startswith(PREFIX):
+        if python_name(tool.name).startswith(TOOL_PREFIX):
             raise OperationExistsError(
-                f"{tool.name!r}: names with {PREFIX!r} are those of operations; choose another"
+                f"{tool.name!r}: names with {TOOL_PREFIX!r} are those of operations; choose another"
             )
         space = next(
             (s for s in self.namespaces() if s in {python_name(tool.name), tool.name.partition(".")[0]}), None
@@ -175,7 +178,7 @@ class ToolExecutor:
         *,
         actor: str = USER,
         profile: ToolProfile | None = None,
-        is_approved: bool = False,
+        is_approved: bool | Choice = False,
     ) -> ToolResult:
         """Call a tool. Never raises an `Exception`: what went wrong is in the result.
 
@@ -185,8 +188,8 @@ class ToolExecutor:
                 in strict mode have no other way to say it.
             actor: who calls.
             profile: which tools there are for them; all if left out.
-            is_approved: this very call was decided about already, and is not asked about again. What the policy
-                denies stays denied.
+            is_approved: this very call was decided about already, and is not asked about again; or what was chosen
+                then, where it fires an operation. What the policy denies stays denied.
         """
         tool = self.get(name) if isinstance(name, str) else None
         if tool is None or (profile is not None and not profile.has(tool)):
@@ -196,10 +199,14 @@ class ToolExecutor:
         try:
             values = _validated(tool, arguments)
             permission = self.policy(tool, actor)
+            choice = is_approved if isinstance(is_approved, Choice) else None
             if permission is not _ALLOW and not (is_approved and permission is Permission.ASK):
-                values = self._permitted(permission, tool, values, actor)
+                values, choice = self._permitted(permission, tool, values, actor)
             with nullcontext() if profile is None else bound_to(profile):
-                output = tool.handler(actor, **values) if tool.told_actor else tool.handler(**values)
+                if tool.told_choice:
+                    output = tool.handler(actor, choice, **values)
+                else:
+                    output = tool.handler(actor, **values) if tool.told_actor else tool.handler(**values)
         except (Exception, SystemExit) as error:  # noqa: BLE001 # that is the promise: errors are data
             return failed(name, error)
         return result_of(name, output)
@@ -235,15 +242,17 @@ class ToolExecutor:
 
     def _permitted(
         self, permission: Permission, tool: ToolDefinition, values: dict[str, Any], actor: str
-    ) -> dict[str, Any]:
-        """The arguments that a person allowed, or changed before that.
+    ) -> tuple[dict[str, Any], Choice | None]:
+        """The arguments that a person allowed, or changed before that, and what was chosen besides.
 
         Raises:
             _Denied: nobody did.
         """
         if permission is not Permission.ASK:
             raise _Denied(f"the policy denies {tool.name!r} to {actor}")
-        pending = question(tool, values) or self._question(tool, values, actor)
+        pending: ToolQuestion = question(tool, values) or self._question(tool, values, actor)
+        if pending.fired is not None:
+            pending.unguarded = self._tract.operations.unguarded(pending.fired.spec.name)
         try:
             if not self._tract.reviewer.granted(pending):
                 with waiting(pending):
@@ -252,7 +261,7 @@ class ToolExecutor:
             raise _Denied(f"{str(error).rstrip('.')}. {UNDECIDED}") from error
         if pending.status is not PendingStatus.APPROVED:
             raise _Denied(refusal(pending))
-        return dict(pending.call_arguments)
+        return dict(pending.call_arguments), pending.choice
 
     def _question(self, tool: ToolDefinition, values: dict[str, Any], actor: str) -> PendingToolCall:
         return PendingToolCall(

@@ -14,9 +14,6 @@ from tract_jupyter.models.identifiers import identifier
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-PREFIX = "fire_"
-"""How the tools of operations begin; others may not, so the two never collide."""
-
 HELPERS = ("list_tools", "stub_source", "call_log", "savings")
 """What the `tools` module offers besides the tools; a tool of the same name wins."""
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from tract_jupyter.hooks.dynamic.check import TOOL_PREFIX
 from tract_jupyter.hooks.dynamic.spec import spec_from_dict
 from tract_jupyter.models.parameters import Parameters
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.prompts.tool_descriptions import FULL
 from tract_jupyter.toolkit.definitions import BUILT_IN, ToolDefinition
 from tract_jupyter.toolkit.executor import refusal
-from tract_jupyter.toolkit.names import PREFIX
 from tract_jupyter.toolkit.permissions import AGENT, USER
 from tract_jupyter.toolkit.results import ToolResult
 
@@ -52,7 +52,8 @@ class _Proposing:
         ],
         description: Annotated[str, "What it is for."] = "",
         fields: Annotated[
-            dict[str, Any] | None, "What is given when it is fired: {name: {type, description, default}}."
+            dict[str, Any] | None,
+            "What is given when it is fired: {name: {type, description, default, required}}.",
         ] = None,
         unhandled: Annotated[
             Literal["approve", "ask"],
@@ -75,4 +76,4 @@ class _Proposing:
         if pending.status is not PendingStatus.APPROVED:
             return ToolResult("propose_operation", success=False, error=refusal(pending), denied=True)
         reviewed = name not in self._tract.operations.registry.unreviewed
-        return {"operation": name, "tool": PREFIX + name, "reviewed": reviewed}
+        return {"operation": name, "tool": TOOL_PREFIX + name, "reviewed": reviewed}

@@ -145,6 +145,8 @@ WRONG = [
     (fields("Any", default={1: 2}), "JSON"),
     (fields("Any", default="\ud800"), "surrogate"),
     (fields("str", description=3), "description should be a str"),
+    (fields("str", required=True, default="x"), "required and has a default"),
+    (fields("str", required=1), "required should be a bool"),
     (fields("str", defualt=3), "unknown part 'defualt'. Did you mean 'default'"),
     (op(fields={"a": "str"}), "field 'a' should be a dict"),
     (op(fields=["a"]), "fields should be a dict"),

@@ -20,7 +20,7 @@ class FrontEnd:
     """One that draws widgets, and is never asked for input."""
 
     has_kernel = can_click = takes_input = True
-    in_callback = is_headless = False
+    in_callback = is_headless = is_unattended = False
     loop = None
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 
 import httpx
 import pytest
@@ -164,6 +165,7 @@ def test_a_schema_is_held_only_if_strict(text, told_of):
     ({"samplers": {"topP": 2}}, ["samplers_range"]),
     ({"prompt": "{{", "system": "{%"}, ["template_syntax", "template_syntax"]),
     ({"apiKey": "sk-1"}, ["unknown_field"]),
+    ({"outputMode": "json", "jsonSchema": {"a": "strng: x"}}, ["schema_invalid"]),
 ])  # fmt: skip
 def test_it_is_checked_before_it_is_saved_and_when_it_runs(params, rules):
     """E20, E25, X08, R27: the same rules hold when it is saved and, before any call, when it runs."""
@@ -285,3 +287,31 @@ def test_the_context_is_all_it_knows():
     run(context_of())
     run(context_of())
     assert model.calls[0] == model.calls[1]
+
+
+@pytest.mark.parametrize(("schema", "told_of"), [
+    ("strng: the name", "'strng', which there is not: .*Did you mean 'string'"),
+    ({"a": {"b?": ["int: how many"]}}, r"a\.b\[0\] has the type 'int'.*Did you mean 'integer'"),
+    ({"a": "string | nul"}, "'nul'.*'null'"), ({"a": "str"}, "'string: str' for a text.*'string'"),
+    ({"a": "float"}, "Did you mean 'number'"), ({"a": "numbr"}, "'number'"), ({"a": "Note: this"}, "'note'"),
+    ({"a": "date"}, None), ({"a": "String: x"}, None), ({"a": "a whole sentence: like this"}, None),
+    ({"a": "https://example.com"}, None), ({"a": ""}, None), ({"a": [], "b": 3, "c": None}, None),
+    (SCHEMA, None), (None, None), ("number | null: how much", None),
+])  # fmt: skip
+def test_a_type_that_does_not_exist_is_refused(schema, told_of):
+    """X08: it would mean any text, and nobody would notice."""
+    operation = operation_of("llm", {"prompt": "p", "outputMode": "json", "jsonSchema": schema})
+    problems = KIND.check(operation)
+    assert [rule for rule, _ in problems] == (["schema_invalid"] if told_of else [])
+    if told_of:
+        assert re.search(told_of, problems[0][1])
+
+
+def test_a_schema_without_an_end_is_refused():
+    schema: dict = {}
+    for _ in range(100):
+        schema = {"a": schema}
+    assert (
+        "nested too deeply"
+        in KIND.check(operation_of("llm", {"prompt": "p", "outputMode": "json", "jsonSchema": schema}))[0][1]
+    )

@@ -79,3 +79,24 @@ def test_patterns_and_hooks_that_fail_in_each_run():
                      json_custom_pattern="(")  # fmt: skip
     assert found(asks) == [("regex_invalid", "operation 'a'")]
     assert found(t("a", when="both", into="system")) == [("exposure_at_both_hooks", "operation 'a'")]
+
+
+@pytest.mark.parametrize(("first", "second", "is_told"), [
+    ({"into": "message"}, {"into": "message"}, True),
+    ({"into": "message"}, {"into": "message", "after": "a"}, False),
+    ({"into": "message"}, {"into": "message", "only_if": {"g.yes": True}}, True),
+    ({"into": "message", "only_if": {"g.yes": False}}, {"into": "message", "only_if": {"g.yes": True}}, False),
+    ({"into": "message", "triggers": "generate"}, {"into": "message", "triggers": "regenerate"}, False),
+    ({"into": "message"}, {"into": "message", "when": "after"}, False),
+    ({"into": "message", "when": "after"}, {"into": "reply", "when": "after"}, False),
+    ({"into": "reply", "when": "after"}, {"into": "reply", "when": "after"}, True),
+    ({"into": "reply", "when": "after"}, {"into": "reply", "when": "after", "enabled": False}, False),
+    ({"into": "system"}, {"into": "system"}, False),
+    ({"into": "system"}, {"into": {"type": "prompt_part", "mode": "replace"}}, True),
+    ({"into": "system"}, {"into": {"type": "prompt_part", "mode": "replace"}, "after": "a"}, True),
+    ({"into": {"type": "prompt_part", "mode": "replace"}}, {"into": "system"}, False),
+])  # fmt: skip
+def test_two_operations_that_write_the_same_text(first, second, is_told):
+    """R43, R49: the last one wins silently, so the one that takes the other's place is told."""
+    told = [one for one in found(GUARD, t("a", **first), t("b", 6, **second)) if one[0] == "overwritten"]
+    assert told == ([("overwritten", "operation 'b'")] if is_told else [])

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from tract_jupyter.hooks.dynamic.spec import ActionDef, OperationSpec
+    from tract_jupyter.models.parameters import Parameter
 
 ACTIVATE = "activate_operation"
 _UNHANDLED = {

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tract_jupyter.exceptions import FingerprintError
 from tract_jupyter.hooks.builtin.base import BuiltinPending, Field
-from tract_jupyter.hooks.field_pending import FieldPending
+from tract_jupyter.hooks.builtin.tool_question import ToolQuestion
 from tract_jupyter.hooks.introspection import value_rows
 from tract_jupyter.review.fingerprint import Subject
 from tract_jupyter.review.request import ValueTable
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tract_jupyter.models.parameters import ParameterSet
 
 
-class CallsTool(BuiltinPending, FieldPending):
+class CallsTool(BuiltinPending, ToolQuestion):
     """Something whose fields say which tool would be called, and with what.
 
     The arguments are what can be changed, and a standing approval is one of the tool with these values.

@@ -18,6 +18,7 @@ from tract_jupyter.review.request import ValueRow, ValueTable
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from tract_jupyter.models.context import CompiledContext
     from tract_jupyter.protocols import LLMClient
 
 
@@ -158,7 +159,7 @@ class PendingGeneration(BuiltinPending):
         prompt: list[dict[str, Any]] | None = self.fields["prompt"]
         if prompt is not None:
             return prompt
-        return openai_messages(self.tract.compile(at_commit=self.fields["head"]).messages)
+        return sent_of(self.tract.compile(at_commit=self.fields["head"]))
 
     def _diagnosed(self) -> str | None:
         if self._validator is None:
@@ -168,6 +169,12 @@ class PendingGeneration(BuiltinPending):
     def _known_diagnosis(self) -> str | None:
         """What the validator says of the reply as it is; as it is stored, where it cannot be asked."""
         return self.diagnosis if self._validator is None else self._diagnosed()
+
+
+def sent_of(context: CompiledContext) -> list[dict[str, Any]]:
+    """Return the messages of a context as a model is sent them: blank texts of the system are left out."""
+    said = [one for one in context.messages if one.role != "system" or one.content.strip()]
+    return openai_messages(said)
 
 
 def ask_model(client: LLMClient, sent: list[dict[str, Any]], fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -60,4 +60,4 @@ class PendingPolicy(CallsTool):
 
     def why(self) -> str:
         """What the policy says, and why a person is asked."""
-        return self.reason or "The policy gives no reason."
+        return f"{self.reason or 'The policy gives no reason.'} {self.about_operation()}".rstrip()

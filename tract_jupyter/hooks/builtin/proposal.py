@@ -30,6 +30,11 @@ class Proposal(Pending):
         super().__init__(operation, execute_fn=lambda pending: activate(pending.spec), **options)
 
     @property
+    def is_definition(self) -> bool:
+        """It is one."""
+        return True
+
+    @property
     def resumable(self) -> bool:
         """Any process can activate it: all that is needed is stored."""
         return True

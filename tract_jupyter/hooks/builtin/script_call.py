@@ -13,6 +13,7 @@ from tract_jupyter.hooks.introspection import value_rows
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.review.origins import Stretch, origins
 from tract_jupyter.review.request import CodeBlock, ValueRow, ValueTable
+from tract_jupyter.storage.interrupts import interruptible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -64,11 +65,13 @@ class PendingScriptCall(CallsTool):
         self.status = PendingStatus.REJECTED
         self.rejection_reason = reason
         if self._execute_fn is not None and not self.doubt:  # what nobody knows does not go on at all
-            self.result = self._execute_fn(self)
+            self.result = interruptible(self._execute_fn, self)
         return self.result
 
     def is_instant(self, action: str) -> bool:
         """Whether there is nothing to do but to decide: where the script itself waits for that."""
+        if self.chooses(action):
+            return False
         return self._execute_fn is None or action == "pass_through"
 
     def check_current(self) -> None:
@@ -85,10 +88,11 @@ class PendingScriptCall(CallsTool):
         super().check_current()
 
     def code_blocks(self) -> tuple[CodeBlock, ...]:
-        """The whole script, with the line that asked marked."""
+        """The code of the operation that is fired, if any, and the whole script, with the line that asked marked."""
         asked, script = super().asking_block(), self.script
         title, marked = ("Script", None) if asked is None else (asked.title, asked.marked)
-        return (CodeBlock(title, script["code"], first_line=script["first_line"], marked=marked),)
+        whole = CodeBlock(title, script["code"], first_line=script["first_line"], marked=marked)
+        return (*super().code_blocks(), whole)
 
     def asking_block(self) -> None:
         """None: it stands in the script."""
@@ -113,5 +117,5 @@ class PendingScriptCall(CallsTool):
         """Who wants to call it, and what deciding later means."""
         return (
             f"{self.actor} wants to make this call, and is stopped there. It was saved with this question: decided "
-            "later, it goes on from this line."
-        )
+            f"later, it goes on from this line. {self.about_operation()}"
+        ).rstrip()

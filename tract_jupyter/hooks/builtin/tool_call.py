@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.hooks.field_pending import FieldPending
+from tract_jupyter.hooks.builtin.tool_question import ToolQuestion
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tract_jupyter.models.parameters import ParameterSet
 
 
-class PendingToolCall(FieldPending):
+class PendingToolCall(ToolQuestion):
     """A gated tool call: approving it lets exactly this call happen.
 
     Args:
@@ -53,6 +53,11 @@ class PendingToolCall(FieldPending):
         return self.tool
 
     @property
+    def tool_name(self) -> str:
+        """The tool."""
+        return self.tool
+
+    @property
     def call_arguments(self) -> dict[str, Any]:
         """What the tool is called with, as it was approved."""
         return self.fields
@@ -72,4 +77,5 @@ class PendingToolCall(FieldPending):
 
     def why(self) -> str:
         """Who wants to call it, and why that is asked about."""
-        return self._why or f"{self.actor} wants to make this call; a person's own cell is not asked."
+        asked = self._why or f"{self.actor} wants to make this call; a person's own cell is not asked."
+        return f"{asked} {self.about_operation()}".rstrip()

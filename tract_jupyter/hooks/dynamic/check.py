@@ -16,8 +16,11 @@ if TYPE_CHECKING:
 BUILTIN_OPERATIONS = frozenset({"compress", "gc", "rebase", "merge", "policy", "tool_result", "generate"})
 """Hookable operations that the package itself fires; a dynamic one cannot have their names."""
 
+TOOL_PREFIX = "fire_"
+"""How the name of an operation's tool begins; no other tool's does."""
+
 MAX_NAME = 59
-"""The tool of an operation is called `fire_<name>`, and the providers of models take 64 characters."""
+"""Of an operation: with the prefix of its tool, as the providers of models take 64 characters."""
 
 _MEMBERS = frozenset(dir(DynamicPending)).union(*(cls.__annotations__ for cls in DynamicPending.__mro__[:-1]))
 _DECISIONS = frozenset({"approve", "reject", "pass_through", "fields"})

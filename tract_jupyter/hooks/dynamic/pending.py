@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from tract_jupyter.hooks.field_pending import FieldPending
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.review.request import findings_text
+from tract_jupyter.storage.interrupts import interruptible
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,11 +60,8 @@ class DynamicPending(FieldPending):
         self.tract.operations.check_current(self)
 
     def code_blocks(self) -> tuple[CodeBlock, ...]:
-        """The code of each action, with findings; analysed once for all pendings of a version, with the same rules."""
-        cls, advice = type(self), self.tract.operations.advice
-        if cls._analysed is None or cls._analysed[0] is not advice:
-            cls._analysed = (advice, tuple(map(advice.block, cls.spec.actions.values())))
-        return cls._analysed[1]
+        """The code of each action, with findings."""
+        return blocks_of(type(self), self.tract)
 
     def why(self) -> str:
         """What makes it a person's decision, who fired it, and what the analysis found."""
@@ -71,10 +69,9 @@ class DynamicPending(FieldPending):
         if self.spec.unhandled == "ask":
             asks = f"{self.operation} asks a person whenever no handler decides"
         through = f" ({self.triggered_by})" if self.triggered_by else ""
-        unreviewed = self.operation in self.tract.operations.registry.unreviewed
         told = [
             f"{asks}; fired by {self.actor}{through}.",
-            "A model wrote its code, and nobody has reviewed it." if unreviewed else "",
+            unreviewed_text(type(self), self.tract),
             findings_text(self.code_blocks()),
         ]
         return " ".join(filter(None, told))
@@ -93,10 +90,25 @@ class DynamicPending(FieldPending):
         self._require_open(f"call {action.__name__!r} of")
         self.status, self.error = PendingStatus.PENDING, None  # a failed one is tried again
         try:
-            returned = action.body(self, **arguments)  # type: ignore[attr-defined]
+            returned = interruptible(action.body, self, **arguments)  # type: ignore[attr-defined]
         except BaseException as error:
             self.fail(error)
             raise
         if returned is not None:
             self.result = returned
         return returned
+
+
+def blocks_of(cls: type[DynamicPending], tract: Any) -> tuple[CodeBlock, ...]:
+    """The code of each action, with findings; analysed once for all pendings of a version, with the same rules."""
+    advice: Advice = tract.operations.advice
+    known = cls._analysed  # of the class above
+    if known is None or known[0] is not advice:
+        known = cls._analysed = (advice, tuple(map(advice.block, cls.spec.actions.values())))
+    return known[1]
+
+
+def unreviewed_text(cls: type[DynamicPending], tract: Any) -> str:
+    """Say that nobody has reviewed an operation, where that is so."""
+    unreviewed = cls.spec.name in tract.operations.registry.unreviewed
+    return "A model wrote its code, and nobody has reviewed it." if unreviewed else ""

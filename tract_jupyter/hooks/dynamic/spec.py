@@ -84,9 +84,10 @@ class OperationSpec:
     Attributes:
         name: the operation's, and the hook event's; the tool is called `fire_<name>`.
         description: what it is for.
-        fields: `{"urls": {"type": "list[str]", "description": "...", "default": None}}`. A field without a default
-            must be given; a None default lets it be left out. `"volatile": True` says that standing approvals and
-            recorded decisions do not look at the value; from a model it is a request, which a person may accept.
+        fields: `{"urls": {"type": "list[str]", "description": "...", "default": None}}`. A field may be left out, and
+            is None without a default, unless it says `"required": True`. `"volatile": True` says that standing
+            approvals and recorded decisions do not look at the value; from a model it is a request, which a person may
+            accept.
         actions: by name.
         version: the author's, for people.
         unhandled: what a firing without a handler means: `approve`, or `ask` a person.
@@ -134,8 +135,32 @@ class OperationSpec:
         return digest(spec_to_dict(self))
 
 
+def changes(old: OperationSpec, new: OperationSpec) -> list[str]:
+    """Return what a version changes, each part in a few words; nothing if the two mean the same."""
+    before, after = spec_to_dict(old), spec_to_dict(new)
+    found = [
+        f"{part} is {brief_repr(after[part])}, was {brief_repr(before[part])}"
+        for part in ("description", "version", "unhandled")
+        if before[part] != after[part]
+    ]
+    for kind, name in (("field", "fields"), ("action", "actions")):
+        one, other = before[name], after[name]
+        for key in [*one, *(key for key in other if key not in one)]:
+            if key not in other or key not in one:
+                found.append(f"{kind} {key!r} is {'new' if key in other else 'gone'}")
+            elif one[key] != other[key]:
+                parts = [
+                    part for part in {**one[key], **other[key]} if one[key].get(part) != other[key].get(part)
+                ]
+                found.append(f"{kind} {key!r} has another {' and '.join(parts)}")
+    return found
+
+
 def _field(name: str, definition: dict[str, Any]) -> Parameter:
-    default = copy.deepcopy(definition["default"]) if "default" in definition else REQUIRED
+    required = bool(definition.get("required"))
+    if required and "default" in definition:
+        raise SpecError(f"field {name!r} is required and has a default; it can be only one of them")
+    default = REQUIRED if required else copy.deepcopy(definition.get("default"))
     try:
         return Parameter(
             name, parse_type(definition.get("type", "Any")), default, definition.get("description", "")
@@ -215,7 +240,8 @@ def spec_from_dict(data: Mapping[str, Any]) -> OperationSpec:
     for name, definition in fields.items():
         _check_keys(f"field {name!r}", definition, required=(), known=_FIELD_KEYS)
         _expect(definition.get("description", ""), str, f"field {name!r}: description")
-        _expect(definition.get("volatile", False), bool, f"field {name!r}: volatile")
+        for flag in ("volatile", "required"):
+            _expect(definition.get(flag, False), bool, f"field {name!r}: {flag}")
     return OperationSpec(
         name=_expect(data["name"], str, "name"),
         description=_expect(data.get("description", ""), str, "description"),
@@ -226,7 +252,7 @@ def spec_from_dict(data: Mapping[str, Any]) -> OperationSpec:
     )
 
 
-_FIELD_KEYS = ("type", "description", "default", "volatile")
+_FIELD_KEYS = ("type", "description", "default", "required", "volatile")
 _SPEC_KEYS = ("name", "description", "fields", "actions", "version", "unhandled")
 _ACTION_KEYS = ("name", "description", "params", "code", "required", "defaults", "isolation")
 

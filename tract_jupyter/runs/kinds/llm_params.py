@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from tract_jupyter.runs.data import Data
 from tract_jupyter.runs.kinds.base import ModelRef
 from tract_jupyter.runs.kinds.json_output import ParseMode  # pydantic reads it
+from tract_jupyter.runs.kinds.schema_language import schema_problems
 from tract_jupyter.runs.model import OperationConfig, Retry
 from tract_jupyter.runs.terms import MAX_TEXT, ErrorCode
 
@@ -101,6 +102,7 @@ class LlmParams(CallParams):
             found.append(("parse_mode_needs_json", "jsonParseMode requires outputMode=json"))
         if self.json_parse_mode == "custom_regex" and not (self.json_custom_pattern or "").strip():
             found.append(("regex_pattern_required", "jsonParseMode=custom_regex requires jsonCustomPattern"))
+        found += [("schema_invalid", f"jsonSchema: {told}") for told in schema_problems(self.json_schema)]
         return found
 
 

@@ -6,7 +6,10 @@ one element says what all elements are. Any other literal is an example: its typ
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
+
+from tract_jupyter.exceptions import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,8 +24,53 @@ _CHECKS: Final[dict[str, Callable[[Any], bool]]] = {
     "null": lambda value: value is None,
     "any": lambda value: True,  # noqa: ARG005
 }
+_MEANT: Final = {
+    "str": "string", "text": "string", "int": "integer", "float": "number", "double": "number", "bool": "boolean",
+    "dict": "object", "map": "object", "list": "array", "tuple": "array", "none": "null",
+}  # fmt: skip
+"""Types of other languages, and what they are called here."""
+_WORD: Final = re.compile(r"\w+")
 _MAX_PROBLEMS: Final = 20
 _MAX_DEPTH: Final = 50
+
+
+def schema_problems(schema: Any) -> list[str]:
+    """Tell what of a schema means nothing: a type that there is not, or what is nested too deeply."""
+    found: list[str] = []
+    _look_through(schema, "", found, 0)
+    return found[:_MAX_PROBLEMS]
+
+
+def _look_through(schema: Any, path: str, found: list[str], depth: int) -> None:
+    if depth > _MAX_DEPTH:
+        found.append(f"{path or 'the schema'} is nested too deeply")
+    elif isinstance(schema, dict):
+        for key, part in schema.items():
+            _look_through(part, _under(path, key.removesuffix("?")), found, depth + 1)
+    elif isinstance(schema, list):
+        for part in schema[:1]:
+            _look_through(part, f"{path}[0]", found, depth + 1)
+    elif isinstance(schema, str) and (unknown := _unknown_type(schema)) is not None:
+        found.append(
+            f"{path or 'the schema'} has the type {unknown!r}, which there is not: use {', '.join(_CHECKS)}, or "
+            f"{f'string: {schema}'!r} for a text.{nearest(_MEANT.get(unknown, unknown), _CHECKS)}"
+        )
+
+
+def _unknown_type(text: str) -> str | None:
+    """Return the word of a leaf that stands where a type does, and is none.
+
+    `"strng: the name"` says a type, and so does `"string | nul"`. A word alone is an example, unless it is nearly a
+    type here, or one of Python: nobody who writes `"str"` means that text.
+    """
+    head, colon, rest = text.partition(":")
+    words = [word.strip().lower() for word in head.split("|")]
+    unknown = [word for word in words if word not in _CHECKS]
+    if not unknown or not all(map(_WORD.fullmatch, words)):
+        return None
+    says_type = (bool(colon) and not rest.startswith("//")) or len(unknown) < len(words)
+    is_meant = not colon and any(word in _MEANT or nearest(word, _CHECKS) for word in unknown)
+    return unknown[0] if says_type or is_meant else None
 
 
 def mismatches(value: Any, schema: Any) -> list[str]:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from tract_jupyter.exceptions import nearest
 from tract_jupyter.runs.kinds.registry import KindRegistry
-from tract_jupyter.runs.model import ArtifactSpec, Operation, PromptMessage, PromptPart
+from tract_jupyter.runs.model import ArtifactSpec, Operation, PromptMessage, PromptPart, TurnRewrite
+from tract_jupyter.runs.order import ready_order
 from tract_jupyter.runs.profile.rules import texts_in
 from tract_jupyter.runs.terms import Hook, Persistence, Usage
 
@@ -55,6 +56,8 @@ class _About:
         }
         self.asked = {condition.source for one in self.operations for condition in one.config.run_conditions}
         ids = {one.config.artifact.artifact_id for one in self.operations if one.config.artifact is not None}
+        nodes = [(one.id, one.config.order, one.config.depends_on) for one in self.operations]
+        self.places = {name: place for place, name in enumerate(ready_order(nodes)[0])}
         self.names = {*self.writers, *(name for name in ids if name)}
 
 
@@ -165,6 +168,50 @@ def _pattern(one: Operation, _about: _About) -> Iterator[Warning]:
         yield _warn("regex_invalid", one, "params.jsonCustomPattern", message)
 
 
+def _overwrites(one: Operation, about: _About) -> Iterator[Warning]:
+    """A text that another operation has written already is written anew, and what that one wrote is lost."""
+    place = about.places.get(one.id, 0)
+    for what, is_replaced in _targets(one):
+        for other in about.operations if is_replaced else ():
+            writes = dict(_targets(other))
+            if what not in writes or about.places.get(other.id, 0) >= place or not _run_together(one, other):
+                continue
+            if what != _SYSTEM and other.id in one.config.depends_on:
+                continue  # it sees what the other wrote, and may go on from it
+            message = (
+                f"{other.id!r} writes {what} before it, and that is lost without a word: keep one of them, make them "
+                f"wait for opposite answers of a guard, or have this one go on from it with after={other.id!r}"
+            )
+            yield _warn("overwritten", one, "artifact.exposures", message)
+
+
+_SYSTEM: Final = "the system message"
+_TEXTS: Final = {"current_user_main": "the user's message", "assistant_output_main": "the reply"}
+
+
+def _targets(operation: Operation) -> Iterator[tuple[str, bool]]:
+    """Which texts an operation writes, and whether in place of what is there."""
+    artifact = operation.config.artifact
+    for exposure in artifact.exposures if artifact is not None else ():
+        if isinstance(exposure, TurnRewrite):
+            yield _TEXTS[exposure.target], True
+        elif isinstance(exposure, PromptPart):
+            yield _SYSTEM, exposure.mode == "replace"
+
+
+def _run_together(one: Operation, other: Operation) -> bool:
+    """Whether both may run at a hook of one run: no guard's answer is wanted by one and unwanted by the other."""
+    if not set(one.config.hooks) & set(other.config.hooks):
+        return False
+    if not set(one.config.triggers) & set(other.config.triggers):
+        return False
+    wanted = {(asked.source, asked.output): asked.is_ for asked in one.config.run_conditions}
+    return all(
+        wanted.get((asked.source, asked.output), asked.is_) is asked.is_
+        for asked in other.config.run_conditions
+    )
+
+
 def _both_hooks(one: Operation, _about: _About) -> Iterator[Warning]:
     artifact = one.config.artifact
     if artifact is None or Hook.AFTER not in one.config.hooks or Hook.BEFORE not in one.config.hooks:
@@ -178,4 +225,5 @@ def _both_hooks(one: Operation, _about: _About) -> Iterator[Warning]:
 
 _LOOKS: Final[tuple[Callable[[Operation, _About], Iterator[Warning]], ...]] = (
     _unreachable, _unread, _reads, _inverted, _kind, _pattern, _both_hooks,
+    _overwrites,
 )  # fmt: skip

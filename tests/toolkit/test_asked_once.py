@@ -1,0 +1,212 @@
+"""A gated call that fires an operation leads to one question, which shows the operation and offers its actions."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.review.fakes import FakeChannel, click
+from tract_jupyter import Tract
+from tract_jupyter.hooks import ActionDef, OperationSpec
+from tract_jupyter.review.decision import Answer
+from tract_jupyter.scripts import ScriptStatus
+from tract_jupyter.toolkit import Permission
+
+CODE = "pending.fields['to'] = to\npending.approve()"
+ACTIONS = {
+    "ship": ActionDef("ship", "Send it.", {"to": "str"}, CODE, required=["to"]),
+    "bump": ActionDef("bump", "One more.", {}, "pending.fields['n'] += 1"),
+    "drop": ActionDef("drop", "Do not.", {}, "pending.reject('dropped')"),
+    "break_it": ActionDef("break_it", "Fail.", {}, "raise ValueError('broken')"),
+}
+FIELDS = {"n": {"type": "int", "description": "How many."}, "to": {"type": "str", "default": ""}}
+
+
+def deploy(**changes):
+    parts = {"description": "Send things off.", "unhandled": "ask", **changes}
+    return OperationSpec("deploy", fields=FIELDS, actions=ACTIONS, **parts)
+
+
+@pytest.fixture(params=["ask", "approve"])
+def with_deploy(request, tract):
+    tract.register_operation(deploy(unhandled=request.param))
+    return tract
+
+
+def call_as_agent(tract, n=1):
+    return tract.toolset(actor="agent:7").execute("fire_deploy", {"n": n})
+
+
+def call_in_kernel(tract, n=1):
+    return tract.run_script(f"tools.fire_deploy(n={n})")
+
+
+def call_in_sandbox(tract, n=1):
+    return tract.run_script(f"tools.fire_deploy(n={n})", backend="sandbox")
+
+
+def call_for_policy(tract, n=1):
+    pending = tract.propose_policy("nightly", "fire_deploy", {"n": n})
+    tract.reviewer.decide_now(pending)
+    return pending.result
+
+
+CALLS = [call_as_agent, call_in_kernel, call_in_sandbox, call_for_policy]
+
+
+def asked(channel):
+    """What was put before a person, each once."""
+    return list({request.pending_id: request for request, _ in reversed(channel.shown)}.values())
+
+
+def for_good(ticket):
+    ticket.submit(Answer("approve", {"scope": "always"}, ticket.round_id), "panel")
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize(("action", "arguments"), [("ship", {"to": "prod"}), ("approve", {})])
+def test_there_is_one_question_which_shows_who_calls_and_the_operation(with_deploy, call, action, arguments):
+    fired = []
+    with_deploy.on("*", lambda p: fired.append(p) if p.operation == "deploy" else None)
+    channel = FakeChannel(lambda ticket: click(ticket, action, **arguments))
+    with_deploy.reviewer.channel = channel
+    call(with_deploy)
+    (request,) = asked(channel)
+    assert [block.header for block in request.code][:4] == [block.header for block in fired[0].code_blocks()]
+    buttons = {button.name for button in request.actions}
+    assert {"ship", "bump", "drop", "break_it", "approve", "reject"} <= buttons
+    assert request.action("ship").parameters.names == ("to",)
+    assert "n" in str(request.tables)
+    assert "deploy, which is not asked about again" in request.why
+    (pending,) = fired
+    assert pending.status == "approved"
+    assert pending.fields == {"n": 1, "to": arguments.get("to", "")}
+    assert with_deploy.inbox() == []
+
+
+@pytest.mark.parametrize("call", [call_as_agent, call_in_kernel, call_in_sandbox])
+def test_who_calls_is_told(with_deploy, call):
+    channel = FakeChannel(lambda ticket: click(ticket, "reject", reason="not now"))
+    with_deploy.reviewer.channel = channel
+    assert "not now" in str(call(with_deploy).error)
+    (request,) = asked(channel)
+    assert ("agent:7" if call is call_as_agent else "script:") in request.why
+    assert with_deploy.hook_log() == []
+
+
+def test_values_can_be_changed_and_a_standing_approval_is_one_of_the_call(with_deploy):
+    channel = FakeChannel(
+        lambda ticket: click(ticket, "approve", edits={"n": 7}),
+        for_good,
+    )
+    with_deploy.reviewer.channel = channel
+    assert call_as_agent(with_deploy).output["fields"]["n"] == 7
+    for _ in range(2):
+        assert call_as_agent(with_deploy).output["status"] == "approved"
+    assert len(asked(channel)) == 2
+
+
+def test_what_an_action_rejects_is_refused(with_deploy):
+    with_deploy.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "drop"))
+    result = call_as_agent(with_deploy)
+    assert (result.denied, result.error) == (True, "dropped")
+
+
+def test_what_an_action_leaves_open_is_asked_on(with_deploy):
+    channel = FakeChannel(lambda t: click(t, "bump"), lambda t: click(t, "ship", to="prod"))
+    with_deploy.reviewer.channel = channel
+    assert call_as_agent(with_deploy).output["fields"] == {"n": 2, "to": "prod"}
+
+
+def test_what_an_action_fails_at_is_told_and_can_be_tried_again(with_deploy):
+    with_deploy.reviewer.channel = FakeChannel(lambda t: click(t, "break_it"))
+    assert "broken" in call_as_agent(with_deploy).error
+    (stored,) = with_deploy.inbox()
+    again = with_deploy.operations.rebuild(stored)
+    again.execute_tool("ship", {"to": "prod"})
+    assert (again.status, with_deploy.inbox()) == ("approved", [])
+
+
+def test_handlers_come_first_and_the_question_says_so(with_deploy):
+    channel = FakeChannel(lambda ticket: click(ticket, "ship", to="prod"))
+    with_deploy.reviewer.channel = channel
+    with_deploy.on("deploy", lambda p: p.reject("a veto"))
+    assert call_as_agent(with_deploy).error == "a veto"
+    (request,) = asked(channel)
+    assert "Its handlers come first" in request.why
+
+
+def test_what_a_handler_leaves_open_is_not_asked_about_again(with_deploy):
+    channel = FakeChannel(lambda ticket: click(ticket, "ship", to="prod"))
+    with_deploy.reviewer.channel = channel
+    with_deploy.on("deploy", lambda p: None)
+    assert call_as_agent(with_deploy).output["fields"]["to"] == "prod"
+    assert len(asked(channel)) == 1
+    made = with_deploy.decisions()
+    assert [(one.action, one.channel) for one in made] == [("ship", "call"), ("ship", "fake")]
+    assert made[0].decided_by == made[1].decided_by
+
+
+def test_that_a_handler_lets_the_call_through_is_no_decision_about_the_operation(tract):
+    tract.register_operation(deploy())
+    channel = FakeChannel(lambda ticket: click(ticket, "ship", to="prod"))
+    tract.reviewer.channel = channel
+    tract.on("policy", lambda p: p.approve())
+    tract.apply_policy("nightly", "fire_deploy", {"n": 1})
+    (request,) = asked(channel)
+    assert request.title == "deploy"
+
+
+def test_a_persons_own_call_is_asked_about_as_the_operation_says(tract):
+    tract.register_operation(deploy())
+    channel = FakeChannel(lambda ticket: click(ticket, "ship", to="prod"))
+    tract.reviewer.channel = channel
+    assert tract.tools.fire_deploy(n=1)["fields"]["to"] == "prod"
+    (request,) = asked(channel)
+    assert request.title == "deploy"
+
+
+def test_where_the_policy_allows_the_call_the_operation_asks(tract):
+    tract.register_operation(deploy())
+    tract.executor.policy = lambda *_: Permission.ALLOW
+    channel = FakeChannel(lambda ticket: click(ticket, "ship", to="prod"))
+    tract.reviewer.channel = channel
+    assert call_as_agent(tract).success
+    assert len(asked(channel)) == 1
+
+
+def test_another_version_is_not_what_was_chosen_for(with_deploy):
+    def replaced(ticket):
+        with_deploy.register_operation(deploy(description="Another."), replace=True)
+        click(ticket, "ship", to="prod")
+
+    with_deploy.reviewer.channel = FakeChannel(replaced, lambda t: click(t, "reject", reason="it changed"))
+    result = call_as_agent(with_deploy)
+    assert (result.success, result.error) == (False, "it changed")
+
+
+def test_a_saved_script_goes_on_with_what_was_chosen_elsewhere(own_store):
+    with Tract.open(own_store) as asking:
+        asking.register_operation(deploy())
+        result = call_in_sandbox(asking)
+        assert result.status is ScriptStatus.PAUSED
+    with Tract.open(own_store) as elsewhere:
+        (stored,) = elsewhere.inbox()
+        pending = elsewhere.operations.rebuild(stored)
+        assert {button.name for button in pending.review_request().actions} >= {"ship", "approve"}
+        pending.execute_tool("ship", {"to": "prod"})
+        assert pending.result.value["fields"]["to"] == "prod"
+        assert elsewhere.inbox() == []
+
+
+def test_a_standing_approval_does_not_stand_in_for_a_handler_that_is_not_approved(own_store):
+    with Tract.open(own_store) as tract:
+        tract.register_operation(deploy())
+        tract.reviewer.channel = FakeChannel(for_good)
+        assert call_as_agent(tract).success
+        tract.save_handler("deploy", "guard", "pending.pass_through()")
+        tract.handlers.revoke("deploy", "guard")
+        channel = FakeChannel(lambda ticket: click(ticket, "ship", to="prod"))
+        tract.reviewer.channel = channel
+        assert call_as_agent(tract).output["fields"]["to"] == "prod"
+        (request,) = asked(channel)
+        assert "'guard'" in request.why
