@@ -233,6 +233,35 @@ def test_an_aborted_run_is_a_turn_that_failed(talk):
     assert texts(talk) == ["Which?!", "reply 1"]
 
 
+class Streaming(Moody):
+    """Gives two pieces of its reply, and then raises; what can stream says so by `on_delta`."""
+
+    def chat(self, messages, *, on_delta=None, **options):
+        self.was_streamed = on_delta is not None
+        for piece in ("On the ", "mat"):
+            if on_delta is not None:
+                on_delta(piece)
+        return super().chat(messages, **options)
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+def test_what_an_aborted_stream_had_brought_is_kept_with_the_run(talk, failure):
+    talk.configure_llm(Streaming())
+    fail(talk, "Where?", failure, profile=PROFILE)
+    (run,) = talk.runs()
+    assert (run.reply, run.reply_commit, texts(talk)) == ("On the mat", None, [])
+    assert run.status == ("aborted" if failure == "ctrl-c" else "failed")
+    assert talk.chat("Where?", profile=PROFILE).text == "reply 2"
+    assert talk.llm.sent[-1] == ["Where?!"]
+    assert talk.verify() == []
+
+
+def test_without_a_run_nothing_is_streamed(talk):
+    talk.configure_llm(Streaming())
+    talk.chat("Where?")
+    assert not talk.llm.was_streamed
+
+
 # --- two at once
 
 

@@ -67,8 +67,6 @@ if TYPE_CHECKING:
 _MAIN = RunPhase.MAIN_LLM
 """What the reply is kept under, beside the reports of commits."""
 
-_USER_ABORT = MainFinished(reply=MainReply(finish_reason="user_abort"))
-
 _INTERRUPTS = (KeyboardInterrupt, CancelledError)
 """What the stop button raises; the latter in a cell with an `await`."""
 
@@ -274,7 +272,7 @@ class Conducting(Restoring):
             with ended_by(abort):
                 failed = self._asked_and_kept(turn, snapshot, log.run_id, call)
             if abort.is_set():
-                failed = _USER_ABORT
+                failed = _aborted(failed.reply.text)
             # a reply that is committed counts, whatever was raised after that
             ended = self._kept_reply(log.run_id) or failed
         if isinstance(call.raised, _INTERRUPTS):
@@ -325,7 +323,8 @@ class Conducting(Restoring):
         return ended
 
     def _asked_and_kept(self, turn: Turn, snapshot: RunStarted, run_id: str, call: MainCall) -> MainFinished:
-        """Ask, and keep the reply with its commit; returns what counts if it is not kept."""
+        """Ask, and keep the reply with its commit; returns what counts if it is not kept, with what had come of it."""
+        pieces: list[str] = []
 
         def keep(fields: dict[str, Any]) -> Any:
             with self.batch():
@@ -341,13 +340,14 @@ class Conducting(Restoring):
             self._generated(
                 call.settings, call.validator, dict(call.options), keep=keep,
                 prompt=turn.prompt.provider_messages(), replaces=snapshot.replaces, on=snapshot.branch,
+                on_delta=pieces.append,
             )  # fmt: skip
         except _INTERRUPTS as error:
             call.raised = error
-            return _USER_ABORT
+            return _aborted("".join(pieces))
         except Exception as error:  # noqa: BLE001 # a client may raise anything
             call.raised = error
-            return _failed(error)
+            return _failed(error, "".join(pieces))
         return _failed(RejectedError("the reply was not committed: nobody approved it"))
 
 
@@ -377,10 +377,14 @@ def _check_on(abort: Abort, workers: Workers) -> None:
         raise Aborted
 
 
-def _failed(error: Exception) -> MainFinished:
+def _aborted(text: str) -> MainFinished:
+    return MainFinished(reply=MainReply(text=text, finish_reason="user_abort"))
+
+
+def _failed(error: Exception, text: str = "") -> MainFinished:
     code = _code(error)
     failed = OperationError(code=code, message=message_of(error))
-    return MainFinished(reply=MainReply(finish_reason=code, error=failed))
+    return MainFinished(reply=MainReply(text=text, finish_reason=code, error=failed))
 
 
 def _code(error: Exception) -> str:

@@ -140,6 +140,7 @@ class Generating(Writing, Compiling, Branches, Gated):
         replaces: str | None = None,
         keep: Callable[[dict[str, Any]], Any] | None = None,
         on: str | None = None,
+        on_delta: Callable[[str], object] | None = None,
     ) -> PendingGeneration:
         """Ask the model, and have the validator look at its reply.
 
@@ -151,6 +152,7 @@ class Generating(Writing, Compiling, Branches, Gated):
             replaces: the commit whose place the reply takes.
             keep: commits the reply, in another way than usual.
             on: the branch that the reply is for; otherwise the current one.
+            on_delta: is given what comes, piece by piece, of a model that can stream.
         """
         client, tools = self.llm, options.pop("tools", None)
         options = {**self.model_settings.get("chat", {}), **options}
@@ -175,7 +177,7 @@ class Generating(Writing, Compiling, Branches, Gated):
         }
         self.record_compile(context)  # what can fail comes before the reply is paid for
         sent = sent_of(context) if prompt is None else prompt
-        reply = ask_model(client, sent, fields)
+        reply = ask_model(client, sent, fields, on_delta)
         pending = self._restored_reply({**reply, **fields}, validator, keep)
         with self._saved(pending):
             pending.look()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class StoredLease(NamedTuple):
-    """A lease as it lies in the store; `held_until` is a text, as `clock` writes it; `process` is empty of an old one."""
+    """A lease as it lies in the store; `held_until` is a text, as `clock` writes it; `process` is empty once over."""
 
     run_id: str
     process: str
