@@ -24,6 +24,7 @@ from benchmarks.timing import Row
 from tract_jupyter import Tract
 from tract_jupyter.engine.tokens import ApproximateCounter
 from tract_jupyter.exceptions import BranchMovedError, TractError
+from tract_jupyter.runs.profile import Profile, operation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,10 +32,7 @@ if TYPE_CHECKING:
 _BETWEEN: Final = (0.0001, 0.012)  # seconds from one interrupt to the next
 _LONGEST_WAIT: Final = 5.0
 _PATIENCE: Final = 120.0  # seconds for a session to begin, and to end
-_EXPECTED = (
-    KeyboardInterrupt,
-    BranchMovedError,
-)  # the latter as the other process commits to the same branch
+_PROFILE: Final = Profile.of("kind", [operation("mood", order=10, text="Be kind.", into="system")])
 
 
 class Session(NamedTuple):
@@ -167,6 +165,7 @@ class _Worker:
         self._real = sys.stdout
         tract.register_operation(CHECK)
         tract.configure_llm(_Model(self.text))
+        tract.profiles.save(_PROFILE, activate=True)
         tract.tool(self.note, name="note", read_only=True)
 
     def note(self, text: str) -> str:
@@ -189,10 +188,7 @@ class _Worker:
             except BranchMovedError:
                 pass
             except TractError as error:
-                if _interrupted(error):
-                    self.raised += 1
-                else:
-                    self.problems.append(f"{type(error).__name__}: {error}"[:300])
+                self.problems.append(f"{type(error).__name__}: {error}"[:300])
 
     def text(self, kind: str) -> str:
         self.number += 1
@@ -259,14 +255,6 @@ class _Worker:
         here = [message.content for message in self.tract.compile().messages]
         if len(here) > len(there) or there[: len(here)] != here:
             self.problems.append("the context in memory is not that of the store")
-
-
-def _interrupted(error: BaseException | None) -> bool:
-    while error is not None:
-        if isinstance(error, KeyboardInterrupt):
-            return True
-        error = error.__cause__ or error.__context__
-    return False
 
 
 def _work(path: Path, seed: int) -> dict[str, Any]:

@@ -22,6 +22,10 @@ def pending(tract, spec):
     return tract.fire("citation_check", review=True)
 
 
+def opened(store):
+    return Tract.open(url=store) if "://" in store else Tract.open(store)
+
+
 def context(tract):
     return [(message["role"], message["content"]) for message in tract.compile().to_dicts()]
 
@@ -50,6 +54,64 @@ def test_a_reason_is_committed_so_that_the_model_learns_it(tract, pending):
 def test_however_it_was_turned_down(tract, pending, decide):
     decide(pending)
     assert context(tract) == [("user", "I turned down 'citation_check': no")]
+
+
+def test_the_reason_goes_to_the_branch_that_asked(tract, spec):
+    tract.register_operation(spec(fields={}))
+    tract.user("begin")
+    tract.branch("topic")
+    tract.user("the question")
+    pending = tract.fire("citation_check", review=True)
+    tract.switch("main")
+    pending.reject("not so")
+    assert context(tract) == [("user", "begin")]
+    tract.switch("topic")
+    assert [text for _, text in context(tract)][1:] == [
+        "the question",
+        "I turned down 'citation_check': not so",
+    ]
+    assert next(iter(tract.log())).metadata["rejected"] == pending.pending_id
+    tract.undo()
+    assert [text for _, text in context(tract)][1:] == ["the question"]
+
+
+def test_also_from_another_process(own_store, spec):
+    with opened(own_store) as asking:
+        asking.register_operation(spec(fields={}))
+        asking.user("begin")
+        asking.branch("topic")
+        asking.reviewer.keep(asking.fire("citation_check", review=True))
+        asking.switch("main")
+    with opened(own_store) as other:
+        (stored,) = other.inbox()
+        other.operations.rebuild(stored).reject("not so")
+        assert context(other) == [("user", "begin")]
+        other.switch("topic")
+        assert "not so" in str(context(other))
+
+
+def test_of_a_branch_that_is_gone_nothing_is_said(tract, spec):
+    tract.register_operation(spec(fields={}))
+    tract.user("begin")
+    tract.branch("topic")
+    pending = tract.fire("citation_check", review=True)
+    tract.switch("main")
+    tract.delete_branch("topic")
+    pending.reject("not so")
+    assert (pending.status, context(tract)) == ("rejected", [("user", "begin")])
+
+
+def test_a_reason_voids_no_other_proposal(tract, spec):
+    tract.register_operation(spec(fields={}))
+    for text in ("What is it?", "A long story."):
+        tract.user(text)
+    compress = tract.propose_compress(content="a short summary")
+    tract.fire("citation_check", review=True).reject("not so")
+    compress.approve()
+    assert [text for _, text in context(tract)] == [
+        "a short summary",
+        "I turned down 'citation_check': not so",
+    ]
 
 
 def test_without_a_reason_or_by_approval_nothing_is_said(tract, pending):

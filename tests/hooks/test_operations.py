@@ -296,7 +296,7 @@ def test_activating_twice_is_refused_and_keeps_the_first(tract, spec):
 
 def test_registering_the_same_again_does_nothing(own_store, spec):
     for _ in range(2):  # a script that is run twice
-        with Tract.open(own_store) as tract:
+        with Tract.open(url=own_store) as tract:
             tract.register_operation(spec())
             made = tract.operations.registry.require_class("citation_check")
             tract.on("citation_check", lambda p: p.reject())

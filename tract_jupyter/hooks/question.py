@@ -56,6 +56,8 @@ class Question:
     tract: Any
     pending_id: str
     created_at: datetime
+    branch: str | None
+    """The branch that was current when it was asked; None if there was none."""
     status: PendingStatus
     fields: dict[str, Any]
     triggered_by: str | None
@@ -110,6 +112,7 @@ class Question:
         self.on_timeout = on_timeout
         self.pending_id = secrets.token_hex(8)
         self.created_at = datetime.now(UTC)
+        self.branch = tract.current_branch
         self.status = PendingStatus.PENDING
         self.rejection_reason = ""
         self.error = None

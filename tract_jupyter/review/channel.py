@@ -42,6 +42,7 @@ class Reviewable(Protocol):
     rounds: int
     deciding_thread: int | None
     decision: Decision | None
+    branch: str | None
     unfinished: StoredDecision | None
     note: str
     doubt: str

@@ -200,6 +200,7 @@ class Ledger(Records):
             "status": pending.status.value,
             "actor": pending.actor,
             "triggered_by": pending.triggered_by,
+            "branch": pending.branch,
             "resumable": pending.resumable,
             "origin": this_process(),
             **_time(pending),

@@ -17,6 +17,7 @@ down_revision = "5"
 def upgrade(operations: Operations) -> None:
     """Turn a store of version 5 into one of version 6."""
     _name_the_store(operations)
+    _tell_where_it_was_asked(operations)
     _tie_runs_to_commits(operations)
 
 
@@ -39,3 +40,8 @@ def _tie_runs_to_commits(operations: Operations) -> None:
     operations.drop_table("run_counters")
     operations.add_column("run_leases", Column("branch", String(255)))
     operations.add_column("run_leases", Column("question", String(64)))
+
+
+def _tell_where_it_was_asked(operations: Operations) -> None:
+    """Of what was asked before, nobody knows on which branch."""
+    operations.add_column("pendings", Column("branch", String(255)))
