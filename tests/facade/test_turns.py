@@ -10,7 +10,6 @@ from threading import Event, Thread
 import pytest
 
 from tests.hooks.fakes import ScriptedClient, said
-from tests.review.fakes import FakeChannel
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import LLMError, RejectedError, RunError, RunFailedError, UndecidedError
 from tract_jupyter.facade.conducting import RunOptions
@@ -209,7 +208,6 @@ def test_a_run_that_waits_for_a_person_keeps_its_question(talk, spec):
 
 def test_a_run_whose_turn_was_answered_meanwhile_does_not_answer_again(talk, spec):
     talk.register_operation(spec(unhandled="ask"))
-    talk.reviewer.channel = FakeChannel()
     asks = Profile.of(
         "asks", [operation("sure", "dynamic", order=1, operation="citation_check", fields={"urls": []})]
     )
