@@ -88,6 +88,10 @@ class Reviewable(Protocol):
         """Whether another process could carry it out."""
         ...
 
+    def runs_nothing(self, action: str) -> bool:
+        """Whether an action leaves undone what another one would do."""
+        ...
+
     def is_instant(self, action: str) -> bool:
         """Whether an action only decides, so that there is nothing to carry out."""
         ...
