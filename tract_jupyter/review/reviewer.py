@@ -270,7 +270,8 @@ class Reviewer:
             others = f". {pending.not_granted.rstrip('.')}" if pending.not_granted else ""
             raise NobodyToAskError(
                 f"{pending.title!r} needs a decision, and nobody can be asked here (no panel, no input). It waits in "
-                f"the inbox: '%tract inbox' in a notebook on this store shows it{why_not}{others}", pending
+                f"the inbox: '%tract inbox' in a notebook on this store shows it, and "
+                f"'{how_to_decide(pending.pending_id)}' decides it{why_not}{others}", pending
             )  # fmt: skip
         self._put_up(ticket)
         ticket.waiting += 1
@@ -318,7 +319,8 @@ class Reviewer:
         if answer is None:
             raise NobodyToAskError(
                 f"{ticket.request.title!r} needs a decision, but no panel is live here and this front end "
-                "takes no input. Decide it in '%tract inbox' of a live notebook, then run the cell again",
+                "takes no input. Decide it with '%tract inbox' or "
+                f"'{how_to_decide(ticket.pending.pending_id)}' in a live notebook, then run the cell again",
                 ticket.pending,
             )
         ticket.submit(answer, "prompt")

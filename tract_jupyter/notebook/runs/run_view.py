@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tract_jupyter.notebook.excerpts import cut_note, one_line, style_tag
-from tract_jupyter.notebook.markup import escaped, heading
+from tract_jupyter.notebook.markup import OWN_KEYS, escaped, heading
 from tract_jupyter.notebook.runs.gantt import gantt, gantt_svg
 from tract_jupyter.notebook.runs.graph_svg import graph_svg
 from tract_jupyter.notebook.runs.head import commit_lines, facts, progress, reasons, side_by_side, standing
@@ -73,7 +73,7 @@ class RunView:
             _debug_html(self.run),
         ]
         return (
-            f'{styles}<section class="tract-views tract-run" data-testid="tract-run" data-status="{status}" '
+            f'{styles}<section {OWN_KEYS} class="tract-views tract-run" data-testid="tract-run" data-status="{status}" '
             f'aria-label="Run {html.escape(self.run.run_id[:8])}">{"".join(body)}</section>'
         )
 
