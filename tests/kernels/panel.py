@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -57,8 +58,15 @@ class Panel:
         self._kernel.until(heard, f"the click on {action!r} being heard")
 
     def _answer(self, action: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        round_id = self.state["view"]["round_id"]
-        return {"type": "decide", "round_id": round_id, "action": action, "arguments": arguments}
+        round_id, body = self.state["view"]["round_id"], self.state["view"]["body_html"]
+        seen = " ".join(re.findall(r'data-line="([^"]*)"', body)).split()  # all that it shows was on display
+        return {
+            "type": "decide",
+            "round_id": round_id,
+            "action": action,
+            "arguments": arguments,
+            "seen": seen,
+        }
 
     def until(self, status: str, seconds: float = 30.0) -> None:
         """Wait until it shows a status."""
