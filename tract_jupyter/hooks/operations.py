@@ -147,7 +147,8 @@ class Operations(Rebuilding, Unreviewed):
         Raises:
             SpecError: the spec is wrong, or is active already, unchanged.
         """
-        return self._proposed(spec, is_own=actor == "user", triggered_by=triggered_by, actor=actor)
+        pending = self._proposed(spec, is_own=actor == "user", triggered_by=triggered_by, actor=actor)
+        return self._firing.keep(pending) if pending.status.is_open else pending
 
     def _proposed(
         self, spec: OperationSpec, *, is_own: bool, triggered_by: str | None, actor: str = "user"
@@ -301,9 +302,12 @@ class Operations(Rebuilding, Unreviewed):
         cls = self.registry.require_class(operation)
         recorded = None if execute_fn is None else self._with_event(execute_fn)
         pending = cls(tract=self._tract, fields=fields, execute_fn=recorded, **options)
+        joins = execute_fn is None  # whether two functions do the same, nobody knows
         if review:
-            return pending
-        self._firing.decide(pending, unhandled=cls.spec.unhandled, ask=ask, choice=choice)
+            return self._firing.keep(pending) if joins else self._firing.kept(pending)
+        pending = self._firing.decide(
+            pending, unhandled=cls.spec.unhandled, ask=ask, choice=choice, joins=joins
+        )
         if execute_fn is not None and pending.status is PendingStatus.APPROVED:
             return pending.result
         return pending

@@ -65,12 +65,12 @@ class Ledger(Records):
         """
         with self._database.write() as connection:
             stored = self._rows.get(connection, pending.pending_id)
+            waited: dict[str, Any] = {"waited_until": _in(wait)} if wait else {}
             if stored is None:
-                waited: dict[str, Any] = {"waited_until": _in(wait)} if wait else {}
                 self._insert(connection, pending, request, **waited)
             elif request is not None and _is_ours(pending, stored):
                 asked = self._as_asked(pending, request_to_dict(request))
-                self._rows.update(connection, pending.pending_id, **asked, **_time(pending))
+                self._rows.update(connection, pending.pending_id, **asked, **_time(pending), **waited)
             pending.rounds = self._decisions.count(connection, pending.pending_id)
 
     def wait(self, pending_id: str, seconds: float) -> None:
