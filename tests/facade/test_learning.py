@@ -6,6 +6,7 @@ import pytest
 
 from tests.hooks.fakes import ScriptedClient, call, reply
 from tests.review.fakes import FakeChannel, click
+from tests.review.rigging import project
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import RejectedError
 from tract_jupyter.review.decision import current_person
@@ -138,7 +139,8 @@ def by_a_model(tract, tmp_path):
 def by_what_was_recorded(tract, tmp_path):
     before = tract.fire("citation_check", review=True)
     made = Entry("operation", "citation_check", before.identity, "reject", {"reason": "no"},
-                 current_person(), now_text()).signed(Trust())  # fmt: skip
+                 current_person(), now_text()).signed(project())  # fmt: skip
+    project(tmp_path / "tract.lock.json").keep()
     write_lock(tmp_path / "tract.lock.json", [made])
     tract.reviewer.channel = FakeChannel(reachable=False)
     tract.reviewer.channel.lock = Recorded(tmp_path / "tract.lock.json", Trust())

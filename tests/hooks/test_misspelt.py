@@ -53,7 +53,6 @@ def test_a_typo_is_told_with_what_was_meant(tract, spec, code, line, text, words
         "with open('x') as file, open('y') as (a, b):\n    print(file, a, b)\npending.approve()",
         "squares = [x * y for x, y in zip([1], [2])]\nf = lambda n: n\nif (m := f(2)) > 1: print(m, squares)\npending.approve()",
         "match pending.fields:\n    case {'urls': [first, *rest], **more}: print(first, rest, more)\n    case other: print(other)",
-        "from math import *\nprint(sqrt(2))\npending.approve()",
         "exec('y = 1')\nprint(y)\npending.approve()",
         "global counter\ncounter = 1\ndel counter\npending.approve()",
         "display(get_ipython())\nprint(__name__)\npending.approve()",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from tract_jupyter.hooks.bus import Routed
 from tract_jupyter.review.decision import deciding
@@ -58,14 +58,14 @@ class Firing:
         if choice is not None and routed is not Routed.DECIDED and choice.holds_for(pending):
             self._choose(pending, choice)
         elif routed is Routed.LEFT_OPEN:
-            return self.keep(pending) if joins else self.kept(pending)
+            return self._left_open(pending, joins=joins)
         elif routed is Routed.UNGUARDED:
             self._ask(pending, ask)
         elif routed is Routed.UNHANDLED and unhandled == "approve":
             with deciding("automatic", "nobody"):
                 pending.approve()
         elif routed is Routed.UNHANDLED and (unhandled != "ask" or not self._reviewer.granted(pending)):
-            twin = self._reviewer.twin(pending) if joins and unhandled == ask == "ask" else None
+            twin = self._twin(pending) if joins and unhandled == ask == "ask" else None
             if twin is not None:
                 self._reviewer.show_again(twin)
                 return twin
@@ -74,12 +74,21 @@ class Firing:
 
     def keep(self, pending: Pending) -> Pending:
         """Put it into the inbox, unless the very same question of the same asker is there: return what is."""
-        return self._reviewer.twin(pending) or self.kept(pending)
+        return self._twin(pending) or self.kept(pending)
 
     def kept(self, pending: Pending) -> Pending:
-        """Put it into the inbox, and return it."""
-        self._reviewer.keep(pending)
+        """Put it into the inbox, where it was not asked about, and return it."""
+        self._reviewer.keep(pending, unshown=True)
         return pending
+
+    def _left_open(self, pending: Pending, *, joins: bool) -> Pending:
+        twin = self._twin(pending) if joins else None
+        if twin is None:
+            self._reviewer.keep(pending)
+        return twin or pending
+
+    def _twin(self, pending: Pending) -> Pending | None:
+        return cast("Pending | None", self._reviewer.twin(pending))
 
     def unguarded(self, operation: str) -> str:
         """Why a person is asked in the place of an operation's handlers; empty if these decide."""

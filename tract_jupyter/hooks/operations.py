@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from tract_jupyter.exceptions import FingerprintError, OperationExistsError, SpecError, TractError
 from tract_jupyter.hooks.advice import Advice
@@ -148,7 +148,7 @@ class Operations(Rebuilding, Unreviewed):
             SpecError: the spec is wrong, or is active already, unchanged.
         """
         pending = self._proposed(spec, is_own=actor == "user", triggered_by=triggered_by, actor=actor)
-        return self._firing.keep(pending) if pending.status.is_open else pending
+        return cast("PendingActivation", self._firing.keep(pending)) if pending.status.is_open else pending
 
     def _proposed(
         self, spec: OperationSpec, *, is_own: bool, triggered_by: str | None, actor: str = "user"
@@ -285,6 +285,7 @@ class Operations(Rebuilding, Unreviewed):
         execute_fn: Callable[[Any], Any] | None = None,
         review: bool = False,
         ask: Unhandled = "ask",
+        offer: bool = False,
         choice: Choice | None = None,
         **options: Any,
     ) -> Any:
@@ -296,6 +297,8 @@ class Operations(Rebuilding, Unreviewed):
             execute_fn: see there.
             review: see there.
             ask: takes the place of asking a person, where it comes to that.
+            offer: a person fired it by hand: if it has exactly one action and no handler decides about it, they are
+                asked, where they can be. Approving it would run nothing.
             choice: what a person chose who was asked about the call that fires it; done where no handler decides.
             options: see there.
         """
@@ -305,12 +308,23 @@ class Operations(Rebuilding, Unreviewed):
         joins = execute_fn is None  # whether two functions do the same, nobody knows
         if review:
             return self._firing.keep(pending) if joins else self._firing.kept(pending)
-        pending = self._firing.decide(
-            pending, unhandled=cls.spec.unhandled, ask=ask, choice=choice, joins=joins
+        pending.is_offered = (
+            offer and len(cls.spec.actions) == 1 and execute_fn is None and self._can_offer(pending)
         )
+        unhandled = "ask" if pending.is_offered else cls.spec.unhandled
+        decided = self._firing.decide(pending, unhandled=unhandled, ask=ask, choice=choice, joins=joins)
+        pending = cast("DynamicPending", decided)
         if execute_fn is not None and pending.status is PendingStatus.APPROVED:
             return pending.result
         return pending
+
+    def _can_offer(self, pending: DynamicPending) -> bool:
+        """Whether a person can be asked, or decided about the same in a run that is recorded."""
+        channel = self._tract.reviewer.channel
+        if channel.can_reach():
+            return True
+        recorded = channel.recorded()
+        return recorded is not None and recorded.knows(pending.identity)
 
     def unguarded(self, operation: str) -> str:
         """Why a person is asked in the place of an operation's handlers; empty if these decide."""

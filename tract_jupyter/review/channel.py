@@ -43,6 +43,7 @@ class Reviewable(Protocol):
     deciding_thread: int | None
     decision: Decision | None
     branch: str | None
+    is_unshown: bool
     unfinished: StoredDecision | None
     note: str
     doubt: str
@@ -86,6 +87,10 @@ class Reviewable(Protocol):
     @property
     def resumable(self) -> bool:
         """Whether another process could carry it out."""
+        ...
+
+    def runs_nothing(self, action: str) -> bool:
+        """Whether an action leaves undone what another one would do."""
         ...
 
     def is_instant(self, action: str) -> bool:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from contextlib import AbstractContextManager
 
+    from tract_jupyter.review.channel import Reviewable
     from tract_jupyter.storage.decisions import StoredDecision
 
 
@@ -158,6 +159,15 @@ class Decision:
                 to_text(self.decided_at), self.identity,
             ]
         )  # fmt: skip
+
+
+NO_ACTION = "no action ran"
+
+
+def outcome_text(pending: Reviewable) -> str:
+    """What the last decision left undone, in words; empty if nothing."""
+    made = pending.decision
+    return NO_ACTION if made is not None and pending.runs_nothing(made.action) else ""
 
 
 def without_grant(action: str, arguments: Mapping[str, Any]) -> dict[str, Any]:

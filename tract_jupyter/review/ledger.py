@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.models.pending import PendingStatus
-from tract_jupyter.review.decision import Decision
+from tract_jupyter.review.decision import NO_ACTION, Decision
 from tract_jupyter.review.process import this_process
 from tract_jupyter.review.proofs import Outcome, moment_text
 from tract_jupyter.review.records import OPEN, Records
@@ -181,7 +181,13 @@ class Ledger(Records):
     ) -> dict[str, Any]:
         """What is asked and came of it, for its row; signed, so that nothing else can be taken for it."""
         came_of_it = "" if outcome is None else self._proofs.of_outcome(pending.pending_id, outcome)
-        signed = {"request": shown, "signature": self._proofs.of_asked(pending, shown), "outcome": came_of_it}
+        signed: dict[str, Any] = {
+            "request": shown,
+            "signature": self._proofs.of_asked(pending, shown),
+            "outcome": came_of_it,
+        }
+        if pending.is_unshown:
+            signed["is_unshown"] = True
         return {
             "fields": pending.fields,
             "fingerprint": pending.fingerprint,
@@ -236,7 +242,13 @@ class Ledger(Records):
             # edits of what runs elsewhere are in the decision; they become its values where it is carried out
             asked = {} if pending.runs_elsewhere else self._as_asked(pending, stored.request, outcome)
             self._rows.update(connection, pending_id, **after, **asked)
-        about = {"pending_id": pending_id, "title": pending.title, "arguments": decision.arguments}
+        about: dict[str, Any] = {
+            "pending_id": pending_id,
+            "title": pending.title,
+            "arguments": decision.arguments,
+        }
+        if pending.runs_nothing(decision.action):
+            about["outcome"] = NO_ACTION
         self._events.append(connection, "decision", decision.decided_by, {**about, **values})
         return True
 

@@ -92,8 +92,9 @@ class Reviewer:
             pending.execute_tool(before.action, without_grant(before.action, before.arguments))
         return True
 
-    def keep(self, pending: Reviewable) -> None:
-        """Put it into the inbox, without showing it."""
+    def keep(self, pending: Reviewable, *, unshown: bool = False) -> None:
+        """Put it into the inbox, without showing it; `unshown` if it is code's, and no question to anybody yet."""
+        pending.is_unshown = unshown
         self.ledger.ask(pending, pending.review_request())
         with self._lock:
             open_ones = {key: one for key, one in self._kept.items() if one.status.is_open}
@@ -230,6 +231,7 @@ class Reviewer:
             raise PendingStateError(f"{pending!r} is decided already; there is nothing to ask")
         if pending.timeout is None and self.timeout is not None:
             pending.timeout, pending.on_timeout = self.timeout, self.on_timeout
+        pending.is_unshown = False
         ticket = Ticket(pending, self._on_answer)
         self.ledger.ask(pending, ticket.request, wait=wait)
         with self._lock:
@@ -287,7 +289,8 @@ class Reviewer:
             others = f". {pending.not_granted.rstrip('.')}" if pending.not_granted else ""
             raise NobodyToAskError(
                 f"{pending.title!r} needs a decision, and nobody can be asked here (no panel, no input). It waits in "
-                f"the inbox: '%tract inbox' in a notebook on this store shows it{why_not}{others}", pending
+                f"the inbox: '%tract inbox' in a notebook on this store shows it, and "
+                f"'{how_to_decide(pending.pending_id)}' decides it{why_not}{others}", pending
             )  # fmt: skip
         self._put_up(ticket)
         ticket.waiting += 1
@@ -335,7 +338,8 @@ class Reviewer:
         if answer is None:
             raise NobodyToAskError(
                 f"{ticket.request.title!r} needs a decision, but no panel is live here and this front end "
-                "takes no input. Decide it in '%tract inbox' of a live notebook, then run the cell again",
+                "takes no input. Decide it with '%tract inbox' or "
+                f"'{how_to_decide(ticket.pending.pending_id)}' in a live notebook, then run the cell again",
                 ticket.pending,
             )
         ticket.submit(answer, "prompt")
@@ -402,7 +406,12 @@ class Reviewer:
 
 def _asks_the_same(one: Reviewable, other: Reviewable) -> bool:
     """Whether two pendings, whose identity is the same, are one question of one asker."""
-    is_open = one.status is PendingStatus.PENDING and one.expires_at is None and one.deciding_thread is None
+    is_open = (
+        one.status is PendingStatus.PENDING
+        and one.expires_at is None
+        and one.deciding_thread is None
+        and one.origin is None
+    )
     return is_open and (one.operation, one.actor, one.fingerprint) == (
         other.operation,
         other.actor,

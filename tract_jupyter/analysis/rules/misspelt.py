@@ -145,7 +145,5 @@ def _bound(node: ast.AST) -> Iterator[str]:
             yield name
         case ast.Global(names=names) | ast.Nonlocal(names=names):
             yield from names
-        case _ if hasattr(ast, "TypeVar") and isinstance(
-            node, ast.TypeVar | ast.ParamSpec | ast.TypeVarTuple
-        ):
-            yield node.name
+        case _ if type(node).__name__ in {"TypeVar", "ParamSpec", "TypeVarTuple"}:  # Python 3.12 and later
+            yield str(getattr(node, "name", ""))
