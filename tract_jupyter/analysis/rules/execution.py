@@ -76,7 +76,7 @@ class AllowsCode(Rule):
 
     ## What it does
     Reports arguments such as `trust_remote_code=True`, `allow_dangerous_deserialization=True` and
-    `safe_mode=False`, whatever is called with them.
+    `safe_mode=False`, whatever is called with them, also by way of a dictionary or an attribute.
 
     ## Why it matters
     Their authors made them off by default, because what is loaded may then run code of its own.
