@@ -21,12 +21,16 @@ GROUPS = (
     "panels",
     "store",
     "kill",
+    "storm",
+    "damage",
 )
 # where all groups are run
 _SHORTER: dict[str, tuple[object, ...]] = {
     "review": ((1_000, 10_000),),
     "store": ((1_000, 10_000),),
     "kill": (50,),
+    "storm": (1, 100),
+    "damage": (40,),
     "fuzz": (20,),
 }
 

@@ -111,7 +111,7 @@ def test_run_all_waits_for_the_click_and_goes_on(open_lab):
     )
     lab.page.evaluate("() => { window.jupyterapp.commands.execute('notebook:run-all-cells'); }")
     lab.button("Activate", 1).click()
-    lab.button("Approve", 2).click()
+    lab.button("Approve without running", 2).click()
     lab.wait_output(3, "the end")
     lab.wait_idle()
     assert "after approved" in lab.text(2)

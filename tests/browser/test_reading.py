@@ -36,7 +36,7 @@ def read_on(lab, cell):
     return said
 
 
-@pytest.mark.parametrize(("viewport", "name"), [((1100, 1400), "light"), ((560, 1000), "narrow")])
+@pytest.mark.parametrize(("viewport", "name"), [((1100, 1400), "light"), ((800, 1000), "narrow")])
 def test_an_operation_of_two_thousand_lines(open_lab, screenshot, viewport, name):
     lab = open_lab(LOAD, LONG, NOTHING_YET, viewport=viewport)
     lab.run_cell(0)
@@ -80,3 +80,34 @@ def test_a_value_of_a_hundred_thousand_characters(open_lab, screenshot):
     assert lab.text(3) == "pending\n"
     approve.click()
     lab.wait_output(2, "save by")
+
+
+NOTE = VALUE.replace("keep", "note")
+FIRE_TWO = """for text in ("short", "x" * 5_000):
+    tract.reviewer.keep(tract.fire("note", {"text": text}, review=True))"""
+
+
+def test_the_rows_of_the_inbox_are_read_to_the_end_too(open_lab, screenshot):
+    lab = open_lab(LOAD, NOTE, FIRE_TWO, "%tract inbox", viewport=(1000, 1300))
+    for cell in range(4):
+        lab.run_cell(cell)
+    board = lab.output(3).locator("[data-testid=tract-batch]")
+    rows = board.locator(".tract-row")
+    for row in (0, 1):
+        rows.nth(row).get_by_role("checkbox").check()
+    approve = board.get_by_role("button", name="Approve selected (2)", exact=True)
+    board.get_by_text("Read on: ").wait_for()
+    assert approve.get_attribute("aria-disabled") == "true"
+    screenshot(lab, "reading-inbox", 3)
+    approve.dispatch_event("click")  # opens what is not read yet, and decides nothing
+    rows.nth(0).locator(".tract-code").first.wait_for()
+    rows.nth(0).get_by_role("checkbox").uncheck()
+    lone = board.get_by_role("button", name="Approve selected (1)", exact=True)
+    for _ in range(40):
+        if lone.get_attribute("aria-disabled") == "false":
+            break
+        lone.dispatch_event("click")
+        lab.page.wait_for_timeout(500)
+    screenshot(lab, "reading-inbox-read", 3)
+    lone.click()
+    rows.nth(1).locator(".tract-note", has_text="no action ran").wait_for()

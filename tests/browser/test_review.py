@@ -144,6 +144,10 @@ def test_several_are_decided_in_one_panel(open_lab, screenshot, theme, request):
     screenshot(lab, f"review-inbox-{request.node.callspec.id}", 4)
     for number in (0, 1):
         rows.nth(number).get_by_role("checkbox").check()
+        rows.nth(number).locator("summary", has_text="Show the full request").click()
+    board.get_by_text("2 operations would not run").wait_for()  # once what would be approved was on display
+    for number in (0, 1):
+        rows.nth(number).locator("summary", has_text="Show the full request").click()
     lab.button("Approve selected (2)", 4).click()
     rows.nth(1).locator(".tract-note", has_text="approve by").wait_for()
     rows.nth(0).locator(".tract-note", has_text="approve by").wait_for()
@@ -178,7 +182,7 @@ def test_another_notebook_decides_what_a_cell_awaits(open_lab, screenshot):
     first.run_cell(0)
     first.run_cell(1)
     first.run_cell(2, wait=False)
-    first.button("Approve", 2).wait_for()
+    first.button("Approve without running", 2).wait_for()
     other = open_lab(SHARED, "%tract inbox", "%tract inbox")
     other.run_cell(0)
     other.run_cell(1)
@@ -227,7 +231,8 @@ def test_pages_by_keyboard_alone(open_lab, screenshot):
     lab = open_lab(LOAD, WRITE, PAGES_OF_TWO + fire, "%tract inbox", "len(tract.inbox())")
     for cell in range(4):
         lab.run_cell(cell)
-    board = lab.output(3).get_by_role("region", name="Inbox: 5 waiting")
+    board = lab.output(3).locator("[data-testid=tract-batch]")
+    assert lab.output(3).get_by_role("region", name="Inbox: 5 waiting").count() == 1
     board.get_by_text("1 to 2 of 5").wait_for()
     board.get_by_role("checkbox").nth(1).focus()
     lab.page.keyboard.press("Space")  # selects the first request

@@ -6,6 +6,7 @@ import pytest
 
 from tests.hooks.fakes import ScriptedClient, call, reply
 from tests.review.fakes import FakeChannel, click
+from tests.review.rigging import project
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import RejectedError
 from tract_jupyter.review.decision import current_person
@@ -20,6 +21,10 @@ def pending(tract, spec):
     """A fired operation."""
     tract.register_operation(spec(fields={}))
     return tract.fire("citation_check", review=True)
+
+
+def opened(store):
+    return Tract.open(url=store) if "://" in store else Tract.open(store)
 
 
 def context(tract):
@@ -52,6 +57,64 @@ def test_however_it_was_turned_down(tract, pending, decide):
     assert context(tract) == [("user", "I turned down 'citation_check': no")]
 
 
+def test_the_reason_goes_to_the_branch_that_asked(tract, spec):
+    tract.register_operation(spec(fields={}))
+    tract.user("begin")
+    tract.branch("topic")
+    tract.user("the question")
+    pending = tract.fire("citation_check", review=True)
+    tract.switch("main")
+    pending.reject("not so")
+    assert context(tract) == [("user", "begin")]
+    tract.switch("topic")
+    assert [text for _, text in context(tract)][1:] == [
+        "the question",
+        "I turned down 'citation_check': not so",
+    ]
+    assert next(iter(tract.log())).metadata["rejected"] == pending.pending_id
+    tract.undo()
+    assert [text for _, text in context(tract)][1:] == ["the question"]
+
+
+def test_also_from_another_process(own_store, spec):
+    with opened(own_store) as asking:
+        asking.register_operation(spec(fields={}))
+        asking.user("begin")
+        asking.branch("topic")
+        asking.reviewer.keep(asking.fire("citation_check", review=True))
+        asking.switch("main")
+    with opened(own_store) as other:
+        (stored,) = other.inbox()
+        other.operations.rebuild(stored).reject("not so")
+        assert context(other) == [("user", "begin")]
+        other.switch("topic")
+        assert "not so" in str(context(other))
+
+
+def test_of_a_branch_that_is_gone_nothing_is_said(tract, spec):
+    tract.register_operation(spec(fields={}))
+    tract.user("begin")
+    tract.branch("topic")
+    pending = tract.fire("citation_check", review=True)
+    tract.switch("main")
+    tract.delete_branch("topic")
+    pending.reject("not so")
+    assert (pending.status, context(tract)) == ("rejected", [("user", "begin")])
+
+
+def test_a_reason_voids_no_other_proposal(tract, spec):
+    tract.register_operation(spec(fields={}))
+    for text in ("What is it?", "A long story."):
+        tract.user(text)
+    compress = tract.propose_compress(content="a short summary")
+    tract.fire("citation_check", review=True).reject("not so")
+    compress.approve()
+    assert [text for _, text in context(tract)] == [
+        "a short summary",
+        "I turned down 'citation_check': not so",
+    ]
+
+
 def test_without_a_reason_or_by_approval_nothing_is_said(tract, pending):
     pending.reject()
     tract.fire("citation_check", review=True).approve()
@@ -76,7 +139,8 @@ def by_a_model(tract, tmp_path):
 def by_what_was_recorded(tract, tmp_path):
     before = tract.fire("citation_check", review=True)
     made = Entry("operation", "citation_check", before.identity, "reject", {"reason": "no"},
-                 current_person(), now_text()).signed(Trust())  # fmt: skip
+                 current_person(), now_text()).signed(project())  # fmt: skip
+    project(tmp_path / "tract.lock.json").keep()
     write_lock(tmp_path / "tract.lock.json", [made])
     tract.reviewer.channel = FakeChannel(reachable=False)
     tract.reviewer.channel.lock = Recorded(tmp_path / "tract.lock.json", Trust())

@@ -296,7 +296,7 @@ def test_activating_twice_is_refused_and_keeps_the_first(tract, spec):
 
 def test_registering_the_same_again_does_nothing(own_store, spec):
     for _ in range(2):  # a script that is run twice
-        with Tract.open(own_store) as tract:
+        with Tract.open(url=own_store) as tract:
             tract.register_operation(spec())
             made = tract.operations.registry.require_class("citation_check")
             tract.on("citation_check", lambda p: p.reject())
@@ -424,3 +424,51 @@ def test_a_proposal_keeps_what_it_was_given(tract, spec):
     pending = tract.propose_operation(given)
     given.fields.clear()
     assert pending.spec == spec()
+
+
+def test_approving_where_an_action_would_do_the_work_says_that_none_ran(tract, spec):
+    tract.register_operation(spec())
+    pending = tract.fire("citation_check", {"urls": ["a"]}, review=True)
+    request = pending.review_request()
+    styles = {action.name: (action.label, action.style) for action in request.actions}
+    assert styles == {
+        "verify": ("Verify", "approve"),
+        "approve": ("Approve without running", "neutral"),
+        "reject": ("Reject", "reject"),
+    }
+    pending.approve()
+    assert repr(pending).endswith("approved, no action ran>")
+    (event,) = tract.events("decision")
+    assert event.data["outcome"] == "no action ran"
+    assert tract.tools.fire_citation_check(urls=["a"])["note"] == "no action ran"
+    ran = tract.fire("citation_check", {"urls": ["a"]}, review=True)
+    ran.verify()
+    assert "no action ran" not in repr(ran)
+    assert "outcome" not in tract.events("decision")[0].data
+
+
+def test_approving_what_it_runs_is_called_so(tract, spec):
+    tract.register_operation(spec())
+    pending = tract.fire("citation_check", {"urls": ["a"]}, review=True, execute_fn=lambda p: 7)
+    actions = {action.name: (action.label, action.style) for action in pending.review_request().actions}
+    assert actions["approve"] == ("Approve", "approve")
+    assert actions["verify"][1] == "neutral"
+    pending.approve()
+    assert "no action ran" not in repr(pending)
+
+
+def test_what_has_one_action_is_offered_where_a_person_can_be_asked(tract, spec):
+    from tests.review.fakes import FakeChannel, click
+
+    tract.register_operation(spec())
+    fire = lambda: tract.operations.fire("citation_check", {"urls": ["a"]}, offer=True)  # noqa: E731
+    assert fire().status == "approved"  # nobody is there
+    tract.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "verify"))
+    pending = fire()
+    tract.reviewer.channel.run_due()
+    assert pending.decision.action == "verify"
+    assert "It has an action to run" in tract.reviewer.channel.shown[0][0].why
+    tract.on("citation_check", lambda p: p.approve())
+    assert fire().status == "approved"  # a handler decided
+    tract.reviewer.channel = FakeChannel()
+    assert tract.fire("citation_check", {"urls": ["a"]}).status == "approved"

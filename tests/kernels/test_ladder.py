@@ -123,7 +123,7 @@ def test_a_recorded_decision_counts_once_where_nobody_can_be_asked(kernel, outco
 def test_without_a_panel_a_line_of_text_decides(kernel, outcome):
     shown = kernel.run(LATER)
     name = kernel.panel().pending_id
-    assert f"%tract decide {name[:8]} shows all of it, and decides" in shown.text
+    assert f"%tract decide {name[:8]} decides it, here" in shown.text
     cell = kernel.begin("%tract decide")
     assert kernel.prompt().startswith("go / approve / reject")
     assert "def go(pending):" in cell.text

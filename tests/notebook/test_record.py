@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import nbformat
 import pytest
@@ -13,6 +14,7 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
 from tests.notebook.conftest import LOAD, Kernel
+from tract_jupyter.review.project import PROJECT_FILE
 
 pytestmark = [
     pytest.mark.kernel,
@@ -93,17 +95,22 @@ def lock_and_secret(tmp_path_factory):
     with kernels(folder / "live", folder / "data") as start:
         lock = record(start())
     assert ran(folder / "live") == "3-5 "
-    return lock.read_text(), (folder / "data" / "tract_jupyter" / "secret").read_bytes()
+    return (
+        lock.read_text(),
+        (lock.parent / PROJECT_FILE).read_text(),
+        (folder / "data" / "tract_jupyter" / "secret").read_bytes(),
+    )
 
 
 @pytest.fixture
 def lock(tmp_path, data_dir, lock_and_secret):
     """A recorded lock file, and its secret where it belongs."""
-    text, secret = lock_and_secret
+    text, project, secret = lock_and_secret
     (data_dir / "tract_jupyter").mkdir(parents=True)
     (data_dir / "tract_jupyter" / "secret").write_bytes(secret)
     path = tmp_path / "tract.lock.json"
     path.write_text(text)
+    (tmp_path / PROJECT_FILE).write_text(project)
     return path
 
 
@@ -117,7 +124,8 @@ def headless(tmp_path, monkeypatch):
         folder = tmp_path / "ci"
         folder.mkdir(exist_ok=True)
         if lock is not None:
-            shutil.copy(lock, folder / "tract.lock.json")
+            for file in filter(Path.exists, (lock, lock.parent / PROJECT_FILE)):
+                shutil.copy(file, folder / file.name)
         notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(s) for s in [LOAD, *sources]])
         NotebookClient(notebook, kernel_name="python3", timeout=60,
                        resources={"metadata": {"path": str(folder)}}).execute()  # fmt: skip
@@ -217,6 +225,35 @@ def test_without_the_secret_it_refuses_and_with_that_of_the_environment_it_does_
         headless(DEFINE, lock=lock)
     monkeypatch.setenv("TRACT_JUPYTER_SECRET", value)
     assert headless(DEFINE, FIRE, SHOW, lock=lock)[2].startswith("approved recorded")
+    assert ran(headless.folder) == "3-5 "
+
+
+def test_a_lock_file_that_was_copied_alone_refuses(lock, headless):
+    (lock.parent / PROJECT_FILE).write_text('{"version": 1, "project": "%s"}' % ("0" * 32))
+    with pytest.raises(
+        CellExecutionError, match="was recorded in another project, and decides nothing in this"
+    ):
+        headless(DEFINE, lock=lock)
+    (headless.folder / PROJECT_FILE).unlink()
+    (lock.parent / PROJECT_FILE).unlink()
+    with pytest.raises(CellExecutionError, match="nothing says that this folder is that one"):
+        headless(DEFINE, lock=lock)
+    assert ran(headless.folder) == ""
+
+
+def test_what_was_recorded_in_a_notebook_counts_where_that_is(start, headless, monkeypatch, tmp_path):
+    path = tmp_path / "live" / "book.ipynb"
+    cells = [nbformat.v4.new_code_cell(source) for source in (LOAD, DEFINE, FIRE)]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
+    monkeypatch.setenv("JPY_SESSION_NAME", str(path))  # as a Jupyter server does
+    kernel = start()
+    lock = record(kernel)
+    assert {entry["notebook"] for entry in json.loads(lock.read_text())["entries"]} == {"book.ipynb"}
+    monkeypatch.delenv("JPY_SESSION_NAME")
+    with pytest.raises(CellExecutionError, match=r"in the notebook book\.ipynb, which is not here"):
+        headless(DEFINE, lock=lock)
+    shutil.copy(path, headless.folder)
+    headless(DEFINE, FIRE, lock=lock)
     assert ran(headless.folder) == "3-5 "
 
 

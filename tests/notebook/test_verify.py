@@ -11,13 +11,14 @@ import nbformat
 import pytest
 
 import tract_jupyter
+from tests.review.rigging import project
 from tract_jupyter import Tract, verify
 from tract_jupyter.__main__ import main
 from tract_jupyter.exceptions import ContentError, TrustError
 from tract_jupyter.notebook.arguments import parse_fire
 from tract_jupyter.notebook.steps import steps
 from tract_jupyter.review.lock import Entry, read_lock, write_lock
-from tract_jupyter.review.trust import Trust
+from tract_jupyter.review.project import PROJECT_FILE
 
 LOAD = "%load_ext tract_jupyter"
 DEFINE = """%%tract_operation deploy --ask
@@ -64,6 +65,7 @@ def lock(tmp_path):
                     given = parse_fire(step.text, {})
                     pending = tract.fire(given.operation, given.fields, review=True)
                     entries.append(entry(pending, "operation", **(answers or {}).get(source, {})))
+        project(folder / "tract.lock.json").keep()
         write_lock(folder / "tract.lock.json", entries)
         return folder / "tract.lock.json"
 
@@ -71,7 +73,7 @@ def lock(tmp_path):
         made = Entry(
             kind, pending.title, pending.identity, "approve", {}, "ada", "2026-01-02T03:04:05.000006+00:00"
         )
-        return replace(made, **changes).signed(Trust())
+        return replace(made, **changes).signed(project())
 
     return record
 
@@ -190,6 +192,32 @@ def test_without_the_secret_and_with_that_of_the_environment(book, lock, data_di
     monkeypatch.setenv("TRACT_JUPYTER_SECRET", "x")
     with pytest.raises(TrustError):
         verify(book(DEFINE))
+
+
+def test_what_was_recorded_elsewhere_is_told(book, lock, tmp_path):
+    path = lock(DEFINE)
+    (tmp_path / PROJECT_FILE).rename(tmp_path / "kept.json")
+    refused, foreign = verify(book(DEFINE))
+    assert "nothing says that this folder is that one" in refused.why
+    assert (foreign.kind, foreign.path) == ("foreign", path)
+    (tmp_path / PROJECT_FILE).write_text(json.dumps({"version": 1, "project": "0" * 32}))
+    refused, foreign = verify(book(DEFINE))
+    assert (foreign.kind, "was recorded in another project" in refused.why) == ("foreign", True)
+    (tmp_path / PROJECT_FILE).write_text("{")
+    (damaged,) = verify(book(DEFINE))
+    assert "holds no id of a project" in damaged.why
+
+
+def test_what_was_recorded_in_another_notebook_is_told(book, lock, tmp_path):
+    lock(DEFINE, answers={DEFINE: {"notebook": "first.ipynb"}})
+    refused, foreign = verify(book(DEFINE))
+    assert "was recorded in the notebook first.ipynb, which is not here" in refused.why
+    assert foreign.kind == "foreign"
+    first = book(LOAD, DEFINE, name="first.ipynb")
+    assert verify(first) == []
+    assert verify(book(DEFINE.replace("x: int", "x:int"), name="second.ipynb"))[0].why.endswith(
+        "the cell that asks is not in that"
+    )
 
 
 def test_a_damaged_lock_file(book, tmp_path):

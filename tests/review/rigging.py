@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import NullPool, create_engine
 
 from tests.review.fakes import FakeChannel, click
+from tract_jupyter.review.project import Project
+from tract_jupyter.review.trust import Trust
 from tract_jupyter.toolkit import ToolDefinition, Traits
+
+PROJECT = "ab" * 16
+
+
+def project(lock: Path | None = None) -> Project:
+    """The project of a lock file, which `keep` makes; without one, what signs for it."""
+    folder = Path("nowhere") if lock is None else lock.parent
+    return Project(folder.resolve(), PROJECT, Trust().for_project(PROJECT))
 
 
 class Attacker:

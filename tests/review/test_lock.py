@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.review.fakes import FakeChannel
+from tests.review.rigging import PROJECT, project
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import (
     LockFileError,
@@ -30,7 +31,7 @@ IDENTITY = "ab" * 32
 
 def entry(**changes):
     made = Entry("operation", "deploy", IDENTITY, "approve", {}, "ada", "2026-01-02T03:04:05.000006+00:00")
-    return replace(made, **changes).signed(Trust())
+    return replace(made, **changes).signed(project())
 
 
 # --- the file
@@ -44,7 +45,7 @@ def test_it_is_written_and_read_back(tmp_path):
     ]
     write_lock(path, entries)
     assert sorted(read_lock(path), key=lambda e: e.kind) == sorted(entries, key=lambda e: e.kind)
-    assert all(e.verifies(Trust()) for e in read_lock(path))
+    assert all(e.verifies(project().signer) for e in read_lock(path))
     assert list(tmp_path.glob("*lock*")) == [path]
     assert "zu früh" in path.read_text(encoding="utf-8")
 
@@ -137,17 +138,18 @@ def test_a_link_stays_a_link(tmp_path):
 
 
 CHANGES = {"kind": "tool", "title": "x", "identity": "cd" * 32, "action": "half", "arguments": {"n": 1}, "decided_by": "eve",
-           "decided_at": "2026-01-02T03:04:05.000007+00:00", "signature": "0" * 64}  # fmt: skip
+           "decided_at": "2026-01-02T03:04:05.000007+00:00", "notebook": "other.ipynb", "signature": "0" * 64}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_each_part_of_an_entry_is_signed(name):
-    assert entry().verifies(Trust())
-    assert not replace(entry(), **{name: CHANGES[name]}).verifies(Trust())
+    assert entry().verifies(project().signer)
+    assert not replace(entry(), **{name: CHANGES[name]}).verifies(project().signer)
 
 
 def test_another_users_signature_does_not_verify(tmp_path):
-    assert not entry().signed(Trust(tmp_path / "other")).verifies(Trust())
+    theirs = project()._replace(signer=Trust(tmp_path / "other").for_project(PROJECT))
+    assert not entry().signed(theirs).verifies(project().signer)
 
 
 # --- merging
@@ -156,20 +158,20 @@ def test_another_users_signature_does_not_verify(tmp_path):
 def test_new_answers_take_the_place_of_those_about_the_same(tmp_path):
     other, old = entry(identity="cd" * 32), entry(action="reject")
     new = [entry(), entry(action="go")]
-    assert merged([old, other], new, Trust()) == [*new, other]
-    assert merged([], new, Trust()) == new
+    assert merged([old, other], new, project()) == [*new, other]
+    assert merged([], new, project()) == new
 
 
 def test_recording_the_same_again_changes_nothing():
     old = entry()
-    assert merged([old], [entry(decided_at="2027-01-01T00:00:00.000000+00:00")], Trust()) == [old]
+    assert merged([old], [entry(decided_at="2027-01-01T00:00:00.000000+00:00")], project()) == [old]
 
 
 def test_an_entry_that_does_not_verify_is_replaced_by_what_is_recorded_about_the_same():
     new = entry()
-    assert merged([replace(new, signature="0" * 64)], [new], Trust()) == [new]
+    assert merged([replace(new, signature="0" * 64)], [new], project()) == [new]
     stranger = replace(entry(identity="cd" * 32), signature="0" * 64)  # a colleague's
-    assert merged([stranger], [new], Trust()) == [stranger, new]
+    assert merged([stranger], [new], project()) == [stranger, new]
 
 
 # --- the queue
@@ -180,6 +182,7 @@ def lock(tmp_path):
     path = tmp_path / "tract.lock.json"
 
     def make(*entries):
+        project(path).keep()
         write_lock(path, entries)
         return Recorded(path, Trust())
 
@@ -200,6 +203,7 @@ def test_a_copy_of_an_entry_is_no_second_answer(lock):
 
 def test_what_was_used_stays_used_for_the_process(tmp_path):
     path, used = tmp_path / "tract.lock.json", set()
+    project(path).keep()
     write_lock(path, [entry()])
     assert Recorded(path, Trust(), used).take(IDENTITY)
     assert Recorded(path, Trust(), used).take(IDENTITY) is None
@@ -223,6 +227,7 @@ class Runs:
 
     def __init__(self, folder, spec):
         self.path = folder / "tract.lock.json"
+        project(self.path).keep()
         self.spec = spec
         self.ran = []
 
@@ -363,7 +368,7 @@ def test_no_standing_approval_is_recorded(runs):
         tract.reviewer.keep(pending)
         pending.approve(edits={"x": 4}, scope="always", uses=3)
         assert len(tract.grants.all()) == 1
-        (found,) = find_entries(tract.reviewer.ledger, Trust(), since=None).entries
+        (found,) = find_entries(tract.reviewer.ledger, project(), since=None).entries
         assert found.arguments == {"edits": {"x": 4}}
 
 
@@ -449,7 +454,7 @@ def test_showing_what_is_not_recorded_leaves_it_open_and_says_why(runs):
 def test_a_recorded_action_that_fails_leaves_it_open(runs):
     runs.record([press("go", n=3)])
     good = read_lock(runs.path)[0]
-    write_lock(runs.path, [replace(good, action="boom", arguments={}).signed(Trust())])
+    write_lock(runs.path, [replace(good, action="boom", arguments={}).signed(project())])
     with runs.headless() as tract:
         pending = runs.ask(tract)
         with pytest.raises(NobodyToAskError, match="ValueError: boom"):
@@ -462,7 +467,7 @@ def test_a_recorded_action_that_fails_leaves_it_open(runs):
 )
 def test_an_answer_that_does_not_fit_runs_nothing(runs, changes):
     runs.record([press("go", n=3)])
-    write_lock(runs.path, [replace(read_lock(runs.path)[0], **changes).signed(Trust())])
+    write_lock(runs.path, [replace(read_lock(runs.path)[0], **changes).signed(project())])
     with runs.headless() as tract:
         with pytest.raises(NobodyToAskError, match="Nothing was run"):
             tract.reviewer.decide_now(runs.ask(tract))
@@ -513,7 +518,7 @@ def test_a_gated_tool_call_is_settled(tract, lock):
 
 
 def recordable(tract, **options):
-    return find_entries(tract.reviewer.ledger, Trust(), since=None, **options)
+    return find_entries(tract.reviewer.ledger, project(), since=None, **options)
 
 
 def test_code_that_decides_what_was_asked_is_recorded_and_what_was_not_asked_is_not(runs):
@@ -535,7 +540,7 @@ def test_an_action_s_own_arguments_are_recorded_whatever_their_names(tract, spec
     pending = tract.fire("citation_check", review=True)
     tract.reviewer.show(pending)
     pending.own(pattern="x", uses=3)
-    (found,) = find_entries(tract.reviewer.ledger, Trust(), since=None).entries
+    (found,) = find_entries(tract.reviewer.ledger, project(), since=None).entries
     assert found.arguments == {"pattern": "x", "uses": 3}
 
 
@@ -592,10 +597,10 @@ def test_only_what_was_decided_since_and_what_is_active(tract, spec):
     tract.propose_operation(spec(name="gone")).reject()
     soon = datetime.now(UTC) + timedelta(hours=1)
     ledger = tract.reviewer.ledger
-    assert find_entries(ledger, Trust(), since=soon).entries == []
-    (found,) = find_entries(ledger, Trust(), since=soon, active={old.identity, IDENTITY}).entries
+    assert find_entries(ledger, project(), since=soon).entries == []
+    (found,) = find_entries(ledger, project(), since=soon, active={old.identity, IDENTITY}).entries
     assert found.identity == old.identity
-    assert len(find_entries(ledger, Trust(), since=None, active={old.identity}).entries) == 2
+    assert len(find_entries(ledger, project(), since=None, active={old.identity}).entries) == 2
 
 
 def test_what_is_active_now_is_recorded_as_it_was_approved_and_signed(tract, spec):
@@ -604,10 +609,10 @@ def test_what_is_active_now_is_recorded_as_it_was_approved_and_signed(tract, spe
     second.reject("once is enough")
     soon = datetime.now(UTC) + timedelta(hours=1)
     ledger = tract.reviewer.ledger
-    (found,) = find_entries(ledger, Trust(), since=soon, active={first.identity}).entries
+    (found,) = find_entries(ledger, project(), since=soon, active={first.identity}).entries
     assert found.action == "approve"
     with tract._database.write() as connection:
         connection.exec_driver_sql(
             f"UPDATE decisions SET decided_by = 'nobody you know' WHERE pending_id = '{first.pending_id}'"
         )
-    assert find_entries(ledger, Trust(), since=soon, active={first.identity}).entries == []
+    assert find_entries(ledger, project(), since=soon, active={first.identity}).entries == []

@@ -8,7 +8,9 @@ from contextlib import closing
 
 import pytest
 
+from benchmarks import damage
 from tract_jupyter import Tract
+from tract_jupyter.__main__ import main
 from tract_jupyter.exceptions import StoreCorruptError, StoreError
 
 PAGE = 4096
@@ -121,3 +123,73 @@ def test_a_missing_table_is_an_error_of_ours(store):
     sql(store, "DROP TABLE commits")
     with Tract.open(store) as tract, pytest.raises(StoreError, match="no such table"):
         tract.log()
+
+
+# --- pages, and what others have put into the file
+
+
+def test_stores_that_are_damaged_at_random_are_told_or_undamaged(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    content = damage.make(tmp_path / "whole.db")
+    seen = [damage.survives(tmp_path / "whole.db", content, seed) for seed in range(1_000, 1_030)]
+    assert [one for one in seen if one.problem] == []
+    assert {"opening", "verify"} <= {one.how for one in seen}
+
+
+def test_the_table_counts_damage_that_nobody_notices(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(damage, "_DAMAGES", [lambda *_: None])
+    assert [row.value for row in damage.rows(2)] == [0, 0, 2, 0]
+    (tmp_path / "whole.db").unlink()
+    monkeypatch.setattr(damage, "_sqlite_says", lambda _: "a row is missing from an index")
+    assert [(row.value, row.verdict) for row in damage.rows(1)][-1] == (1, "over")
+    assert "verify() found nothing, and SQLite: a row is missing" in capsys.readouterr().err
+
+
+def test_an_index_that_does_not_fit_its_table_is_found(store):
+    with closing(sqlite3.connect(store)) as connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute("DELETE FROM sqlite_master WHERE name = 'ix_events_tract'")
+        connection.commit()
+    with Tract.open(store) as tract:
+        problems = [found.problem for found in tract.verify()]
+    assert "index ix_events_tract is missing" in problems
+    assert any(problem.startswith("SQLite's own check: ") for problem in problems)  # pages that nobody uses
+
+
+TRIGGER = "CREATE TRIGGER spy AFTER INSERT ON commits BEGIN DELETE FROM events; END"
+
+
+def test_a_store_with_a_trigger_is_not_opened(store, capsys):
+    sql(store, TRIGGER)
+    before = store.read_bytes()
+    with pytest.raises(StoreCorruptError, match=r"trigger spy on commits\..*DROP TRIGGER"):
+        Tract.open(store)
+    assert main(["verify", str(store)]) == 2
+    assert "trigger spy on commits" in capsys.readouterr().err
+    assert store.read_bytes() == before
+    sql(store, "DROP TRIGGER spy")
+    with Tract.open(store) as tract:
+        assert tract.verify() == []
+
+
+@pytest.mark.parametrize(
+    ("statement", "told"),
+    [
+        ("CREATE TABLE theirs (x)", "table theirs"),
+        ("CREATE VIEW theirs AS SELECT * FROM commits", "view theirs"),
+        ("CREATE UNIQUE INDEX theirs ON events (kind)", "index theirs on events"),
+        ("CREATE VIRTUAL TABLE theirs USING fts5(x)", "table theirs"),
+    ],
+)
+def test_what_others_have_put_into_a_store_is_told(store, statement, told, capsys):
+    if "kind" in statement:
+        sql(store, "DELETE FROM events")
+        with closing(sqlite3.connect(store)) as connection:
+            column = connection.execute("SELECT name FROM pragma_table_info('events') LIMIT 1").fetchone()[0]
+        statement = statement.replace("kind", column)
+    sql(store, statement)
+    with Tract.open(store) as tract:
+        assert f"{told} was not made by tract_jupyter" in [found.problem for found in tract.verify()]
+    assert main(["verify", str(store)]) == 1
+    assert f"{told} was not made by tract_jupyter" in capsys.readouterr().out

@@ -185,11 +185,11 @@ def test_another_version_is_not_what_was_chosen_for(with_deploy):
 
 
 def test_a_saved_script_goes_on_with_what_was_chosen_elsewhere(own_store):
-    with Tract.open(own_store) as asking:
+    with Tract.open(url=own_store) as asking:
         asking.register_operation(deploy())
         result = call_in_sandbox(asking)
         assert result.status is ScriptStatus.PAUSED
-    with Tract.open(own_store) as elsewhere:
+    with Tract.open(url=own_store) as elsewhere:
         (stored,) = elsewhere.inbox()
         pending = elsewhere.operations.rebuild(stored)
         assert {button.name for button in pending.review_request().actions} >= {"ship", "approve"}
@@ -199,7 +199,7 @@ def test_a_saved_script_goes_on_with_what_was_chosen_elsewhere(own_store):
 
 
 def test_a_standing_approval_does_not_stand_in_for_a_handler_that_is_not_approved(own_store):
-    with Tract.open(own_store) as tract:
+    with Tract.open(url=own_store) as tract:
         tract.register_operation(deploy())
         tract.reviewer.channel = FakeChannel(for_good)
         assert call_as_agent(tract).success

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.engine.drafts import annotation, draft
-from tract_jupyter.exceptions import CommitNotFoundError, EditTargetError
+from tract_jupyter.engine.timeline import totals_after
+from tract_jupyter.engine.writer import Plan
+from tract_jupyter.exceptions import BranchMovedError, CommitNotFoundError, EditTargetError
 from tract_jupyter.models.commit import CommitOperation
 from tract_jupyter.models.config import BudgetAction
 from tract_jupyter.models.retention import Retention
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
     from tract_jupyter.storage.commits import CommitRows
     from tract_jupyter.storage.database import Database
     from tract_jupyter.storage.entry import Entry
+
+
+_ATTEMPTS: Final = 100
 
 
 class Commits:
@@ -82,6 +87,26 @@ class Commits:
             self._budget_check(),
         )
         return self._told(entry)
+
+    def commit_on(self, branch: str, content: dict[str, Any], **options: Any) -> None:
+        """Add a commit to a branch that is not the current one; `undo` takes it back there.
+
+        Raises:
+            BranchNotFoundError: there is no such branch.
+            BranchMovedError: others kept moving it.
+            BudgetExceededError: the budget refuses it.
+        """
+        made, check = self.draft(content, **options), self._budget_check()
+        for attempt in range(_ATTEMPTS):
+            here = self._refs.at(branch)
+            check(totals_after(here.context_tokens, here.context_messages, made))
+            try:
+                self._writer.write(Plan(branch, here.commit_hash, here, [made], "commit"))
+            except BranchMovedError:
+                if attempt == _ATTEMPTS - 1:
+                    raise
+            else:
+                return
 
     def annotate(
         self, name: str, priority: Priority, reason: str = "", retention: dict[str, Any] | None = None

@@ -14,6 +14,7 @@ from tract_jupyter.models.priority import Priority
 from tract_jupyter.models.text import brief_repr
 from tract_jupyter.storage.clock import to_text
 from tract_jupyter.storage.entry import APPEND
+from tract_jupyter.storage.interrupts import uninterrupted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -66,7 +67,7 @@ class Compiler:
             raise ContentError("give at_commit or at_time, not both")
         last = None if at_time is None else _text_of(at_time)
         head = self._head(at_commit, last)
-        with self._timelines.lock:
+        with uninterrupted(), self._timelines.lock:  # a timeline notes how far it is rendered
             timeline = self._timelines.at(head)
             if last is not None:
                 timeline = _until(timeline, last)

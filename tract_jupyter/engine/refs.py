@@ -67,23 +67,23 @@ class Refs:
         with self._database.read() as connection:
             return self._known(connection, name)
 
-    def on_branch(self, doing: str, expected: tuple[str, str] | None = None) -> Position:
+    def on_branch(self, doing: str, expected: str | None = None) -> Position:
         """The current branch, for what moves it.
 
         Args:
             doing: what is to be done, for the error.
-            expected: the branch and the commit that it was decided on, where it was.
+            expected: the branch that it was decided about, where it was.
 
         Raises:
             DetachedHeadError: there is none.
             HistoryError: it has no commits.
-            BranchMovedError: it is not where that was decided.
+            BranchMovedError: it is another one.
         """
         here = self.position
-        if expected is not None and (here.branch, here.commit_hash) != expected:
+        if expected is not None and here.branch != expected:
             raise BranchMovedError(
-                f"cannot {doing}: that was decided on {expected[0]!r} at {expected[1][:8]}, and the current branch is "
-                f"{here.branch!r} at {(here.commit_hash or 'no commit')[:8]}; nothing was changed"
+                f"cannot {doing}: that was decided about {expected!r}, and the current branch is {here.branch!r}; "
+                f"nothing was changed. switch({expected!r}) first"
             )
         if here.branch is None:
             raise DetachedHeadError(

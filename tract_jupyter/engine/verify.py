@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tract_jupyter.engine.timeline import Timeline
-from tract_jupyter.exceptions import TractError
+from tract_jupyter.exceptions import StoreError, TractError
 from tract_jupyter.storage.commits import checked
 from tract_jupyter.storage.entry import Step, commit_hash
+from tract_jupyter.storage.soundness import problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,14 +25,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Something that is not as it was written. `where` is a commit, a content or a branch."""
+    """Something that is not as it was written. `where` is a commit, a content, a branch, or the store."""
 
     where: str
     problem: str
 
 
 def verify(database: Database, commits: CommitRows, refs: RefRows) -> list[Damage]:
-    """Return everything that is damaged in a tract; an empty list if all is well. Reads only."""
+    """Return everything that is damaged in a tract and its database; an empty list if all is well. Reads only.
+
+    Raises:
+        StoreCorruptError: it cannot be read, and the database cannot say what is wrong with it.
+    """
+    with database.read() as connection:
+        found = [Damage(database.location, problem) for problem in problems(connection)]
+    try:
+        return found + _of_tract(database, commits, refs)
+    except StoreError as error:
+        if not found:
+            raise
+        return [*found, Damage(database.location, str(error))]
+
+
+def _of_tract(database: Database, commits: CommitRows, refs: RefRows) -> list[Damage]:
     with database.read() as connection:
         entries = {entry.commit_hash: entry for entry in commits.everything(connection)}
         parents = commits.merge_parents_of(connection, entries)

@@ -7,7 +7,6 @@ compare-and-swap; a plain append that lost the race is placed anew on the new ti
 from __future__ import annotations
 
 import threading
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +20,7 @@ from tract_jupyter.exceptions import (
 )
 from tract_jupyter.storage.clock import now_text
 from tract_jupyter.storage.entry import APPEND, Entry, commit_hash
+from tract_jupyter.storage.interrupts import interruptible, uninterrupted, whole_context
 from tract_jupyter.storage.refs import BRANCHES, Position
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ class Writer:
                     self._forget()  # somebody's gc may have removed what this process knew
         raise StoreLockedError("other writers kept moving the branch; nothing was committed. Try again.")
 
-    @contextmanager
+    @whole_context
     def batch(self) -> Iterator[None]:
         """Write what is committed meanwhile in one transaction: all of it, or nothing."""
         with self._lock:
@@ -216,16 +216,17 @@ class Writer:
             here = None if self._database.in_transaction else self._known
             here = here or self._position()
             entry = self._placed_alone(here, draft, check)
-        with self._database.write() as connection:
-            here = here or self._refs.position(connection)
-            entry = entry or self._placed_alone(here, draft, check)
-            self._commits.add(connection, (entry,), {})
-            if not self._refs.move(
-                connection, here.branch or "", here.commit_hash, entry.commit_hash, current=True
-            ):
-                raise _LostRaceError
-        self._database.if_rolled_back(self._forget)
-        self._take_note(here, entry)
+        with uninterrupted():
+            with self._database.write() as connection:
+                here = here or self._refs.position(connection)
+                entry = entry or self._placed_alone(here, draft, check)
+                self._commits.add(connection, (entry,), {})
+                if not self._refs.move(
+                    connection, here.branch or "", here.commit_hash, entry.commit_hash, current=True
+                ):
+                    raise _LostRaceError
+            self._database.if_rolled_back(self._forget)
+            self._take_note(here, entry)
         return entry
 
     def _buffered(self, buffer: Buffer, draft: Draft, check: Callable[[Totals], None]) -> Entry:
@@ -233,8 +234,9 @@ class Writer:
         entry = self._placed_alone(here, draft, check)
         if self._known is not here:  # the budget called somebody who wrote something
             return self._buffered(buffer, draft, check)
-        buffer.add(here, entry)
-        self._take_note(here, entry)
+        with uninterrupted():
+            buffer.add(here, entry)
+            self._take_note(here, entry)
         return entry
 
     def _forget(self) -> None:
@@ -262,7 +264,7 @@ class Writer:
             with self._timelines.lock:
                 totals = self._timelines.at(here.commit_hash).effect(draft)
         if totals.tokens > here.context_tokens:
-            check(totals)
+            interruptible(check, totals)
         return _placed_on(here, draft, totals, self._commits.tract_id)
 
     def _placed(

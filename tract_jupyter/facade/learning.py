@@ -25,9 +25,12 @@ class Learning(Writing):
     tells_rejections = True
 
     def _learn(self, pending: Any, decision: Decision) -> None:
-        """Commit a person's reason for a rejection. The decision stands, also where that cannot be done."""
+        """Commit a person's reason for a rejection to the branch that asked.
+
+        The decision stands, also where that cannot be done.
+        """
         is_reason = decision.action == "reject" and decision.reason and decision.is_personal
-        if not (self.tells_rejections and is_reason) or _is_told_anyway(pending):
+        if not (self.tells_rejections and is_reason) or _is_told_anyway(pending) or pending.branch is None:
             return
         about = {
             "rejected": pending.pending_id,
@@ -35,7 +38,12 @@ class Learning(Writing):
             "decided_by": decision.decided_by,
         }
         try:
-            self.user(f"I turned down {pending.title!r}: {decision.reason}", metadata=about)
+            said = f"I turned down {pending.title!r}: {decision.reason}"
+            if pending.branch == self._refs.position.branch:
+                self.user(said, metadata=about)
+            else:
+                content = {"content_type": "dialogue", "role": "user", "text": said, "name": None}
+                self._commits.commit_on(pending.branch, content, metadata=about)
         except TractError:
             _logger.warning("why %r was turned down could not be committed", pending.title, exc_info=True)
 

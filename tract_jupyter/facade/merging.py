@@ -139,11 +139,11 @@ class Merging(Gated):
         said_by: str | None = None,
         triggered_by: str | None = None,
     ) -> PendingMerge:
-        conflicts, tips = found.result.conflicts, found.tips
+        conflicts, sides = found.result.conflicts, found.sides
         fields = {
-            "branch": tips.branch,
-            "head": tips.head,
-            "source_head": tips.other,
+            "branch": sides.here.branch,
+            "head": sides.tips[0],
+            "source_head": sides.tips[1],
             "source_branch": found.result.source,
             "target_branch": found.result.target,
             "conflicts": [conflict_to_dict(conflict) for conflict in conflicts],

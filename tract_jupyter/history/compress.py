@@ -17,6 +17,7 @@ from tract_jupyter.models.commit import APPROXIMATE
 from tract_jupyter.models.compression import COMPRESSED_FROM, CompressPlan, CompressResult
 from tract_jupyter.models.context import Message
 from tract_jupyter.models.priority import Priority
+from tract_jupyter.storage.refs import Position
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -61,16 +62,16 @@ class Compressor:
         self._splicer = splicer
         self._counter = counter
 
-    def look(self, wanted: Range, expected: tuple[str, str] | None = None) -> Found:
+    def look(self, wanted: Range, expected: str | None = None) -> Found:
         """The current branch, and what of it a compression takes.
 
         Args:
             wanted: what was asked for; what is no list is read once only.
-            expected: the branch and the commit that it was decided on, where it was.
+            expected: the branch that it was decided about, where it was.
 
         Raises:
             CompressionError: nothing can be compressed.
-            BranchMovedError: the branch is somewhere else by now.
+            BranchMovedError: another branch is the current one.
         """
         here = self._refs.on_branch("compress", expected)
         past = Past.read(here, self._database, self._rows, self._timelines)
@@ -140,11 +141,11 @@ class Compressor:
         }
 
     def carry_out(self, fields: Mapping[str, Any], source: Source, message: str | None) -> CompressResult:
-        """Do what was proposed, on the very history that it was proposed on.
+        """Do what was proposed, with whatever came to the branch since.
 
         Raises:
-            CompressionError: a summary is not good; nothing was changed.
-            BranchMovedError: the branch is somewhere else by now; nothing was changed.
+            CompressionError: a summary is not good, or what it stands for was changed since; nothing was changed.
+            BranchMovedError: another branch is the current one; nothing was changed.
         """
         past, selection = self.selected(fields)
         self.check_lengths(fields)
@@ -168,11 +169,12 @@ class Compressor:
                 )
 
     def selected(self, fields: Mapping[str, Any]) -> Found:
-        """What was proposed to be compressed.
+        """What was proposed to be compressed, on the branch as it is now.
 
         Raises:
-            BranchMovedError: the branch is somewhere else by now.
-            CompressionError: these are not the runs of messages that the summaries were written for.
+            BranchMovedError: another branch is the current one.
+            CompressionError: these are not the runs of messages that the summaries were written for, or one of the
+                messages reads otherwise by now.
         """
         runs = fields["source_commits"]
         wanted = Range(
@@ -180,12 +182,30 @@ class Compressor:
             preserve=fields["preserved_commits"],
             one_summary=len(runs) == 1,
         )
-        found = self.look(wanted, (fields["branch"], fields["head"]))
+        found = self.look(wanted, fields["branch"])
         if runs != [list(group.commits) for group in found.selection.groups]:
             raise CompressionError(
                 "the summaries do not belong to these runs of messages; nothing was changed. Ask for it again"
             )
+        self._check_unchanged(found.past, fields)
         return found
+
+    def _check_unchanged(self, past: Past, fields: Mapping[str, Any]) -> None:
+        """Check that what summaries stand for is what it was when they were proposed."""
+        if past.head == fields["head"]:
+            return
+        asked_at = Position(past.branch, fields["head"])
+        before = Past.read(asked_at, self._database, self._rows, self._timelines)
+        for name in (commit for run in fields["source_commits"] for commit in run):
+            was, now = (
+                (one.messages.get(name), one.retention.get(name), one.winners.get(name))
+                for one in (before, past)
+            )
+            if was != now:
+                raise CompressionError(
+                    f"{name[:8]}, which a summary stands for, was changed since this was asked; nothing was "
+                    "compressed. Ask for it again"
+                )
 
     def tokens(self, texts: Sequence[str]) -> int:
         """How many tokens summaries take.

@@ -14,7 +14,6 @@ from tract_jupyter.engine.drafts import check_words, merge_draft
 from tract_jupyter.engine.writer import Plan
 from tract_jupyter.exceptions import CommitNotFoundError, HistoryError, NothingToMergeError
 from tract_jupyter.history.deciding import decide, removed
-from tract_jupyter.history.sides import Tips
 from tract_jupyter.models.checks import check_text
 from tract_jupyter.models.merge import MergeResult, MergeType
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from tract_jupyter.engine.writer import Writer
     from tract_jupyter.history.deciding import Settling
     from tract_jupyter.history.replay import Replay
-    from tract_jupyter.history.sides import SideBySide, Sides
+    from tract_jupyter.history.sides import SideBySide, Sides, Tips
     from tract_jupyter.models.merge import Resolution, Resolver
     from tract_jupyter.storage.entry import Draft
 
@@ -35,11 +34,6 @@ class Found(NamedTuple):
 
     sides: Sides
     result: MergeResult
-
-    @property
-    def tips(self) -> Tips:
-        """Where the two are."""
-        return Tips(self.sides.here.branch, *self.sides.tips)
 
 
 class Merge:

@@ -17,7 +17,7 @@ from tract_jupyter.models.merge import RebaseResult, RebaseType
 from tract_jupyter.storage.entry import MERGE
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
     from tract_jupyter.history.deciding import Settling
     from tract_jupyter.history.replay import Replay
@@ -34,9 +34,9 @@ class Rebase:
         self._settling = settling
         self._replay = replay
 
-    def look(self, target: str) -> tuple[Sides, list[Draft]]:
+    def look(self, target: str, expected: Tips | None = None) -> tuple[Sides, list[Draft]]:
         """How the two branches compare, and the own commits as they would be placed anew."""
-        sides = self._sides.look(target, "rebase", ours_last=True)
+        sides = self._sides.look(target, "rebase", ours_last=True, expected=expected)
         if sides.is_ahead or sides.is_behind:
             return sides, []
         _check_no_merges(sides)
@@ -48,6 +48,7 @@ class Rebase:
         resolver: Resolver | None = None,
         *,
         leave_out: Collection[str] = (),
+        planned: Collection[str] | None = None,
         expected: Tips | None = None,
     ) -> RebaseResult:
         """Rebase.
@@ -56,7 +57,9 @@ class Rebase:
             target: the branch to go on from.
             resolver: as for `Tract.rebase`.
             leave_out: own commits that are not taken along; what edits or annotates them is named too.
-            expected: where the two branches were when this was decided, if it was decided before.
+            planned: the own commits that were known when this was decided, if it was decided before. Messages that
+                came since are taken along.
+            expected: what that was about.
         """
         sides = self._sides.look(target, "rebase", ours_last=True, expected=expected)
         if sides.is_ahead:
@@ -68,6 +71,8 @@ class Rebase:
         branch, onto = sides.names
         decided = decide(sides.compared.conflicts, resolver, f"rebasing {branch!r} onto {onto!r}")
         drafts = self._replay.copies(sides.tips[0], sides.compared.ours)
+        if planned is not None:
+            check_planned(drafts, planned)
         drafts = [draft for draft in drafts if draft.source not in leave_out]
         drafts += self._settling.drafts(sides.compared.findings, decided)
         return self._write(sides, drafts, decided)
@@ -87,6 +92,22 @@ class Rebase:
         commits = tuple(entry.commit_hash for entry in entries)
         head = commits[-1] if commits else sides.tips[1]
         return _result(sides, RebaseType.REBASED, head, copied(drafts, entries), commits, decided)
+
+
+def check_planned(drafts: Sequence[Draft], planned: Collection[str]) -> None:
+    """Check that a plan still stands: its commits are there, and what came since changes none of them.
+
+    Raises:
+        HistoryError: it does not.
+    """
+    since = [draft for draft in drafts if draft.source not in planned]
+    new = {draft.source for draft in since}
+    changed = [draft for draft in since if draft.edit_target is not None and draft.edit_target not in new]
+    if changed or len(since) + len(planned) != len(drafts):
+        raise HistoryError(
+            "the own commits of the branch are others than when this was asked: some were taken away, or messages were "
+            "edited or annotated since; nothing was changed. Ask for it again"
+        )
 
 
 def _check_no_merges(sides: Sides) -> None:

@@ -23,10 +23,9 @@ if TYPE_CHECKING:
 
 
 class Tips(NamedTuple):
-    """Where two branches are: the current one with its newest commit, and that of the other one."""
+    """Which two branches a decision is about: the current one, and the other one's newest commit."""
 
     branch: str | None
-    head: str | None
     other: str | None
 
 
@@ -85,19 +84,20 @@ class SideBySide:
             doing: what for, for errors.
             ours_last: the own changes come after the others'.
             strict: warnings block too.
-            expected: where the two were when this was decided, if it was decided before.
+            expected: what was decided about, if it was decided before. The current branch may have gone on since.
 
         Raises:
-            BranchMovedError: they are not where that was decided.
+            BranchMovedError: another branch is the current one, or the other one is somewhere else.
             DetachedHeadError: there is no current branch.
             BranchNotFoundError: there is no such branch.
             HistoryError: one of them has no commits, they share none, or one has a summary of what the other still has.
         """
         here, there = self._here(name, doing), self._refs.at(name)
-        if expected is not None and Tips(here.branch, here.commit_hash, there.commit_hash) != expected:
+        if expected is not None and Tips(here.branch, there.commit_hash) != expected:
             raise BranchMovedError(
-                f"cannot {doing}: that was decided when {expected.branch!r} was at {(expected.head or '')[:8]} and "
-                f"{name!r} at {(expected.other or '')[:8]}, and they have moved since; nothing was changed"
+                f"cannot {doing}: that was decided on {expected.branch!r}, with {name!r} at "
+                f"{(expected.other or 'no commit')[:8]}; the current branch is {here.branch!r}, and {name!r} is at "
+                f"{(there.commit_hash or 'no commit')[:8]}. Nothing was changed; ask for it again"
             )
         if there.commit_hash is None:
             raise HistoryError(f"branch {name!r} has no commits yet: nothing to {doing}")

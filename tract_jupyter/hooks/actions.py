@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tract_jupyter.hooks import introspection
 from tract_jupyter.hooks.marks import gated
+from tract_jupyter.storage.interrupts import interruptible
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +27,9 @@ def action(method: F) -> F:
         __tracebackhide__ = True
         parameters = introspection.action_parameters(type(self), name)
         arguments = parameters.validate(parameters.bind(args, kwargs))
-        return self.through_gate(name, arguments, lambda: method(self, **arguments))
+        call = functools.partial(method, self, **arguments)
+        if not self.is_instant(name):  # it may take long, and is noted however it ends
+            call = functools.partial(interruptible, call)
+        return self.through_gate(name, arguments, call)
 
     return gated(act)  # type: ignore[return-value]

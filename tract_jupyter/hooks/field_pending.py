@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tract_jupyter.hooks.marks import gated
@@ -10,6 +9,7 @@ from tract_jupyter.hooks.pending import Pending
 from tract_jupyter.models.parameters import Parameters
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.review.fingerprint import Subject, fingerprint
+from tract_jupyter.storage.interrupts import whole_context
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -88,7 +88,7 @@ class FieldPending(Pending):
         present = [p.with_default(values[p.name]) if p.name in values else p for p in self.field_parameters]
         return Parameters(self.name, present)
 
-    @contextmanager
+    @whole_context
     def edited(self, action: str, arguments: Mapping[str, Any], *, keep: bool = True) -> Iterator[None]:
         """Change the fields as the `edits` of an approval say; back again if the block raises, or with `keep=False`.
 

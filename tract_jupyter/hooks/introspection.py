@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 PERSONAL = frozenset({"scope", "uses", "pattern", "whom", "volatile"})
 """Parameters of `approve` that only a person may give: what is approved too, without asking."""
 
+APPROVE_ONLY = "Approve without running"
+"""What the button says that approves, where only another one runs something."""
 _NOTHING: Final[tuple[Any, ...]] = (None, "", [], {})
 _NO_WORDS: Final[Mapping[str, str]] = MappingProxyType({})
 _MAX_TEXT = 500
@@ -199,6 +201,7 @@ def value_rows(
 
 def review_actions(pending: Question) -> tuple[ReviewAction, ...]:
     """The buttons: the operation's own actions first, then approve and reject."""
+    by_action = pending.runs_nothing("approve")
     offered = [name for name in _offered(pending) if name not in _BASIC]
     own = [name for name in offered if decides(pending.owner_of_action(name), name)]
     buttons = [
@@ -206,6 +209,7 @@ def review_actions(pending: Question) -> tuple[ReviewAction, ...]:
             name,
             name.replace("_", " ").capitalize(),
             action_parameters(pending.owner_of_action(name), name),
+            style="approve" if by_action and len(own) == 1 else "neutral",
             description=_summary(pending.owner_of_action(name), name),
         )
         for name in own
@@ -217,8 +221,10 @@ def review_actions(pending: Question) -> tuple[ReviewAction, ...]:
             parameters = action_parameters(pending.owner_of_action(name), name).without(
                 (PERSONAL - asked) | {"edits"}
             )
-            style: Any = name
-            buttons.append(ReviewAction(name, pending.labels[name], parameters, style=style))
+            is_idle = by_action and name == "approve"
+            style: Any = "neutral" if is_idle else name
+            label = APPROVE_ONLY if is_idle else pending.labels[name]
+            buttons.append(ReviewAction(name, label, parameters, style=style))
     return tuple(buttons)
 
 

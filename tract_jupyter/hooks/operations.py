@@ -284,6 +284,7 @@ class Operations(Rebuilding, Unreviewed):
         execute_fn: Callable[[Any], Any] | None = None,
         review: bool = False,
         ask: Unhandled = "ask",
+        offer: bool = False,
         choice: Choice | None = None,
         **options: Any,
     ) -> Any:
@@ -295,6 +296,8 @@ class Operations(Rebuilding, Unreviewed):
             execute_fn: see there.
             review: see there.
             ask: takes the place of asking a person, where it comes to that.
+            offer: a person fired it by hand: if it has exactly one action and no handler decides about it, they are
+                asked, where they can be. Approving it would run nothing.
             choice: what a person chose who was asked about the call that fires it; done where no handler decides.
             options: see there.
         """
@@ -303,10 +306,22 @@ class Operations(Rebuilding, Unreviewed):
         pending = cls(tract=self._tract, fields=fields, execute_fn=recorded, **options)
         if review:
             return pending
-        self._firing.decide(pending, unhandled=cls.spec.unhandled, ask=ask, choice=choice)
+        pending.is_offered = (
+            offer and len(cls.spec.actions) == 1 and execute_fn is None and self._can_offer(pending)
+        )
+        unhandled = "ask" if pending.is_offered else cls.spec.unhandled
+        self._firing.decide(pending, unhandled=unhandled, ask=ask, choice=choice)
         if execute_fn is not None and pending.status is PendingStatus.APPROVED:
             return pending.result
         return pending
+
+    def _can_offer(self, pending: DynamicPending) -> bool:
+        """Whether a person can be asked, or decided about the same in a run that is recorded."""
+        channel = self._tract.reviewer.channel
+        if channel.can_reach():
+            return True
+        recorded = channel.recorded()
+        return recorded is not None and recorded.knows(pending.identity)
 
     def unguarded(self, operation: str) -> str:
         """Why a person is asked in the place of an operation's handlers; empty if these decide."""

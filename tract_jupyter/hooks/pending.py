@@ -19,6 +19,7 @@ from tract_jupyter.hooks.question import Question
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.review.decision import deciding_by_default, how
 from tract_jupyter.review.prompt import ask_until_decided
+from tract_jupyter.storage.interrupts import interruptible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
@@ -196,7 +197,7 @@ class Pending(Question):
         self.status = PendingStatus.APPROVED
         if self._execute_fn is not None:
             try:
-                self.result = self._execute_fn(self)
+                self.result = interruptible(self._execute_fn, self)
             except BaseException as error:  # interrupted half-way is failed too, and can be tried again
                 self.fail(error)
                 raise

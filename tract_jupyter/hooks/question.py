@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from tract_jupyter.hooks import introspection
 from tract_jupyter.hooks.marks import offered
 from tract_jupyter.models.pending import PendingStatus
+from tract_jupyter.review.decision import outcome_text
 from tract_jupyter.review.display import showable
 from tract_jupyter.review.fingerprint import Subject, fingerprint
 from tract_jupyter.review.request import ReviewRequest, ValueTable
@@ -56,6 +57,8 @@ class Question:
     tract: Any
     pending_id: str
     created_at: datetime
+    branch: str | None
+    """The branch that was current when it was asked; None if there was none."""
     status: PendingStatus
     fields: dict[str, Any]
     triggered_by: str | None
@@ -110,6 +113,7 @@ class Question:
         self.on_timeout = on_timeout
         self.pending_id = secrets.token_hex(8)
         self.created_at = datetime.now(UTC)
+        self.branch = tract.current_branch
         self.status = PendingStatus.PENDING
         self.rejection_reason = ""
         self.error = None
@@ -174,6 +178,10 @@ class Question:
         if self.timeout is None or self.on_timeout != "deny":
             return None
         return self.created_at + timedelta(seconds=self.timeout)
+
+    def runs_nothing(self, action: str) -> bool:  # noqa: ARG002
+        """Whether the decision leaves undone what an action of its own would do."""
+        return False
 
     def edited(
         self,
@@ -291,7 +299,9 @@ class Question:
         return f"<{type(self).__name__} {self.pending_id[:8]}: {self.status}{_detail(self)}>"
 
 
-def _detail(question: Question) -> str:
+def _detail(question: Any) -> str:
     if question.status is PendingStatus.REJECTED and question.rejection_reason:
         return f", {question.rejection_reason!r}"
+    if question.status is PendingStatus.APPROVED and outcome_text(question):
+        return f", {outcome_text(question)}"
     return f", {question.error}" if question.error else ""

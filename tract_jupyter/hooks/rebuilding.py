@@ -76,7 +76,7 @@ class Rebuilding:
             stored.pending_id,
             stored.created_at,
         )
-        pending.rounds = self._rounds_seen(stored)
+        pending.branch, pending.rounds = stored.branch, self._rounds_seen(stored)
         pending.status, pending.unfinished = self._ledger.standing(stored)
         pending.doubt = "" if self._ledger.vouches(stored) else _DOUBT
         pending.origin = None if stored.origin == this_process() else stored.origin

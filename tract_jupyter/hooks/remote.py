@@ -97,6 +97,11 @@ class RemotePending(FieldPending):
         if self.doubt:
             raise TrustError(f"{self.doubt} Decide it where it was asked, or turn it down")
 
+    def runs_nothing(self, action: str) -> bool:
+        """As the process that asked says by the way it offers to approve."""
+        offered = self.request.action(action)
+        return action == "approve" and offered is not None and offered.style == "neutral"
+
     def is_instant(self, action: str) -> bool:
         """Only what stops it; the rest is for the process that asked."""
         return action in {"reject", "pass_through"}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tract_jupyter.hooks.dynamic.spec import OperationSpec
     from tract_jupyter.notebook.steps import Step
     from tract_jupyter.review.lock import Entry
-    from tract_jupyter.review.trust import Trust
+    from tract_jupyter.review.project import Project
 
 _AROUND = "whether and how often it is asked is up to the code around it"
 _VALUES = "the values of its variables are known when it runs"
@@ -31,18 +31,18 @@ class DryRun:
 
     Args:
         path: of the notebook.
-        cells: the place of each code cell, and what it does.
-        entries: of the lock file, those that this user signed and others.
-        trust: tells them apart.
+        cells: the place of each code cell, its source, and what it does.
+        entries: of the lock file, those that count here and others.
+        project: tells them apart.
         lock_name: of the lock file.
     """
 
     def __init__(
         self,
         path: Path,
-        cells: list[tuple[int, list[Step]]],
+        cells: list[tuple[int, str, list[Step]]],
         entries: tuple[Entry, ...],
-        trust: Trust,
+        project: Project,
         lock_name: str,
     ) -> None:
         self.found: list[Refusal] = []
@@ -50,13 +50,13 @@ class DryRun:
         """Signatures of the entries that would be used."""
         self.may_ask: set[str] = set()
         """Titles of what may be asked besides, when it runs; `*` for anything."""
-        self._path, self._entries, self._trust, self._lock_name = path, entries, trust, lock_name
+        self._path, self._entries, self._project, self._lock_name = path, entries, project, lock_name
         self._versions = _versions(cells)
         self._active: dict[str, OperationSpec] = {}
         self._inactive: dict[str, str] = {}
         self._handled: set[str] = set()
         self._cell = self._line = 0
-        for self._cell, steps in cells:
+        for self._cell, self._source, steps in cells:
             for step in steps:
                 self._line = step.line
                 self._follow(step)
@@ -176,13 +176,13 @@ class DryRun:
     # ---
 
     def _take(self, identity: str) -> Entry | None:
-        return take(self._entries, identity, self.used, self._trust)
+        return take(self._entries, identity, self.used, self._project, self._source)
 
     def _has(self, identity: str) -> bool:
         return any(entry.identity == identity for entry in self._entries)
 
     def _why_not(self, identity: str, title: str) -> str:
-        return refusal(self._entries, identity, title, self._trust, self._lock_name)
+        return refusal(self._entries, identity, title, self._project, self._source, self._lock_name)
 
     def _may_ask(self, what: str, title: str, why: str) -> None:
         self.may_ask.add(title)
@@ -198,10 +198,10 @@ def operation_identity(spec: OperationSpec, values: dict[str, Any]) -> str:
     return fingerprint("operation", spec.name, spec.spec_hash, kept)
 
 
-def _versions(cells: list[tuple[int, list[Step]]]) -> list[tuple[int, OperationSpec]]:
+def _versions(cells: list[tuple[int, str, list[Step]]]) -> list[tuple[int, OperationSpec]]:
     """Every definition that is one, with its cell."""
     found = []
-    for cell, steps in cells:
+    for cell, _, steps in cells:
         for step in steps:
             if isinstance(step, Definition):
                 try:

@@ -6,8 +6,9 @@ import asyncio
 import signal
 import sys
 import threading
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+
+from tract_jupyter.storage import interrupts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,20 +73,20 @@ class FrontEnd:
         """The event loop of the kernel's main thread; None where none is known."""
         return getattr(getattr(self._kernel, "io_loop", None), "asyncio_loop", None)
 
-    @contextmanager
+    @interrupts.whole_context
     def interruptible(self) -> Iterator[None]:
         """Let the stop button end what keeps the main thread from its event loop, in a cell with an `await`, too.
 
         While such a cell runs, an interrupt has the loop cancel the cell's task, and the loop never gets to that. What
         is raised is CancelledError all the same: a KeyboardInterrupt that comes out of a task ends the kernel.
         """
-        before = signal.getsignal(signal.SIGINT)
+        before = interrupts.handler()
         only_cancels = callable(before) and before is not signal.default_int_handler
         is_main = threading.current_thread() is threading.main_thread()
         if self._kernel is None or not only_cancels or not is_main:
             yield
             return
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        interrupts.handle_with(signal.default_int_handler)
         try:
             yield
         except KeyboardInterrupt as error:
@@ -93,7 +94,7 @@ class FrontEnd:
             cancelled.__dict__.update(error.__dict__)  # how it is to be shown
             raise cancelled from None
         finally:
-            signal.signal(signal.SIGINT, before)
+            interrupts.handle_with(before)
 
     def _request(self) -> dict[str, Any]:
         """The message that the kernel is working on."""

@@ -190,7 +190,10 @@ def _details(event: Event) -> str:
         return f"{data['action']} rejected it, because: {data['reason'] or 'no reason given'}"
     if event.event_type == "decision":
         reason = f", because: {data['reason']}" if data.get("reason") else ""
-        return f"{data['action']}: {data['title']}{reason} ({data['channel']}, {data['fingerprint'][:16]})"
+        left = f": {data['outcome']}" if data.get("outcome") else ""
+        return (
+            f"{data['action']}: {data['title']}{reason}{left} ({data['channel']}, {data['fingerprint'][:16]})"
+        )
     if event.event_type == "operation.activated":
         return f"{data['name']} version {data['version']}"
     if event.event_type == "failed":

@@ -186,6 +186,7 @@ class TractMagics(Magics):
         %tract_fire citation_check --fields {"urls": []}    all fields as one dict
         %tract_fire citation_check urls=[] --review         decide it in a panel, whatever handlers there are
 
+        An operation with one action that no handler decides about is offered in a panel, too: approving runs nothing.
         Values are Python literals, JSON, $variables or bare words. The panel can be answered later, too;
         `await` the pending to wait for the decision: p = %tract_fire citation_check urls=[] --review, then await p
         """
@@ -193,7 +194,9 @@ class TractMagics(Magics):
 
         given = parse_fire(line, {**self._session.shell.user_ns, **(local_ns or {})})
         tract = self._session.tract
-        pending = tract.fire(given.operation, given.fields, review=given.review, triggered_by="%tract_fire")
+        pending = tract.operations.fire(
+            given.operation, given.fields, review=given.review, offer=True, triggered_by="%tract_fire"
+        )
         if given.review:
             tract.reviewer.show(pending)
         return pending

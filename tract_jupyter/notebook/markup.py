@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
     from tract_jupyter.review.display import Piece
 
+OWN_KEYS = 'data-lm-suppress-shortcuts="true"'
+"""The attribute below which JupyterLab leaves keys alone: "d d" on what has the focus here would delete the cell."""
+
 
 def escaped(text: str) -> str:
     """A text of unknown origin as HTML; nothing of it is hidden or turned around."""

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from tract_jupyter.hooks.builtin.activation import activation_fingerprint
 from tract_jupyter.notebook.command import Command, no_arguments, option
 from tract_jupyter.notebook.display import Grid, View
-from tract_jupyter.notebook.session import BEGAN
+from tract_jupyter.notebook.session import BEGAN, notebook_path
 from tract_jupyter.review.lock import merged, read_lock, write_lock
+from tract_jupyter.review.project import PROJECT_FILE, Project
 from tract_jupyter.review.recording import Found, find_entries
 from tract_jupyter.review.trust import Trust
 
@@ -27,24 +28,33 @@ def _record(session: Session, rest: list[str]) -> View:
     no_arguments("record", rest)
     trust, path = Trust(), session.lock_path
     tract = session.tract
+    project = Project.made(path, trust)
+    notebook = project.path_of(notebook_path(session.shell))
     found = find_entries(
-        tract.reviewer.ledger, trust, since=None if everything else BEGAN, active=_active(tract)
-    )
+        tract.reviewer.ledger, project, since=None if everything else BEGAN, active=_active(tract),
+        notebook=notebook,
+    )  # fmt: skip
     if not found.entries:
         return View("Nothing to record", (*_nothing(everything=everything), *_left_out(found)))
     before = read_lock(path)
-    after = merged(before, found.entries, trust)
+    after = merged(before, found.entries, project)
+    project.keep()
     write_lock(path, after)
-    lines = (_for_what(path), _signed_with(trust), *_left_out(found))
+    lines = (_for_what(path), _where(notebook), _signed_with(trust), *_left_out(found))
     have = {entry.signature for entry in before}
     new = sum(entry.signature not in have for entry in after)
     count = f"{len(after)} decision{'s' if len(after) > 1 else ''}"
-    return View(f"{path.name}: {count}, {new} of them new", lines, (_grid(after, trust),))
+    return View(f"{path.name}: {count}, {new} of them new", lines, (_grid(after, project),))
 
 
 def _for_what(path: Path) -> str:
     verify = f"tract-jupyter verify {shlex.quote(str(path.parent))}"
     return f"Headless runs (nbclient, papermill, CI) ask nobody about these. What they would refuse: {verify}"
+
+
+def _where(notebook: str) -> str:
+    which = notebook or "any notebook beside it, as this kernel does not know the name of its own"
+    return f"They count for {which}, and in this project only: commit {PROJECT_FILE}, which is its id, with the file."
 
 
 def _signed_with(trust: Trust) -> str:
@@ -60,7 +70,7 @@ def _active(tract: Tract) -> set[str]:
     return {activation_fingerprint(spec) for spec in specs if spec is not None}
 
 
-def _grid(entries: list[Entry], trust: Trust) -> Grid:
+def _grid(entries: list[Entry], project: Project) -> Grid:
     rows = tuple(
         (
             entry.title,
@@ -68,11 +78,14 @@ def _grid(entries: list[Entry], trust: Trust) -> Grid:
             entry.decided_by,
             entry.decided_at[:19],
             entry.identity[:8],
-            "" if entry.verifies(trust) else "not signed by you, or changed",
+            entry.notebook,
+            project.why_not(entry),
         )
         for entry in entries
     )
-    return Grid(("What", "Decision", "By", "At (UTC)", "Identity", ""), rows, code=frozenset({"Identity"}))
+    return Grid(
+        ("What", "Decision", "By", "At (UTC)", "Identity", "Notebook", ""), rows, code=frozenset({"Identity"})
+    )
 
 
 def _nothing(*, everything: bool) -> tuple[str, ...]:

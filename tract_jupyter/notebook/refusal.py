@@ -21,7 +21,8 @@ class Refusal:
         line: which line of the cell.
         what: what is asked.
         why: why it would be refused.
-        kind: `refused`; `unknown`, where only a run tells; of entries of the lock file `unsigned` or `unused`.
+        kind: `refused`; `unknown`, where only a run tells; of entries of the lock file `unsigned`, `foreign` or
+            `unused`.
     """
 
     path: Path
@@ -29,7 +30,7 @@ class Refusal:
     line: int | None
     what: str
     why: str
-    kind: Literal["refused", "unknown", "unsigned", "unused"] = "refused"
+    kind: Literal["refused", "unknown", "unsigned", "foreign", "unused"] = "refused"
 
     def __str__(self) -> str:
         place = "" if self.cell is None else f", cell {self.cell}, line {self.line}"

@@ -113,8 +113,15 @@ class Session:
                 raise
             raise StoreError(f"{error}. {why}") from error
         self._apply_settings(tract)
-        tract.reviewer.channel = NotebookChannel(self.front_end, Recorded(self.lock_path, Trust(), _used))
+        tract.reviewer.channel = NotebookChannel(
+            self.front_end, Recorded(self.lock_path, Trust(), _used, self._cell)
+        )
         return tract
+
+    def _cell(self) -> str:
+        """The source of the cell that runs; empty if IPython does not keep it."""
+        manager = self.shell.history_manager
+        return "" if manager is None or not manager.input_hist_raw else str(manager.input_hist_raw[-1])
 
     def _path_of(self, store: str) -> str | Path:
         """The file of the store; relative to the folder in which the extension was loaded, wherever a cell went."""
@@ -159,6 +166,12 @@ def _refusal(path: Path) -> str:
             return ""
     except OSError as error:
         return error.strerror or type(error).__name__
+
+
+def notebook_path(shell: InteractiveShell) -> Path | None:
+    """The notebook that a kernel runs, where its front end says so: a Jupyter server, or VS Code; None if none does."""
+    told = shell.user_ns.get("__vsc_ipynb_file__") or os.environ.get("JPY_SESSION_NAME", "")
+    return Path(told) if isinstance(told, str) and told.endswith(".ipynb") else None
 
 
 def _is_here(folder: Path) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from pathlib import Path
+from typing import Literal
 
 from tract_jupyter.exceptions import ContentError, LockFileError
 from tract_jupyter.interchange.loading import load_notebook
@@ -11,6 +12,7 @@ from tract_jupyter.notebook.dry_run import DryRun
 from tract_jupyter.notebook.refusal import Refusal
 from tract_jupyter.notebook.steps import code_cells, steps
 from tract_jupyter.review.lock import LOCK_FILE, Entry, read_lock
+from tract_jupyter.review.project import Project
 from tract_jupyter.review.trust import Trust
 
 _COPIES = ".ipynb_checkpoints"
@@ -21,7 +23,7 @@ def verify(path: str | Path, *, lock_file: str = LOCK_FILE) -> list[Refusal]:
 
     Cells are parsed; nothing runs. What only a run tells (values of variables, calls in Python code, how often code in
     a loop asks) is listed as `unknown`. Entries of the lock file that you have not signed are listed as `unsigned`,
-    and those that no notebook beside it asks about as `unused`.
+    those of another project or notebook as `foreign`, and those that no notebook beside it asks about as `unused`.
 
     Args:
         path: a notebook, or a folder: then all notebooks below it, but for Jupyter's own copies.
@@ -45,13 +47,13 @@ def verify(path: str | Path, *, lock_file: str = LOCK_FILE) -> list[Refusal]:
 def _in_folder(lock: Path, notebooks: list[Path], *, stops: bool) -> list[Refusal]:
     trust = Trust()
     try:
-        entries = read_lock(lock)
+        entries, project = read_lock(lock), Project.of(lock, trust)
     except LockFileError as error:
         return [Refusal(lock, None, None, "recorded decisions", str(error))]
     found, runs = [], []
     for notebook in notebooks:
         try:
-            run = _dry_run(notebook, entries, trust, lock.name)
+            run = _dry_run(notebook, entries, project, lock.name)
         except ContentError as error:
             if stops:
                 raise
@@ -62,26 +64,34 @@ def _in_folder(lock: Path, notebooks: list[Path], *, stops: bool) -> list[Refusa
     others = [other for other in lock.parent.glob("*.ipynb") if other not in notebooks] if entries else []
     for other in others:  # they share the file
         try:
-            runs.append(_dry_run(other, entries, trust, lock.name))
+            runs.append(_dry_run(other, entries, project, lock.name))
         except ContentError:
             continue
-    return found + _odd_entries(lock, entries, runs, trust)
+    return found + _odd_entries(lock, entries, runs, project)
 
 
-def _dry_run(notebook: Path, entries: tuple[Entry, ...], trust: Trust, lock_name: str) -> DryRun:
-    cells = [(number, steps(source)) for number, source in code_cells(load_notebook(notebook))]
-    return DryRun(notebook, cells, entries, trust, lock_name)
+def _dry_run(notebook: Path, entries: tuple[Entry, ...], project: Project, lock_name: str) -> DryRun:
+    cells = [(number, source, steps(source)) for number, source in code_cells(load_notebook(notebook))]
+    return DryRun(notebook, cells, entries, project, lock_name)
 
 
-def _odd_entries(lock: Path, entries: tuple[Entry, ...], runs: list[DryRun], trust: Trust) -> list[Refusal]:
+def _odd_entries(
+    lock: Path, entries: tuple[Entry, ...], runs: list[DryRun], project: Project
+) -> list[Refusal]:
     used = set().union(*(run.used for run in runs))
     may_ask = set().union(*(run.may_ask for run in runs))
     found = []
     for number, entry in enumerate(entries, 1):
         what = f"entry {number}, {entry.title}"
-        if not entry.verifies(trust):
-            why = "it is not signed with your secret, or was changed; it does not count"
-            found.append(Refusal(lock, None, None, what, why, "unsigned"))
+        why_not = project.why_not(entry)
+        if why_not:
+            is_ours = (
+                not project.project_id
+                or entry.project != project.project_id
+                or entry.verifies(project.signer)
+            )
+            kind: Literal["foreign", "unsigned"] = "foreign" if is_ours else "unsigned"
+            found.append(Refusal(lock, None, None, what, f"it {why_not}; it does not count", kind))
         elif entry.signature not in used and not _may_be_asked(entry, may_ask):
             why = "nothing in the notebooks beside it asks about this, or not as often"
             found.append(Refusal(lock, None, None, what, why, "unused"))

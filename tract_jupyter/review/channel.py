@@ -42,6 +42,7 @@ class Reviewable(Protocol):
     rounds: int
     deciding_thread: int | None
     decision: Decision | None
+    branch: str | None
     unfinished: StoredDecision | None
     note: str
     doubt: str
@@ -85,6 +86,10 @@ class Reviewable(Protocol):
     @property
     def resumable(self) -> bool:
         """Whether another process could carry it out."""
+        ...
+
+    def runs_nothing(self, action: str) -> bool:
+        """Whether an action leaves undone what another one would do."""
         ...
 
     def is_instant(self, action: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import getpass
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.storage.clock import to_text
+from tract_jupyter.storage.interrupts import begin, end, frame_at, whole, whole_context
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from contextlib import AbstractContextManager
 
+    from tract_jupyter.review.channel import Reviewable
     from tract_jupyter.storage.decisions import StoredDecision
 
 
@@ -70,16 +72,21 @@ deciding_now: ContextVar[How | None] = ContextVar("tract_deciding", default=None
 class DecidingAs:
     """A block within which what is decided is recorded as decided in a given way. Each use of it has its own."""
 
-    __slots__ = ("_how", "_token")
+    __slots__ = ("_frame", "_how", "_token")
 
     def __init__(self, how: How) -> None:
         self._how = how
 
+    @whole
     def __enter__(self) -> None:
+        self._frame = frame_at(0)  # not the block's, which may be stopped
+        begin(self._frame)
         self._token = deciding_now.set(self._how)
 
+    @whole
     def __exit__(self, *_: object) -> None:
         deciding_now.reset(self._token)
+        end(self._frame)
 
 
 def deciding(channel: str, by: str | None = None, *, shown: str | None = None) -> DecidingAs:
@@ -92,7 +99,7 @@ def deciding_by_default(channel: str) -> AbstractContextManager[None]:
     return deciding(channel) if deciding_now.get() is None else nullcontext()
 
 
-@contextmanager
+@whole_context
 def in_code() -> Iterator[None]:
     """While what was decided runs: what its code decides about other things, it decides by itself.
 
@@ -152,6 +159,15 @@ class Decision:
                 to_text(self.decided_at), self.identity,
             ]
         )  # fmt: skip
+
+
+NO_ACTION = "no action ran"
+
+
+def outcome_text(pending: Reviewable) -> str:
+    """What the last decision left undone, in words; empty if nothing."""
+    made = pending.decision
+    return NO_ACTION if made is not None and pending.runs_nothing(made.action) else ""
 
 
 def without_grant(action: str, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import traceback
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import DecidedFirstError, TractError
 from tract_jupyter.review.decision import Answer, deciding
 from tract_jupyter.review.streams import Stream, captured, real_stream
+from tract_jupyter.storage.interrupts import whole_context
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,7 +60,7 @@ class _Printed:
             real_stream(kind).write(text)
 
 
-@contextmanager
+@whole_context
 def capturing(ticket: Ticket) -> Iterator[None]:
     """Keep what is printed for the panel: in a front end, what a click prints belongs to no cell."""
     printed = _Printed()

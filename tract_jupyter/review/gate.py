@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import threading
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -24,6 +23,7 @@ from tract_jupyter.exceptions import (
 )
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.review.decision import Decision, how, in_code, without_grant
+from tract_jupyter.storage.interrupts import uninterrupted, whole_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -90,14 +90,20 @@ class Gate:
             return run()
         if _was_recorded(pending, action, arguments):
             return pending.result
-        with self._alone(pending):
-            decision = self._decide(pending, action, arguments)
-            result = None if decision is None else self._run(pending, decision, run)
-        if decision is None:
-            raise DecidedFirstError(f"somebody else decided this first: {self.catch_up(pending) or _NOT_YET}")
-        self._on_end(pending, decision)
+        with (
+            uninterrupted()
+        ):  # what the store says and what the pending says; the action itself can be stopped
+            with self._alone(pending):
+                decision = self._decide(pending, action, arguments)
+                result = None if decision is None else self._run(pending, decision, run)
+            if decision is None:
+                raise DecidedFirstError(
+                    f"somebody else decided this first: {self.catch_up(pending) or _NOT_YET}"
+                )
+            self._on_end(pending, decision)
         return result
 
+    @uninterrupted()
     def catch_up(self, pending: Reviewable) -> str:
         """Follow what the store has that this process has not seen: carry it out here, or take it over.
 
@@ -129,14 +135,15 @@ class Gate:
         Raises:
             DecidedFirstError: somebody decides it at this moment.
         """
-        with self._alone(pending):
-            if self._expire(pending):
-                return ""
-        return self.catch_up(pending) or BUSY
+        with uninterrupted():
+            with self._alone(pending):
+                if self._expire(pending):
+                    return ""
+            return self.catch_up(pending) or BUSY
 
     # ---
 
-    @contextmanager
+    @whole_context
     def _alone(self, pending: Reviewable) -> Iterator[None]:
         with self._lock:
             if pending.deciding_thread is not None:

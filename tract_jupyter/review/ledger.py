@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.models.pending import PendingStatus
-from tract_jupyter.review.decision import Decision
+from tract_jupyter.review.decision import NO_ACTION, Decision
 from tract_jupyter.review.process import this_process
 from tract_jupyter.review.proofs import Outcome, moment_text
 from tract_jupyter.review.records import OPEN, Records
@@ -200,6 +200,7 @@ class Ledger(Records):
             "status": pending.status.value,
             "actor": pending.actor,
             "triggered_by": pending.triggered_by,
+            "branch": pending.branch,
             "resumable": pending.resumable,
             "origin": this_process(),
             **_time(pending),
@@ -235,7 +236,13 @@ class Ledger(Records):
             # edits of what runs elsewhere are in the decision; they become its values where it is carried out
             asked = {} if pending.runs_elsewhere else self._as_asked(pending, stored.request, outcome)
             self._rows.update(connection, pending_id, **after, **asked)
-        about = {"pending_id": pending_id, "title": pending.title, "arguments": decision.arguments}
+        about: dict[str, Any] = {
+            "pending_id": pending_id,
+            "title": pending.title,
+            "arguments": decision.arguments,
+        }
+        if pending.runs_nothing(decision.action):
+            about["outcome"] = NO_ACTION
         self._events.append(connection, "decision", decision.decided_by, {**about, **values})
         return True
 

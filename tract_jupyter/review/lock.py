@@ -1,7 +1,8 @@
 """The lock file: decisions of persons, signed, for runs in which nobody can be asked.
 
 It lies beside the notebook and is read, reviewed and versioned with it. Each entry is signed on its own, so entries may
-be taken out, but none can be changed, or made for something else, without the user's secret.
+be taken out, but none can be changed, or made for something else, without the user's secret. Nor does one count in
+another project: see `project`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import json
 import os
 import re
 import secrets
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import ContentError, LockFileError
@@ -20,11 +21,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from tract_jupyter.review.trust import Trust
+    from tract_jupyter.review.project import Project
+    from tract_jupyter.review.trust import Signer
 
 LOCK_FILE = "tract.lock.json"
 VERSION = 1
 _SIGNED = "recorded"
+_UNSIGNED = {"signature": ""}
 _HEX = re.compile(r"[0-9a-f]{64}")
 
 
@@ -40,6 +43,8 @@ class Entry:
         arguments: with which arguments; edits are among them, standing approvals are not.
         decided_by: by whom.
         decided_at: when, UTC, ISO 8601.
+        notebook: in which notebook, as a path below the folder of the file; empty where the kernel did not know it.
+        project: the id of the project that it was recorded in.
         signature: over all of that, with the secret of who recorded it.
     """
 
@@ -50,30 +55,30 @@ class Entry:
     arguments: dict[str, Any]
     decided_by: str
     decided_at: str
+    notebook: str = ""
+    project: str = ""
     signature: str = ""
 
-    def signed(self, trust: Trust) -> Entry:
-        """The same with its signature.
+    def signed(self, project: Project) -> Entry:
+        """The same for a project, with its signature.
 
         Raises:
             TrustError: there is no usable secret.
         """
-        return Entry(**{**asdict(self), "signature": trust.for_project("").sign(_SIGNED, self._signed())})
+        made = replace(self, project=project.project_id)
+        return replace(made, signature=project.signer.sign(_SIGNED, asdict(made) | _UNSIGNED))
 
-    def verifies(self, trust: Trust) -> bool:
-        """Whether this user signed it as it is.
+    def verifies(self, signer: Signer) -> bool:
+        """Whether this user signed it as it is; `Project.why_not` says whether it counts.
 
         Raises:
             TrustError: the secret cannot be read.
         """
-        return trust.for_project("").verify(_SIGNED, self._signed(), self.signature)
+        return signer.verify(_SIGNED, asdict(self) | _UNSIGNED, self.signature)
 
-    def says(self) -> tuple[str, str, str]:
-        """What was answered, and by whom."""
-        return self.action, canonical_json(self.arguments), self.decided_by
-
-    def _signed(self) -> dict[str, Any]:
-        return {name: value for name, value in asdict(self).items() if name != "signature"}
+    def says(self) -> tuple[str, ...]:
+        """What was answered, by whom, and in which notebook."""
+        return self.action, canonical_json(self.arguments), self.decided_by, self.notebook
 
 
 _KEYS = tuple(field.name for field in fields(Entry))
@@ -128,17 +133,19 @@ def lock_text(entries: Iterable[Entry]) -> str:
     return json.dumps({"version": VERSION, "entries": listed}, indent=2, ensure_ascii=False) + "\n"
 
 
-def merged(old: Iterable[Entry], new: Iterable[Entry], trust: Trust) -> list[Entry]:
-    """The entries of a file, with new ones in the place of those of the same identities.
+def merged(old: Iterable[Entry], new: Iterable[Entry], project: Project) -> list[Entry]:
+    """The entries of a file, with new ones in the place of those of the same identities and notebooks.
 
     Where the answers are the same as those that are there, these stay, so that recording again changes nothing.
     """
     before, fresh = _by_identity(old), _by_identity(new)
     for identity, answers in fresh.items():
-        known = before.get(identity, [])
+        notebooks = {"", *(entry.notebook for entry in answers)}
+        known = [entry for entry in before.get(identity, []) if entry.notebook in notebooks]
+        others = [entry for entry in before.get(identity, []) if entry.notebook not in notebooks]
         is_same = [entry.says() for entry in known] == [entry.says() for entry in answers]
-        if not is_same or not all(entry.verifies(trust) for entry in known):
-            before[identity] = answers
+        if not is_same or any(project.why_not(entry) for entry in known):
+            before[identity] = others + answers
     return [entry for group in before.values() for entry in group]
 
 

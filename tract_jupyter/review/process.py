@@ -5,18 +5,20 @@ from __future__ import annotations
 import os
 import secrets
 import socket
+import sys
 from functools import lru_cache
+from pathlib import PurePath
 
 
 def this_process() -> str:
-    """`host:pid:random`; another one after a fork."""
+    """`host:pid:random:name`, with the file name of the notebook or program; another one after a fork."""
     return _of(os.getpid())
 
 
 def process_text(process: str | None) -> str:
-    """The same for people: `process 4711 on host`."""
-    host, _, rest = (process or "").rpartition(":")[0].rpartition(":")
-    return f"process {rest} on {host}" if rest else "a process"
+    """The same for people: `june_report.ipynb`; `process 4711 on host` where no file is known."""
+    host, pid, _, name = _parts(process)
+    return name or (f"process {pid} on {host}" if pid else "a process")
 
 
 def has_ended(process: str | None) -> bool:
@@ -30,7 +32,7 @@ def is_running(process: str | None) -> bool:
 
 
 def _is_running(process: str | None) -> bool | None:
-    host, _, pid = (process or "").rpartition(":")[0].rpartition(":")
+    host, pid, *_ = _parts(process)
     if host != _host() or not pid.isdecimal() or os.name != "posix":
         return None
     if pid == str(os.getpid()):  # as in a container that was started again
@@ -46,10 +48,25 @@ def _is_running(process: str | None) -> bool | None:
     return True
 
 
+def _parts(process: str | None) -> list[str]:
+    """Host, number, random part and name; the store may hold any text."""
+    return [*(process or "").split(":", 3), "", "", "", ""][:4]
+
+
+def _file_name() -> str:
+    """Of the notebook whose kernel this is, as the server that started it says; else of the program."""
+    program = PurePath(sys.argv[0] if sys.argv else "")
+    if "ipykernel_launcher" in program.stem or "ipykernel" in program.parts:
+        # the server's name for the notebook's session: a path, and a random part where it is no notebook
+        program = PurePath(os.environ.get("JPY_SESSION_NAME", ""))
+    name = program.parent.name if program.name == "__main__.py" else program.name
+    return "" if name == "-c" else name[:100].replace(":", "-")
+
+
 def _host() -> str:
     return socket.gethostname()[:100].replace(":", "-")
 
 
 @lru_cache(maxsize=1)
 def _of(pid: int) -> str:
-    return f"{_host()}:{pid}:{secrets.token_hex(8)}"
+    return f"{_host()}:{pid}:{secrets.token_hex(8)}:{_file_name()}"

@@ -99,9 +99,11 @@ def _asked(ticket: Ticket, read: Read, *, may_wait: bool) -> Answer | None:
 def _ask_word(ticket: Ticket, read: Read, *, may_wait: bool) -> ReviewAction | str | None:
     """An action, a word of the prompt's own, or None for "not now"."""
     words = _words(ticket)
-    for word in words.values():
-        if isinstance(word, str):
-            print(printable(f"  {_explained(ticket.request.subject, word)}"))  # noqa: T201
+    for word, choice in words.items():
+        if isinstance(choice, str):
+            print(printable(f"  {_explained(ticket.request.subject, choice)}"))  # noqa: T201
+        elif word != choice.label.lower():
+            print(f"  {word}: {choice.label.lower()}")  # noqa: T201
     later = " (Enter: later, in %tract inbox)" if may_wait else ""
     for _ in _tries(ticket):
         given = read(printable(f"{' / '.join(words)}?{later} ")).strip()
@@ -153,10 +155,16 @@ def _explained(subject: Subject | None, word: str) -> str:
     )
 
 
+def _word(action: ReviewAction) -> str:
+    """What is typed for an action: its label, or its name, where the label says more than that."""
+    label = action.label.lower()
+    return action.name if label.startswith(f"{action.name} ") else label
+
+
 def _words(ticket: Ticket) -> dict[str, ReviewAction | str]:
     """What can be typed: the actions, and words of the prompt's own that are no action's name."""
     request = ticket.request
-    words: dict[str, ReviewAction | str] = {action.label.lower(): action for action in request.actions}
+    words: dict[str, ReviewAction | str] = {_word(action): action for action in request.actions}
     own = [] if request.fields is None or not len(request.fields) else [_EDIT]
     if request.subject is not None:  # a session is that of the process that asked
         own += [_ALWAYS] if ticket.pending.runs_elsewhere else [_SESSION, _ALWAYS]

@@ -72,7 +72,7 @@ class Proofs:
 
 def _asked(what: Reviewable | StoredPending, request: Mapping[str, Any] | None) -> list[Any]:
     times = [to_text(what.created_at), moment_text(what.expires_at)]
-    who = [what.pending_id, what.operation, what.actor, what.triggered_by, what.resumable]
+    who = [what.pending_id, what.operation, what.actor, what.triggered_by, what.branch, what.resumable]
     return [*who, *times, what.fingerprint, what.fields, request]
 
 

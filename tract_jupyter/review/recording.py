@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from tract_jupyter.review.ledger import Ledger
-    from tract_jupyter.review.trust import Trust
+    from tract_jupyter.review.project import Project
     from tract_jupyter.storage.decisions import StoredDecision
     from tract_jupyter.storage.pendings import StoredPending
 
@@ -32,15 +32,21 @@ class Found(NamedTuple):
 
 
 def find_entries(
-    ledger: Ledger, trust: Trust, *, since: datetime | None, active: Collection[str] = ()
+    ledger: Ledger,
+    project: Project,
+    *,
+    since: datetime | None,
+    active: Collection[str] = (),
+    notebook: str = "",
 ) -> Found:
     """The decisions that persons made about what they were asked, as signed entries in their order.
 
     Args:
         ledger: where they are stored.
-        trust: says which decisions are this user's, and signs the entries.
+        project: where they are recorded; signs the entries.
         since: only those from then on; None for all.
         active: identities of activations that are taken from before, too: those of operations that are active now.
+        notebook: the notebook's path below the project; empty if it is not known.
 
     Raises:
         TrustError: there is no usable secret.
@@ -58,7 +64,7 @@ def find_entries(
         if d.identity in active and d.identity not in have and d.action == "approve" and _is_done(d)
         and ledger.verifies(d)
     }  # fmt: skip
-    entries = [_entry(d, p).signed(trust) for d, p in [*earlier.values(), *usable]]
+    entries = [_entry(d, p, notebook).signed(project) for d, p in [*earlier.values(), *usable]]
     return Found(entries, len(chosen) - len(usable))
 
 
@@ -71,7 +77,7 @@ def _is_done(decision: StoredDecision) -> bool:
     return decision.finished_at is not None and decision.error is None
 
 
-def _entry(decision: StoredDecision, pending: StoredPending) -> Entry:
+def _entry(decision: StoredDecision, pending: StoredPending, notebook: str) -> Entry:
     subject = (pending.request or {}).get("subject") or {}
     return Entry(
         kind="activation" if pending.operation == _ACTIVATE else subject.get("kind", "pending"),
@@ -81,4 +87,5 @@ def _entry(decision: StoredDecision, pending: StoredPending) -> Entry:
         arguments=without_grant(decision.action, decision.arguments),
         decided_by=decision.decided_by,
         decided_at=to_text(decision.decided_at),
+        notebook=notebook,
     )

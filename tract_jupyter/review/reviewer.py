@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from tract_jupyter.exceptions import (
@@ -30,6 +29,7 @@ from tract_jupyter.review.replay import replay
 from tract_jupyter.review.request_text import how_to_decide
 from tract_jupyter.review.ticket import Ticket
 from tract_jupyter.review.waiting import check_wait
+from tract_jupyter.storage.interrupts import uninterrupted, whole_context
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -177,14 +177,15 @@ class Reviewer:
 
     def carry_out(self, ticket: Ticket) -> None:
         """Carry out the answer of a ticket, if it has one that nobody else took."""
-        taken = ticket.take()
-        if taken is None:
-            return
-        note = "Interrupted before it ended."
-        try:
-            note = dispatch(ticket, *taken)
-        finally:
-            self._finish_round(ticket, note)
+        with uninterrupted():  # what the answer is about can be stopped
+            taken = ticket.take()
+            if taken is None:
+                return
+            note = "Interrupted before it ended."
+            try:
+                note = dispatch(ticket, *taken)
+            finally:
+                self._finish_round(ticket, note)
 
     # ---
 
@@ -255,7 +256,7 @@ class Reviewer:
         if not ticket.waiting:
             self.channel.later(ticket, lambda: self.carry_out(ticket))
 
-    @contextmanager
+    @whole_context
     def _waiting(self, pending: Reviewable) -> Iterator[Ticket]:
         can_wait = self.channel.can_reach() and not self.ledger.in_transaction
         ticket = self._ticket(pending, wait=_LEASE_SECONDS if can_wait else 0)
@@ -269,7 +270,8 @@ class Reviewer:
             others = f". {pending.not_granted.rstrip('.')}" if pending.not_granted else ""
             raise NobodyToAskError(
                 f"{pending.title!r} needs a decision, and nobody can be asked here (no panel, no input). It waits in "
-                f"the inbox: '%tract inbox' in a notebook on this store shows it{why_not}{others}", pending
+                f"the inbox: '%tract inbox' in a notebook on this store shows it, and "
+                f"'{how_to_decide(pending.pending_id)}' decides it{why_not}{others}", pending
             )  # fmt: skip
         self._put_up(ticket)
         ticket.waiting += 1
@@ -317,7 +319,8 @@ class Reviewer:
         if answer is None:
             raise NobodyToAskError(
                 f"{ticket.request.title!r} needs a decision, but no panel is live here and this front end "
-                "takes no input. Decide it in '%tract inbox' of a live notebook, then run the cell again",
+                "takes no input. Decide it with '%tract inbox' or "
+                f"'{how_to_decide(ticket.pending.pending_id)}' in a live notebook, then run the cell again",
                 ticket.pending,
             )
         ticket.submit(answer, "prompt")

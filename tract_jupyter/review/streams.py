@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import sys
 import threading
-from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from tract_jupyter.storage.interrupts import whole_context
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,7 +58,7 @@ class _Routed:
         return getattr(self._real, name)
 
 
-@contextmanager
+@whole_context
 def captured(keeper: Keeper) -> Iterator[None]:
     """Have what this thread or task prints meanwhile kept, rather than shown."""
     _install()
@@ -69,7 +70,7 @@ def captured(keeper: Keeper) -> Iterator[None]:
         _uninstall()
 
 
-@contextmanager
+@whole_context
 def meant_for_the_person() -> Iterator[None]:
     """Show what this thread or task prints and displays meanwhile, whoever keeps the rest: a question, a panel."""
     token = _keeper.set(None)

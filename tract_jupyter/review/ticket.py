@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import secrets
 import threading
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from tract_jupyter.review.display import needed_pieces
+from tract_jupyter.storage.interrupts import whole_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -125,7 +125,7 @@ class Ticket:
                 self.round_id = ""  # nothing more can be submitted in this round
         return taken
 
-    @contextmanager
+    @whole_context
     def hold(self) -> Iterator[bool]:
         """Keep others from carrying an answer out meanwhile. Gives False if one is being carried out already."""
         with self._lock:

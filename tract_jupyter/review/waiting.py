@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
+
+from tract_jupyter.storage.interrupts import whole_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 _check: ContextVar[Callable[[], None] | None] = ContextVar("_check", default=None)
 
 
-@contextmanager
+@whole_context
 def checking(check: Callable[[], None]) -> Iterator[None]:
     """Have waits of this thread or task call something every now and then, which ends them by raising."""
     token = _check.set(check)

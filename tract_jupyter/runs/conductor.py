@@ -9,7 +9,7 @@ from tract_jupyter.runs.abort import Abort
 from tract_jupyter.runs.artifacts import Artifacts
 from tract_jupyter.runs.commit import CommitItem, commit
 from tract_jupyter.runs.events import CommitFinished, MainStarted, PhaseChanged
-from tract_jupyter.runs.model import OperationContext
+from tract_jupyter.runs.model import OperationContext, Policy
 from tract_jupyter.runs.notes import noted
 from tract_jupyter.runs.phase import plan_phase, run_phase
 from tract_jupyter.runs.prompt import Prompt
@@ -170,6 +170,7 @@ class Conductor:
 
     def _base(self, hook: Hook) -> OperationContext:
         snapshot, deadline = self._snapshot, self._equipment.abort.deadline
+        limits = self._equipment.limits
         return OperationContext(
             run_id=self._log.run_id,
             operation_id="-",  # each one's own takes its place
@@ -182,6 +183,7 @@ class Conductor:
             seed=snapshot.seed,
             now=snapshot.clock,
             deadline=deadline,
+            policy=Policy(max_log=limits.log_characters, max_snapshot=limits.snapshot_characters),
             variables=snapshot.variables,
         )
 

@@ -108,5 +108,24 @@ Effect = Annotated[
 ]
 
 PROMPT_EFFECTS: Final = (AppendAfterLastUser, SystemUpdate, InsertAtDepth)
+EFFECT_TYPES: Final = tuple(
+    one.model_fields["type"].default
+    for one in (*PROMPT_EFFECTS, UserReplaceText, AssistantReplaceText, ArtifactUpsert, UiInline)
+)
+EFFECT_LAYERS: Final = frozenset(one.partition(".")[0] for one in EFFECT_TYPES)
+
+NO_APPEND: Final = (
+    "writeMode 'append' does not join values: each write takes the old value's place, and art.<tag>.history has all of "
+    "them; leave writeMode out"
+)
+NOT_HERE: Final = {
+    "prompt.insert_after_last_user": "it is prompt.append_after_last_user",
+    "turn.user_variant.upsert_and_select": "turn.user.replace_text makes a variant of the message, and selects it",
+    "turn.assistant_variant.patch": "turn.assistant.replace_text makes a variant of the reply as a whole",
+    "turn.assistant_blocks.update": "a reply is one text here and has no blocks; turn.assistant.replace_text writes it",
+    "turn.assistant_meta.update": "what is known about a commit never changes; keep it as an artifact",
+}
+"""Effects that documents name, and what there is in their place."""
+
 EFFECTS: Final[TypeAdapter[Effect]] = TypeAdapter(Effect)
 """Reads one effect."""

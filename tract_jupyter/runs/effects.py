@@ -16,6 +16,7 @@ from tract_jupyter.models.text import brief_repr, shortened
 from tract_jupyter.runs.data import Tagged
 from tract_jupyter.runs.effect_types import (
     EFFECTS,
+    NOT_HERE,
     AppendAfterLastUser,
     ArtifactUpsert,
     AssistantReplaceText,
@@ -67,8 +68,8 @@ def checked_effect(effect: Effect | object, hook: Hook) -> Effect | OperationErr
     """
     found = effect_type(effect)
     if found not in _KNOWN:
-        known = ", ".join(sorted(_KNOWN))
-        return _invalid(f"there is no effect of type {brief_repr(found)}; use one of {known}")
+        instead = NOT_HERE.get(found) or f"use one of {', '.join(sorted(_KNOWN))}"
+        return _invalid(f"there is no effect of type {brief_repr(found)}; {instead}")
     if found not in allowed_effects(hook):
         return OperationError(
             code=ErrorCode.POLICY,
@@ -130,7 +131,7 @@ def effects_of(artifact: ArtifactSpec, value: Any) -> tuple[Effect, ...]:
         ContentError: the value cannot be an artifact's.
     """
     kept = checked_value(value)
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    text = text_of(value)
     write = ArtifactUpsert(
         tag=artifact.tag,
         value=kept,
@@ -142,6 +143,11 @@ def effects_of(artifact: ArtifactSpec, value: Any) -> tuple[Effect, ...]:
         history=artifact.history,
     )
     return (write, *(_exposed(one, text, artifact) for one in artifact.exposures))
+
+
+def text_of(value: Any) -> str:
+    """Return a value as a text: JSON, where it is none."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def usage_of(exposures: Iterable[Exposure]) -> Usage:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Self
 from tract_jupyter.exceptions import RunError, TractError
 from tract_jupyter.review.process import has_ended, process_text, this_process
 from tract_jupyter.storage.clock import to_text
+from tract_jupyter.storage.interrupts import begin, end, frame_at, whole
 from tract_jupyter.storage.lenient import read_moment
 from tract_jupyter.storage.run_leases import StoredLease
 
@@ -46,19 +47,23 @@ class Lease:
         self._is_taken = False
         self._given_back = threading.Event()
 
+    @whole
     def __enter__(self) -> Self:
         """Take it.
 
         Raises:
             RunError: somebody else has it.
         """
+        self._frame = frame_at(0)  # not that of the run, which may be stopped
+        begin(self._frame)
         try:
             self._take()
-        except KeyboardInterrupt:
+            threading.Thread(target=self._renew_now_and_then, name="tract-lease", daemon=True).start()
+        except BaseException:
             if self._is_taken:
                 self._give_back()
+            end(self._frame)
             raise
-        threading.Thread(target=self._renew_now_and_then, name="tract-lease", daemon=True).start()
         return self
 
     def _take(self) -> None:
@@ -75,13 +80,17 @@ class Lease:
             self._is_taken = True
             self._database.if_rolled_back(lambda: _HERE.discard(self.run_id))
 
+    @whole
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Give it back. Where that fails nobody else needs it back before this process ends, or its time is over."""
-        self._given_back.set()
-        with contextlib.suppress(TractError):
-            self._give_back()
+        try:
+            self._given_back.set()
+            with contextlib.suppress(TractError):
+                self._give_back()
+        finally:
+            end(self._frame)
 
     def _give_back(self) -> None:
         try:

@@ -10,9 +10,11 @@ from typing import Annotated, Any, Literal
 from pydantic import AwareDatetime, Field, field_validator
 
 from tract_jupyter.runs.data import Data, Tagged
-from tract_jupyter.runs.effect_types import Effect, History, Tag
+from tract_jupyter.runs.effect_types import EFFECT_LAYERS, Effect, History, Tag
 from tract_jupyter.runs.terms import (
+    MAX_DEBUG,
     MAX_ERROR_TEXT,
+    MAX_SNAPSHOT,
     Blocked,
     FailedType,
     Format,
@@ -115,19 +117,33 @@ class Retry(Data):
 
 
 class Debug(Data):
-    """Whether an operation leaves more for debugging."""
+    """Whether the log keeps what an operation leaves for debugging: what it was given, filled in (R28, R35)."""
 
     enabled: bool = False
 
 
 class OperationDefinition(Data):
-    """What an operation is (R16)."""
+    """What an operation is (R16).
+
+    Attributes:
+        capabilities: what it may do: effects that it has no others than, and any words for whoever reads it.
+    """
 
     operation_id: OperationId
     name: Annotated[str, Field(min_length=1, max_length=200)]
     kind: Annotated[str, Field(min_length=1, max_length=64)]
     description: str | None = None
     capabilities: tuple[str, ...] = ()
+
+    @property
+    def declared_effects(self) -> tuple[str, ...]:
+        """The capabilities that are about effects: types, or all of a layer such as `prompt`. None declared: any."""
+        return tuple(one for one in self.capabilities if one.partition(".")[0] in EFFECT_LAYERS)
+
+    def declares(self, effect_type: str) -> bool:
+        """Whether the operation may have effects of a type, as far as it says."""
+        declared = self.declared_effects
+        return not declared or effect_type in declared or effect_type.partition(".")[0] in declared
 
 
 class OperationConfig(Data):
@@ -218,9 +234,17 @@ class ArtifactView(Data):
 
 
 class Policy(Data):
-    """What the operation may do: the types of effects that its hook allows (R33)."""
+    """What the operation may do (R33).
+
+    Attributes:
+        allowed_effects: the types of effects that its hook allows.
+        max_log: characters of each summary and of what is left for debugging, as JSON.
+        max_snapshot: characters of each text that is quoted in them: a reply, a rendered template.
+    """
 
     allowed_effects: tuple[str, ...] = ()
+    max_log: Annotated[int, Field(ge=0)] = MAX_DEBUG
+    max_snapshot: Annotated[int, Field(ge=0)] = MAX_SNAPSHOT
 
 
 class OperationContext(Data):
@@ -355,11 +379,30 @@ class OperationRun(Data):
     error_message: str | None = None
     inputs_summary: dict[str, Any] = Field(default_factory=dict)
     outputs_summary: dict[str, Any] = Field(default_factory=dict)
+    debug: dict[str, Any] = Field(default_factory=dict)
 
     def __repr__(self) -> str:
         why = self.error_code or self.skipped_reason
         told = f"{self.status.value} ({why})" if why else self.status.value
         return f"<OperationRun {self.operation_id!r}: {told}, {self.kind}, {self.hook.value}, {self.duration_ms:g} ms>"
+
+
+class RunNote(Data):
+    """Something for whoever looks at the run, and never in a prompt (X05): an exposure, or an artifact for the person.
+
+    Attributes:
+        title: of the artifact; its tag if it has none, the operation's id without one.
+        anchor, depth_from_end: the place in the conversation that it belongs to.
+    """
+
+    operation_id: str
+    hook: Hook
+    title: str
+    text: str
+    format: Format = Format.MARKDOWN
+    role: Role = Role.SYSTEM
+    anchor: Anchor = "after_last_user"
+    depth_from_end: int = 0
 
 
 class Run(Data):
@@ -371,6 +414,7 @@ class Run(Data):
         user_commit, reply_commit: the commits of this turn, as they stand after it.
         phase: the one that it has come to.
         reports: what was committed, before and after the main call (E8).
+        notes: what operations had to say to whoever looks at the run.
         root_hash: sha256 over all that a replay must give again.
     """
 
@@ -386,6 +430,7 @@ class Run(Data):
     phase: RunPhase | None = None
     operations: tuple[OperationRun, ...] = ()
     reports: tuple[dict[str, Any], ...] = ()
+    notes: tuple[RunNote, ...] = ()
     prompt: tuple[RunMessage, ...] = ()
     plain_prompt: tuple[RunMessage, ...] = ()
     reply: str | None = None

@@ -62,7 +62,7 @@ def _finished(event: OperationEvent, hook: Hook) -> EventData:
     return OperationFinished(
         operation_id=event.operation_id,
         hook=hook,
-        result=event.result,
+        result=event.result.model_copy(update={"debug": run.debug}),
         started_at=run.started_at,
         finished_at=run.finished_at,
         attempts=run.attempts,

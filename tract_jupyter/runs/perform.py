@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 from tract_jupyter.exceptions import BudgetExceededError, TemplateError
 from tract_jupyter.models.text import brief_repr
 from tract_jupyter.runs.abort import Aborted, current_abort
-from tract_jupyter.runs.effect_types import ArtifactUpsert
+from tract_jupyter.runs.effect_types import NO_APPEND, ArtifactUpsert
 from tract_jupyter.runs.effects import check_together, checked_effect, effects_of
 from tract_jupyter.runs.kinds.base import OperationFailed, Output, Skipped, Waits
 from tract_jupyter.runs.model import OperationError, OperationResult, Skip
 from tract_jupyter.runs.safe_text import bounded, message_of
-from tract_jupyter.runs.terms import MAX_DEBUG, ErrorCode, Hook, OperationStatus, Persistence
+from tract_jupyter.runs.terms import MAX_DEBUG, ErrorCode, Hook, OperationStatus, Persistence, WriteMode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,14 +52,14 @@ def perform(operation: Operation, run: Runner, context: OperationContext) -> Ope
     except Aborted:
         return _ended(operation, OperationStatus.ABORTED)
     except OperationFailed as failed:
-        return _failed(operation, failed)
+        return _failed(operation, failed, context)
     except BaseException as error:  # not even SystemExit ends the process that runs others too
         _logger.debug("operation %s failed", operation.id, exc_info=True)
         # G25: whatever is raised after the signal is a way to stop
         if current_abort().is_set():
             return _ended(operation, OperationStatus.ABORTED)
         code = next((code for kind, code in _CODES.items() if isinstance(error, kind)), ErrorCode.OPERATION)
-        return _failed(operation, OperationFailed(code, message_of(error)))
+        return _failed(operation, OperationFailed(code, message_of(error)), context)
 
 
 def _result(operation: Operation, made: Any, context: OperationContext) -> OperationResult:
@@ -75,10 +75,10 @@ def _result(operation: Operation, made: Any, context: OperationContext) -> Opera
         operation,
         OperationStatus.DONE,
         effects=_effects(operation, made, context.hook),
-        debug=bounded(made.debug, MAX_DEBUG),
+        debug=bounded(made.debug, context.policy.max_log),
         usage=bounded(made.usage, MAX_DEBUG),
-        inputs_summary=bounded(made.inputs, MAX_DEBUG),
-        outputs_summary=bounded(made.outputs, MAX_DEBUG),
+        inputs_summary=bounded(made.inputs, context.policy.max_log),
+        outputs_summary=bounded(made.outputs, context.policy.max_log),
     )
 
 
@@ -97,6 +97,12 @@ def _effects(operation: Operation, made: Output, hook: Hook) -> tuple[Effect, ..
         raise _as_failure(refused)
     checked = tuple(_checked(one, hook) for one in given)
     for one in checked:
+        if not operation.definition.declares(one.type):
+            raise OperationFailed(
+                ErrorCode.POLICY,
+                f"it wants {one.type}, and its capabilities are {', '.join(operation.definition.declared_effects)}; "
+                "add that, or leave capabilities out",
+            )
         if isinstance(one, ArtifactUpsert):
             _check_declared(operation, one)
     return checked
@@ -106,8 +112,11 @@ def _check_declared(operation: Operation, write: ArtifactUpsert) -> None:
     """See to it that an operation writes what its profile says, whatever its function gives (E16, R51).
 
     Raises:
-        OperationFailed: `policy_error`; the profile, which a person has read, says otherwise.
+        OperationFailed: `policy_error`; the profile, which a person has read, says otherwise. `validation_error`; it
+            wants what nothing does.
     """
+    if write.write_mode is not WriteMode.REPLACE:
+        raise OperationFailed.invalid(NO_APPEND)
     artifact = operation.config.artifact
     if artifact is None or artifact.tag != write.tag:
         says = "no artifact" if artifact is None else f"art.{artifact.tag}"
@@ -148,7 +157,7 @@ def _as_failure(error: OperationError) -> OperationFailed:
     return OperationFailed(error.code, error.message, error.details)
 
 
-def _failed(operation: Operation, failed: OperationFailed) -> OperationResult:
+def _failed(operation: Operation, failed: OperationFailed, context: OperationContext) -> OperationResult:
     code, details = failed.code, failed.details
     if not _CODE.fullmatch(code):  # G31
         code, details = ErrorCode.OPERATION, {**details, "code": code}
@@ -159,8 +168,8 @@ def _failed(operation: Operation, failed: OperationFailed) -> OperationResult:
         operation,
         OperationStatus.ERROR,
         error=error,
-        inputs_summary=bounded(failed.inputs, MAX_DEBUG),
-        outputs_summary=bounded(failed.outputs, MAX_DEBUG),
+        inputs_summary=bounded(failed.inputs, context.policy.max_log),
+        outputs_summary=bounded(failed.outputs, context.policy.max_log),
     )
 
 

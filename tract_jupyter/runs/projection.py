@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from tract_jupyter.runs.effect_types import ArtifactUpsert, UiInline
+from tract_jupyter.runs.effects import text_of
 from tract_jupyter.runs.events import OperationFinished
 from tract_jupyter.runs.history import History
-from tract_jupyter.runs.model import Operation, OperationResult, OperationRun, Run, Skip
-from tract_jupyter.runs.terms import Hook, OperationStatus, RunStatus, SkippedReason
+from tract_jupyter.runs.model import Operation, OperationResult, OperationRun, Run, RunNote, Skip
+from tract_jupyter.runs.terms import EffectStatus, Hook, OperationStatus, RunStatus, SkippedReason, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -42,6 +44,7 @@ def project(events: Iterable[RunEvent]) -> Run:
         finished_at=history.finished_at,
         phase=history.phase,
         operations=tuple(_operation_runs(history)),
+        notes=tuple(_notes(history)),
         reports=tuple(history.commits[hook].report for hook in Hook if hook in history.commits),
         prompt=() if sent is None else sent.prompt,
         plain_prompt=snapshot.plain_prompt,
@@ -173,7 +176,41 @@ def _operation_run(
         error_message=None if error is None else error.message,
         inputs_summary=ended.inputs_summary,
         outputs_summary=ended.outputs_summary,
+        debug=result.debug,
     )
+
+
+def _notes(history: History) -> Iterator[RunNote]:
+    """What was committed for whoever looks: such exposures, and artifacts that are for a person (X05, R52)."""
+    operations = {one.id: one for one in history.snapshot.operations}
+    for hook, commit in history.commits.items():
+        applied = [one for one in commit.report.get("entries", ()) if one["status"] == EffectStatus.APPLIED]
+        for entry in applied:
+            name = entry["operationId"]
+            ended, operation = history.ended.get((hook, name)), operations.get(name)
+            if ended is None or operation is None:
+                continue
+            effects = ended.result.effects
+            effect = effects[entry.get("effectIndex", 0)]
+            is_exposed = any(isinstance(one, UiInline) for one in effects)
+            if isinstance(effect, UiInline):
+                yield RunNote(
+                    operation_id=name, hook=hook, title=_title(operation), text=effect.content,
+                    format=effect.format, role=effect.role, anchor=effect.anchor, depth_from_end=effect.depth_from_end,
+                )  # fmt: skip
+            elif isinstance(effect, ArtifactUpsert) and effect.usage in _FOR_PEOPLE and not is_exposed:
+                text = text_of(effect.value)
+                yield RunNote(
+                    operation_id=name, hook=hook, title=_title(operation), text=text, format=effect.format
+                )
+
+
+_FOR_PEOPLE: Final = (Usage.UI_ONLY, Usage.PROMPT_AND_UI)
+
+
+def _title(operation: Operation) -> str:
+    artifact = operation.config.artifact
+    return operation.id if artifact is None else artifact.title or artifact.tag
 
 
 def _milliseconds(ended: OperationFinished) -> float:

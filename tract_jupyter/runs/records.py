@@ -53,4 +53,5 @@ def record(
         error_message=error.message if error else None,
         inputs_summary=result.inputs_summary,
         outputs_summary=result.outputs_summary,
+        debug=result.debug if config.debug.enabled else {},
     )

@@ -47,6 +47,12 @@ def message_of(error: BaseException | str, limit: int = MAX_ERROR_TEXT) -> str:
     return shortened(masked(f"{name}: {told}" if told else name), limit)
 
 
+def quoted(value: Any, limit: int) -> str:
+    """Return the beginning of a value as text, for a log."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=safe_repr)
+    return text[:limit]
+
+
 def bounded(values: Mapping[str, Any], limit: int) -> dict[str, Any]:
     """A mapping as JSON of at most `limit` characters, texts masked; otherwise only what was left out."""
     try:

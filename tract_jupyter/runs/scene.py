@@ -16,7 +16,7 @@ from tract_jupyter.runs.effect_types import (
     UserReplaceText,
 )
 from tract_jupyter.runs.effects import allowed_effects
-from tract_jupyter.runs.model import ArtifactView, OperationContext, Policy, RunMessage
+from tract_jupyter.runs.model import ArtifactView, OperationContext, RunMessage
 from tract_jupyter.runs.order import ready_order
 from tract_jupyter.runs.terms import Hook, Role
 
@@ -49,7 +49,7 @@ class Scene:
             update={
                 "hook": plan.hook,
                 "trigger": plan.trigger,
-                "policy": Policy(allowed_effects=self._allowed),
+                "policy": base.policy.model_copy(update={"allowed_effects": self._allowed}),
             }
         )
         nodes = [(one.id, one.config.order, one.config.depends_on) for one in plan.operations]

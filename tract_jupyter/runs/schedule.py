@@ -14,10 +14,19 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-from tract_jupyter.exceptions import PlanError
+from tract_jupyter.exceptions import ContentError, PlanError
+from tract_jupyter.models.text import brief_repr
 from tract_jupyter.runs.model import OperationError, OperationResult, Skip
 from tract_jupyter.runs.order import ReadyQueue
-from tract_jupyter.runs.terms import Blocked, ErrorCode, OperationStatus, PlanErrorCode, SkippedReason
+from tract_jupyter.runs.terms import (
+    MAX_DEBUG,
+    MAX_SNAPSHOT,
+    Blocked,
+    ErrorCode,
+    OperationStatus,
+    PlanErrorCode,
+    SkippedReason,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,13 +54,22 @@ class Limits:
         timeout_ms: of all operations of the hook together; None for no end.
         grace_ms: how long an operation may go on after it was told to stop, before the run goes on without it;
             thirty seconds if left out, None to wait for it.
+        log_characters: of each summary, and of what an operation leaves for debugging, as JSON (R33).
+        snapshot_characters: of each text that is quoted in them; 0 for none.
     """
 
     per_provider: Mapping[str, int] = field(default_factory=dict)
     timeout_ms: float | None = None
     grace_ms: float | None = 30_000
+    log_characters: int = MAX_DEBUG
+    snapshot_characters: int = MAX_SNAPSHOT
 
     def __post_init__(self) -> None:
+        for name in ("log_characters", "snapshot_characters"):
+            if type(getattr(self, name)) is not int or getattr(self, name) < 0:
+                raise ContentError(
+                    f"{name} is a whole number from 0 on, not {brief_repr(getattr(self, name))}"
+                )
         bad = sorted(name for name, most in self.per_provider.items() if most < 1)
         if bad:
             message = f"The limit of provider {bad[0]!r} is below one, so its operations could never start."

@@ -191,6 +191,9 @@ MAX_EFFECTS: Final = 100
 MAX_DEBUG: Final = 10_000
 """Characters of what an operation leaves for debugging, as JSON."""
 
+MAX_SNAPSHOT: Final = 1_024
+"""Characters of a text that is quoted in a log."""
+
 MAX_PROGRESS: Final = 5_000
 """Characters of what an operation tells of its progress at once, as JSON."""
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tract_jupyter.exceptions import ContentError
+from tract_jupyter.storage.interrupts import whole_context
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,7 +91,7 @@ class Meter:
         """Stop the clock."""
         self._ended = self._ended or time.monotonic()
 
-    @contextmanager
+    @whole_context
     def waiting(self) -> Iterator[None]:
         """A person is asked meanwhile."""
         self._waiting_since = time.monotonic()
@@ -106,7 +106,7 @@ class Meter:
         """How many calls this thread is within."""
         return getattr(self._nesting, "depth", 0)
 
-    @contextmanager
+    @whole_context
     def nested(self) -> Iterator[None]:
         """This thread is within one more call."""
         self._nesting.depth = self.depth + 1

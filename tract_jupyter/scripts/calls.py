@@ -7,7 +7,6 @@ import os
 import sys
 import threading
 from collections import deque
-from contextlib import contextmanager
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from tract_jupyter.review.waiting import checking
 from tract_jupyter.scripts.result import ToolCall
 from tract_jupyter.scripts.savings import Savings
 from tract_jupyter.scripts.stopping import ScriptPaused
+from tract_jupyter.storage.interrupts import whole_context
 from tract_jupyter.toolkit.calling import current_profile, within
 from tract_jupyter.toolkit.results import ToolResult
 from tract_jupyter.toolkit.savings import rough_size
@@ -104,7 +104,7 @@ class ScriptCalls:
         """That of any call, unless the script can be paused where it stands: not within a tool that calls tools."""
         return None if self.pause is None or self.meter.depth > 1 else self.pause(tool, values)
 
-    @contextmanager
+    @whole_context
     def waiting(self, pending: Any) -> Iterator[None]:
         """A person is asked meanwhile, which is not the script's time, and can be stopped.
 

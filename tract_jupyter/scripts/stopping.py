@@ -8,12 +8,12 @@ too long.
 
 from __future__ import annotations
 
-import ctypes
 import threading
 import time
-from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
+
+from tract_jupyter.storage.interrupts import raise_in, whole_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -66,7 +66,7 @@ class Stopper:
         if self.reason:
             raise ScriptStopped
 
-    @contextmanager
+    @whole_context
     def shielded(self) -> Iterator[None]:
         """Let a tool call come to its end first; it is stopped before and after."""
         with self._lock:
@@ -83,9 +83,9 @@ class Stopper:
     def stoppable(self) -> AbstractContextManager[None]:
         """Within this, the current thread can be stopped."""
         thread = threading.get_ident()
-        return self.killable(partial(_raise_in, thread, ScriptStopped), partial(_raise_in, thread, None))
+        return self.killable(partial(raise_in, thread, ScriptStopped), partial(raise_in, thread, None))
 
-    @contextmanager
+    @whole_context
     def killable(
         self, strike: Callable[[], object], take_back: Callable[[], object] = lambda: None
     ) -> Iterator[None]:
@@ -100,7 +100,7 @@ class Stopper:
                 take_back()
                 self._strike, self._take_back = None, lambda: None
 
-    @contextmanager
+    @whole_context
     def watched(self, is_over: Callable[[], bool]) -> Iterator[None]:
         """Look from a thread of its own whether the time is over, and order again what was not obeyed."""
         watcher = threading.Thread(
@@ -127,9 +127,3 @@ class Stopper:
             is_patient = self._shields and time.monotonic() - self._since < _GRACE_SECONDS
             if self._strike is not None and not is_patient:
                 self._strike()
-
-
-def _raise_in(thread: int, exception: type[BaseException] | None) -> None:
-    """Have an exception raised in a thread; None takes back one that was not raised yet."""
-    given = None if exception is None else ctypes.py_object(exception)
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), given)

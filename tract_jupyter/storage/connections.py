@@ -16,6 +16,7 @@ from tract_jupyter.exceptions import StoreClosedError, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from weakref import ref
 
     from sqlalchemy import Connection
 
@@ -32,6 +33,7 @@ class Link:
     __slots__ = (
         "__weakref__",
         "before_join",
+        "begun",
         "connection",
         "depth",
         "driver",
@@ -49,6 +51,8 @@ class Link:
         self.pid = 0
         self.depth = 0
         self.is_writing = False
+        self.begun: list[ref[Any]] = []
+        """The transactions that are open, the outermost first."""
         self.failure: BaseException | None = None
         """The first error of a nested write."""
         self.before_join: Callable[[], None] | None = None
@@ -86,6 +90,11 @@ class Link:
                 connection.close()
             with contextlib.suppress(Exception):
                 driver.close()
+
+    def drop_doubtful(self, backend: Backend) -> None:
+        """Close a connection whose state nobody knows for sure. The only one of a store in memory is the store."""
+        if not backend.is_shared:
+            self.drop()
 
     def __del__(self) -> None:
         self.drop()

@@ -16,7 +16,9 @@ from tract_jupyter.exceptions import StoreCorruptError, StoreLockedError, StoreV
 from tract_jupyter.storage.connections import Connections
 from tract_jupyter.storage.ddl import making
 from tract_jupyter.storage.engines import MEMORY, SQLITE, backend, sqlite_file
+from tract_jupyter.storage.errors import translate
 from tract_jupyter.storage.schema import SCHEMA_VERSION, STORE_ID, meta
+from tract_jupyter.storage.soundness import check_opening
 from tract_jupyter.storage.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -53,6 +55,9 @@ class Database:
         self._connections = Connections(self._backend)
         try:
             self._prepare(time.monotonic() + lock_timeout)
+        except UnicodeDecodeError as error:
+            self.close()
+            raise translate(error, self.location) from error
         except BaseException:
             self.close()
             raise
@@ -172,6 +177,7 @@ class Database:
                     f"{self.location} is a database, but no tract store (tables: {', '.join(sorted(tables)[:5])}); "
                     f"give another {'path' if self.dialect == SQLITE else 'database or schema'}"
                 )
+            check_opening(connection, self.location)
             row = connection.execute(select(meta.c.value).where(meta.c.key == "schema_version")).first()
         if row is None or not row.value.isdecimal():
             raise StoreCorruptError(

@@ -64,13 +64,13 @@ class Backend:
         """Whether the server ended the connection."""
         return self.name == POSTGRES and bool(driver.closed)
 
-    def is_unusable(self, driver: Any) -> bool:
-        """Whether a connection cannot be used again: an interrupt has left a command of it unanswered."""
+    def is_idle(self, driver: Any) -> bool:
+        """Whether a connection has no transaction open, and no command unanswered; an interrupt may leave either."""
         if self.name == SQLITE:
-            return False
+            return not driver.in_transaction
         from psycopg.pq import TransactionStatus
 
-        return bool(driver.info.transaction_status != TransactionStatus.IDLE)
+        return bool(driver.info.transaction_status == TransactionStatus.IDLE)
 
     def is_spoilt(self, driver: Any) -> bool:
         """Whether a failed statement made the transaction void; PostgreSQL would then take COMMIT for ROLLBACK."""

@@ -43,7 +43,9 @@ def translate(cause: BaseException, location: str, *, committing: bool = False) 
             f"{location} cannot be written; nothing was changed. Check the permissions of "
             f"{_of_user(code)}, or open a copy."
         )
-    if code in _CORRUPT or "Could not decode to UTF-8" in str(cause):  # the driver's own error has no code
+    # the driver's own error has no code, nor has what it raises where SQLite's words quote a name that is no text
+    no_text = isinstance(cause, UnicodeDecodeError) or "Could not decode to UTF-8" in str(cause)
+    if code in _CORRUPT or no_text:
         return StoreCorruptError(
             f"{location} is no valid SQLite database or is damaged ({cause}); nothing was written. Restore a backup, "
             "or try 'sqlite3 FILE .recover'."

@@ -36,6 +36,7 @@ class StoredPending:
     status: str
     actor: str
     triggered_by: str | None
+    branch: str | None
     resumable: bool
     request: dict[str, Any] | None
     signature: str
@@ -132,7 +133,7 @@ def _stored(row: Any) -> StoredPending:
     asked = read_dict(row.request_json)
     return StoredPending(
         row.pending_id, row.operation, row.title, read_dict(row.fields_json), row.fingerprint, row.identity,
-        row.status, row.actor, row.triggered_by, row.resumable,
+        row.status, row.actor, row.triggered_by, row.branch, row.resumable,
         asked.get("request"), str(asked.get("signature", "")), str(asked.get("outcome", "")), row.origin,
         _moment(row.waited_until), _moment(row.expires_at), row.on_timeout, row.error,
         read_moment(row.created_at), _moment(row.executed_at),

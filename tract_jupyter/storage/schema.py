@@ -205,6 +205,7 @@ pendings = Table(
     _required("status", String(16)),
     _required("actor", String(128)),
     Column("triggered_by", Text),
+    Column("branch", String(255)),  # that was current when it was asked: a reason for a rejection goes there
     # false: what it would run lives only in the process that asked
     _required("resumable", Boolean),
     Column("request_json", Text),  # what was shown, so that any process can show it

@@ -6,9 +6,11 @@ A script's calls are its own, whichever `tools` its code gets hold of: `ToolBrid
 from __future__ import annotations
 
 import threading
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol
+
+from tract_jupyter.storage.interrupts import whole_context
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -54,7 +56,7 @@ def current_caller() -> Caller | None:
     return caller
 
 
-@contextmanager
+@whole_context
 def calling(caller: Caller) -> Iterator[None]:
     """Have the calls of this thread or task, and of threads that it starts, be those of a script."""
     _running.append(caller)
@@ -65,7 +67,7 @@ def calling(caller: Caller) -> Iterator[None]:
         _running.remove(caller)
 
 
-@contextmanager
+@whole_context
 def within(caller: Caller) -> Iterator[None]:
     """Have what is asked in this thread or task meanwhile be asked for a script."""
     token = _caller.set(caller)
@@ -92,7 +94,7 @@ def current_profile() -> ToolProfile | None:
     return _profile.get()
 
 
-@contextmanager
+@whole_context
 def bound_to(profile: ToolProfile) -> Iterator[None]:
     """Have what is run meanwhile bound to a profile."""
     token = _profile.set(profile)

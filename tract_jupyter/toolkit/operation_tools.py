@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tract_jupyter.hooks.dynamic.check import TOOL_PREFIX
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.prompts.tool_descriptions import UNREVIEWED
+from tract_jupyter.review.decision import outcome_text
 from tract_jupyter.toolkit.definitions import ToolDefinition
 from tract_jupyter.toolkit.executor import refusal
 from tract_jupyter.toolkit.results import ToolResult
@@ -66,4 +67,5 @@ class OperationTools:
             "status": pending.status.value,
             "fields": dict(pending.fields),
             "result": pending.result,
+            **({"note": outcome_text(pending)} if outcome_text(pending) else {}),
         }

@@ -140,13 +140,41 @@ def test_an_observer_of_everything_sees_it_and_it_is_done(talk):
     assert (seen, texts(talk)[0]) == (["compress"], "a short summary")
 
 
-def test_it_is_not_done_on_another_history(talk):
+def test_what_came_since_stays_behind_the_summary(talk):
     pending = talk.propose_compress(content="a short summary")
     talk.user("one more")
-    with pytest.raises(FingerprintError, match="ask for it again"):
+    pending.approve()
+    assert texts(talk) == ["a short summary", "Keep this.", "one more"]
+
+
+CHANGES = {
+    "edited": lambda t, first: t.user("What else?", edit=first),
+    "pinned": lambda t, first: t.annotate(first, "pinned"),
+    "to be kept": lambda t, first: t.annotate(first, "important", retain="the number"),
+    "taken away": lambda t, first: t.reset(first),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_what_it_stands_for_must_be_what_it_was(talk, change):
+    first = list(talk.log())[-1].commit_hash
+    pending = talk.propose_compress(content="a short summary")
+    change(talk, first)
+    before = texts(talk)
+    with pytest.raises(FingerprintError):
         pending.approve()
-    assert (pending.status, len(texts(talk))) == ("pending", 4)
+    assert (pending.status, texts(talk)) == ("pending", before)
     pending.reject("outdated")
+
+
+def test_it_is_done_on_its_own_branch_only(talk):
+    pending = talk.propose_compress(content="a short summary")
+    talk.branch("other")
+    with pytest.raises(FingerprintError, match=r"switch\('main'\)"):
+        pending.approve()
+    talk.switch("main")
+    pending.approve()
+    assert texts(talk)[0] == "a short summary"
 
 
 @pytest.mark.parametrize("index", [-1, 1, 7])

@@ -111,15 +111,46 @@ def test_histories_are_compared_once_and_again_when_it_is_carried_out(two, confl
     assert len(looked) == 1 + conflicts
 
 
-@pytest.mark.parametrize("mover", ["main", "topic"])
-def test_it_is_not_done_on_other_histories(two, mover):
+def test_what_it_would_bring_must_be_what_it_was(two):
     pending = two.propose_merge("topic", resolver="ours")
-    two.switch(mover)
+    two.switch("topic")
     two.user("moved")
     two.switch("main")
-    with pytest.raises((FingerprintError, HistoryError, ValueError), match=r"moved since|ask for it again"):
+    with pytest.raises((FingerprintError, HistoryError, ValueError), match="[Aa]sk for it again"):
         pending.approve()
     assert "topic says" not in texts(two)
+
+
+def test_what_collides_must_be_what_was_shown(two):
+    pending = two.propose_merge("topic", resolver="ours")
+    two.user("one, main again", edit=list(two.log())[-1].commit_hash)
+    with pytest.raises(FingerprintError, match="[Aa]sk for it again"):
+        pending.approve()
+    assert (pending.status, "topic says" in texts(two)) == ("pending", False)
+
+
+def test_the_branch_may_have_gone_on(two):
+    pending = two.propose_merge("topic", resolver="theirs")
+    two.user("one more")
+    pending.approve()
+    assert sorted(texts(two)) == ["one more", "one, topic", "topic says"]
+
+
+def test_a_rebase_takes_along_what_came_since(two):
+    two.switch("topic")
+    pending = two.propose_rebase("main", resolver="ours")
+    two.user("one more")
+    pending.approve()
+    assert texts(two) == ["one, topic", "topic says", "one more"]
+
+
+def test_a_rebase_is_not_done_where_its_commits_were_changed(two):
+    two.switch("topic")
+    pending = two.propose_rebase("main", resolver="ours")
+    two.user("topic says else", edit=two.head)
+    with pytest.raises(FingerprintError, match="[Aa]sk for it again"):
+        pending.approve()
+    assert texts(two) == ["one, topic", "topic says else"]
 
 
 @pytest.mark.parametrize(

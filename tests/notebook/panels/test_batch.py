@@ -440,3 +440,35 @@ def answer_of(ticket: Ticket, action):
 
 def turn(inbox, by):
     inbox._panel.take({"key": f"{by} from {inbox.batch.shown}", "page": by})
+
+
+def test_counts_are_right_after_each_decision(tract, waiting):
+    waiting("a", "b", "c")
+    inbox = open_inbox(tract)
+    titles = [inbox._panel.view["title"]]
+    for number, action in enumerate(("approve", "reject", "approve")):
+        decide(inbox, action, number)
+        titles.append(inbox._panel.view["title"])
+    assert titles == [
+        "Inbox: 3 waiting",
+        "Inbox: 2 waiting, 1 decided",
+        "Inbox: 1 waiting, 2 decided",
+        "Inbox: 0 waiting, 3 decided",
+    ]
+
+
+def test_what_another_notebook_asked_is_told_by_its_file(tmp_path, shown, monkeypatch):
+    asked_by = this_process().rpartition(":")[0] + ":june_report.ipynb"
+    with Tract.open(tmp_path / "t.db") as asking, Tract.open(tmp_path / "t.db") as here:
+        with monkeypatch.context() as patch:
+            patch.setattr("tract_jupyter.review.ledger.this_process", lambda: asked_by)
+            asking.reviewer.keep(asking.propose_operation(PROPOSED))
+        here.reviewer.channel = NotebookChannel(FrontEnd())
+        (row,) = open_inbox(here)._panel.view["rows"]
+    assert (row["asked_in"], row["waits"]) == ("june_report.ipynb", "no cell waits for it")
+
+
+def test_the_text_of_the_inbox_names_the_line_that_decides(tract, waiting):
+    pendings = waiting("a", "b")
+    text = open_inbox(tract).batch.record_text()
+    assert all(f"%tract decide {pending.pending_id[:8]} decides it" in text for pending in pendings)

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from tract_jupyter.models.canonical import digest
+from tract_jupyter.runs.profile import Block, Profile, operation
 
 pytestmark = pytest.mark.usefixtures("model")
 
@@ -20,6 +21,17 @@ def test_profiles_are_listed_and_shown(shell):
     )
     assert 'data-testid="tract-profile-graph"' in result.html
     assert "It has no operations." in shell.run("%tract profile my diary").text
+
+
+def test_blocks_are_told_with_their_descriptions(shell):
+    tract = shell.namespace["tract"]
+    block = Block.of(
+        "weather", [operation("w", order=1, text="x")], name="Skies", description="what it is like", version=3
+    )
+    tract.profiles.save(Profile.of("blocky", blocks=[block], description="an example"))
+    text = shell.run("%tract profile blocky").text
+    assert "for an example" in text
+    assert "block weather (Skies), version 3: what it is like" in text
 
 
 def test_a_profile_is_activated_and_put_aside(shell):

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from tests.notebook.outline import stands_alone
 from tests.notebook.runs.examples import AFTER, BEFORE, HOSTILE, operation
 from tract_jupyter.notebook.runs.profile_view import ProfileView
+from tract_jupyter.runs.profile import operation as make
 
 
 def test_operations_stand_at_each_of_their_hooks():
@@ -39,6 +40,21 @@ def test_any_text_is_safe():
     assert "<script" not in html
     assert "\x1b" not in html + view.to_text()
     html.encode()
+
+
+def test_what_is_only_for_people_is_shown_to_them():
+    """Descriptions, capabilities and whatever else says how it runs."""
+    shown = make(
+        "hint", order=1, text="x", description="Why <b>", capabilities=["prompt", "artifact", "net"], timeout_ms=5,
+        retry={"maxAttempts": 2}, provider="lane", debug={"enabled": True}, tag="hint", title="T", semantics="state",
+    )  # fmt: skip
+    view = ProfileView("p", (shown,), to_be_read=True)
+    for told in (
+        'description: "Why <b>"', 'capabilities: ["prompt", "artifact", "net"]', 'provider: "lane"', "timeoutMs: 5.0",
+        'retry: {"maxAttempts": 2}', 'debug: {"enabled": true}', '"title": "T"', '"semantics": "state"',
+    ):  # fmt: skip
+        assert told in view.to_text()
+    assert "Why &lt;b&gt;" in view.to_html()
 
 
 def test_what_operations_are_given_can_be_read_whole():

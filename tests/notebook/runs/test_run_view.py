@@ -8,7 +8,7 @@ from tests.notebook.outline import stands_alone
 from tests.notebook.runs.examples import AFTER, FIVE, HOSTILE, ZERO, event, op, operation, run
 from tract_jupyter.notebook.runs.calls import inspected
 from tract_jupyter.notebook.runs.run_view import RunView
-from tract_jupyter.runs.model import Skip
+from tract_jupyter.runs.model import RunNote, Skip
 from tract_jupyter.runs.terms import OperationStatus, RunStatus
 
 
@@ -71,6 +71,31 @@ def test_every_status_of_an_operation(status):
     html = html_of(run(op("x", status=status, start=0, took=1)))
     assert nodes_of(html)[0].startswith(f"x, {status.value}")
     assert f"tract-node tract-{status.value}" in html
+
+
+def test_notes_and_what_is_left_for_debugging_are_shown():
+    told = [
+        RunNote(operation_id="a", hook="before_main_llm", title="Thought", text=HOSTILE),
+        RunNote(
+            operation_id="b",
+            hook="after_main_llm",
+            title="b",
+            text="Seen.",
+            anchor="depth_from_end",
+            depth_from_end=-2,
+        ),
+    ]
+    shown = run(op("a", debug={"rendered": HOSTILE}), op("b"), notes=told)
+    html = html_of(shown)
+    assert html.count('data-testid="tract-run-notes"') == html.count('data-testid="tract-run-debug"') == 1
+    assert "system, 2 messages before the end" in html
+    assert HOSTILE not in html
+    text = RunView(shown).to_text()
+    assert "Note b, system, 2 messages before the end: Seen." in text
+    assert 'Debugging a: {"rendered": ' in text
+    plain = html_of(run(op("a")))
+    assert "tract-run-notes" not in plain
+    assert "tract-run-debug" not in plain
 
 
 def test_reasons_come_once_the_worst_first():

@@ -1,7 +1,7 @@
 """What the pendings of built-in operations share.
 
 Their fields hold all that carrying them out needs, and name the commit that they were made on: any process on the store
-can carry them out, and none does on another history than the one that was shown.
+can carry them out, and none does where what they touch is no longer what was shown.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from tract_jupyter.exceptions import FingerprintError
+from tract_jupyter.exceptions import FingerprintError, TractError
 from tract_jupyter.hooks.actions import action
 from tract_jupyter.hooks.marks import reading
 from tract_jupyter.hooks.pending import Pending
@@ -100,17 +100,34 @@ class BuiltinPending(Pending):
         return True
 
     def check_current(self) -> None:
-        """Check that the branch is where it was when this was asked.
+        """Check that its branch is the current one, and that what it touches there is as it was when this was asked.
+
+        Whatever else came to the branch since matters to nothing.
 
         Raises:
             FingerprintError: it is not.
         """
-        branch, head = self.fields.get("branch"), self.fields.get("head", "")
-        if branch is not None and (self.tract.current_branch, self.tract.head) != (branch, head):
+        branch = self.fields.get("branch")
+        if branch is None:
+            return
+        if self.tract.current_branch != branch:
             raise FingerprintError(
-                f"{branch!r} was at {head[:8]} when this was asked, and the tract is at {self.tract.current_branch!r}, "
-                f"{(self.tract.head or 'empty')[:8]} now; ask for it again"
+                f"this is about branch {branch!r}, and the current one is {self.tract.current_branch!r}; "
+                f"switch({branch!r}) first"
             )
+        if self.tract.head == self.fields.get("head"):
+            return
+        try:
+            self.check_touched()
+        except TractError as error:
+            raise FingerprintError(str(error)) from error
+
+    def check_touched(self) -> None:
+        """Check that what it touches on its branch is as it was.
+
+        Raises:
+            TractError: it is not; the error says what changed.
+        """
 
 
 class Guided(BuiltinPending):

@@ -121,6 +121,10 @@ class PendingCompress(Guided):
         )
         return (ValueTable("Summaries", rows),)
 
+    def check_touched(self) -> None:
+        """Check that the messages that the summaries stand for are there, and read as they did."""
+        self._compressor.selected(self.fields)
+
     def _run(self, fields: dict[str, Any]) -> Any:
         return self._compressor.carry_out(fields, self._source, fields["message"])
 

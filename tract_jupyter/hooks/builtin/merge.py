@@ -151,9 +151,23 @@ class PendingMerge(Guided):
             rows.append(ValueRow(conflict["key"], conflict["kind"], sides, f"→ {chosen}"))
         return (ValueTable("Conflicts", tuple(rows), "rows"),)
 
+    def check_touched(self) -> None:
+        """Check that the other branch is where it was, and that what collides is what was shown."""
+        self._as_shown(self.fields)
+
+    def _as_shown(self, fields: Mapping[str, Any]) -> Found:
+        found = self._look(fields, Tips(fields["branch"], fields["source_head"]))
+        now = [conflict_to_dict(conflict) for conflict in found.result.conflicts]
+        if _blocking(now) != _blocking(fields["conflicts"]):
+            raise HistoryError(
+                f"what collides in merging {fields['source_branch']!r} is not what was shown any more; nothing was "
+                "changed. Ask for it again"
+            )
+        return found
+
     def _run(self, fields: dict[str, Any]) -> Any:
         return self._merge.join(
-            self._look(fields, Tips(fields["branch"], fields["head"], fields["source_head"])),
+            self._as_shown(fields),
             resolver={key: resolution_from(made) for key, made in fields["resolutions"].items()},
             delete_branch=fields["delete_branch"],
             message=fields["message"],
@@ -174,6 +188,11 @@ class PendingMerge(Guided):
 
     def _conflicts(self) -> Sequence[Conflict]:
         return self._look(self.fields).result.conflicts
+
+
+def _blocking(conflicts: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """Those that a decision is needed about, by key."""
+    return {conflict["key"]: conflict for conflict in conflicts if conflict["is_blocking"]}
 
 
 def conflict_to_dict(conflict: Conflict) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from tract_jupyter.exceptions import CommitNotFoundError, HistoryError
+from tract_jupyter.history.rebase import check_planned
 from tract_jupyter.history.sides import Tips
 from tract_jupyter.hooks.actions import action
 from tract_jupyter.hooks.builtin.base import PLACE, BuiltinPending, Field
@@ -94,13 +95,29 @@ class PendingRebase(BuiltinPending):
         found = (ValueTable("Commits", rows, "rows"), ValueTable("Conflicts", warnings))
         return tuple(table for table in found if table.rows)
 
+    def check_touched(self) -> None:
+        """Check that the other branch is where it was, and that no own commit is gone or was changed."""
+        sides, drafts = self._rebase.look(self.target_base, _expected(self.fields))
+        if not (sides.is_ahead or sides.is_behind):
+            check_planned(drafts, _planned(self.fields))
+
     def _run(self, fields: dict[str, Any]) -> Any:
         return self._rebase.run(
             fields["target_base"],
             {key: resolution_from(made) for key, made in fields["resolutions"].items()},
             leave_out=fields["excluded"],
-            expected=Tips(fields["branch"], fields["head"], fields["target_head"]),
+            planned=_planned(fields),
+            expected=_expected(fields),
         )
+
+
+def _planned(fields: Mapping[str, Any]) -> set[str]:
+    """The own commits that were known when this was asked."""
+    return {step["commit_hash"] for step in fields["replay_plan"]}.union(fields["excluded"])
+
+
+def _expected(fields: Mapping[str, Any]) -> Tips:
+    return Tips(fields["branch"], fields["target_head"])
 
 
 def _place(step: Mapping[str, Any]) -> str:

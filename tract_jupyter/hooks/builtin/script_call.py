@@ -13,6 +13,7 @@ from tract_jupyter.hooks.introspection import value_rows
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.review.origins import Stretch, origins
 from tract_jupyter.review.request import CodeBlock, ValueRow, ValueTable
+from tract_jupyter.storage.interrupts import interruptible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -64,7 +65,7 @@ class PendingScriptCall(CallsTool):
         self.status = PendingStatus.REJECTED
         self.rejection_reason = reason
         if self._execute_fn is not None and not self.doubt:  # what nobody knows does not go on at all
-            self.result = self._execute_fn(self)
+            self.result = interruptible(self._execute_fn, self)
         return self.result
 
     def is_instant(self, action: str) -> bool:

@@ -96,6 +96,13 @@ class ToolQuestion(FieldPending):
         """Whether something that is offered is an action of the operation, and no decision about the call alone."""
         return self.owner_of_action(name) is not type(self)
 
+    def runs_nothing(self, action: str) -> bool:
+        """Whether the operation is fired with nothing to do: it has actions, none is chosen, and no handler decides."""
+        fired = self.fired
+        if action != "approve" or fired is None or not fired.spec.actions:
+            return False
+        return not self.tract.list_hooks().get(fired.spec.name)
+
     def is_instant(self, action: str) -> bool:
         """Not where the operation's own code is chosen."""
         return not self.chooses(action) and super().is_instant(action)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from tract_jupyter.hooks.field_pending import FieldPending
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.review.request import findings_text
+from tract_jupyter.storage.interrupts import interruptible
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,6 +40,13 @@ class DynamicPending(FieldPending):
         values = self.field_parameters.validate(fields if fields is not None else {})
         super().__init__(self.spec.name, tract=tract, fields=values, **options)
 
+    is_offered: bool = False
+    """Whether it is put before a person as it has one action, and no handler decided about it."""
+
+    def runs_nothing(self, action: str) -> bool:
+        """Whether approving leaves undone what there is to do: it has actions, and none of them is chosen."""
+        return action == "approve" and bool(self.spec.actions) and self._execute_fn is None
+
     @property
     def definition_hash(self) -> str:  # type: ignore[override] # a property is all that is needed
         """That of the spec."""
@@ -65,6 +73,8 @@ class DynamicPending(FieldPending):
     def why(self) -> str:
         """What makes it a person's decision, who fired it, and what the analysis found."""
         asks = "A review was asked for, or a handler left it to a person"
+        if self.is_offered:
+            asks = "It has an action to run, and no handler decides about it"
         if self.spec.unhandled == "ask":
             asks = f"{self.operation} asks a person whenever no handler decides"
         through = f" ({self.triggered_by})" if self.triggered_by else ""
@@ -89,7 +99,7 @@ class DynamicPending(FieldPending):
         self._require_open(f"call {action.__name__!r} of")
         self.status, self.error = PendingStatus.PENDING, None  # a failed one is tried again
         try:
-            returned = action.body(self, **arguments)  # type: ignore[attr-defined]
+            returned = interruptible(action.body, self, **arguments)  # type: ignore[attr-defined]
         except BaseException as error:
             self.fail(error)
             raise

@@ -41,11 +41,14 @@ function render({ model, el }) {
     if (first) { readOn(shown(first)); return; }
     const rounds = Object.fromEntries(chosen.map((row) => [row.pending_id, row.round_id]));
     for (const [pending, round] of Object.entries(rounds)) memory.sent.set(pending, round);
-    chosen.forEach((row) => memory.selected.delete(row.pending_id));
+    for (const { pending_id } of chosen) { memory.selected.delete(pending_id); memory.unfolded.delete(pending_id); }
     const reason = action === "reject" ? memory.reason : "";
     decide({ action, rounds, reason, opened: [...memory.opened], seen: chosen.flatMap((row) => seenIn(shown(row))) }, () => rows().some((row) => rounds[row.pending_id] && isBusy(row)));
     if (action === "reject") memory.reason = "";
     draw();
+    const rest = rows().filter((row) => row.is_open && !isBusy(row));
+    const last = rows().indexOf(chosen.at(-1));
+    focusOnRow(rest.find((row) => rows().indexOf(row) > last) ?? rest[0]);
   };
   let turns = 0;
   const turn = (page) => {
@@ -66,7 +69,8 @@ function render({ model, el }) {
     reject.textContent = count ? `Reject selected (${count})` : "Reject selected";
     approve.disabled = reject.disabled = !count;
     const first = toRead();
-    left.textContent = first ? `Read on: ${many(unseen(first), "line")} of “${first.title}” not shown yet` : "";
+    const idle = selected().filter((row) => row.runs_nothing).length;
+    left.textContent = first ? `Read on: ${many(unseen(first), "line")} of “${first.title}” not shown yet` : idle ? `Approved so, ${many(idle, "operation")} would not run the action; the panel of one offers it` : "";
     holdBack([approve], Boolean(first), left.id);
     all.checked = count > 0 && count === ready.length;
     all.indeterminate = count > 0 && count < ready.length;
@@ -116,7 +120,7 @@ function render({ model, el }) {
       ELEMENT("div", { class: "tract-row-head" }, box, ELEMENT("label", { for: name }, row.title), ...worst, status),
       ELEMENT("div", { class: "tract-row-about", id: `${name}-about` },
         ...(row.values ? [ELEMENT("code", { "data-line": row.value_keys.join(" ") || null }, row.values)] : []), ELEMENT("div", {}, row.why),
-        ELEMENT("div", { class: "tract-foot" }, `since ${row.since} · ${row.waits}`)),
+        ELEMENT("div", { class: "tract-foot" }, [`since ${row.since}`, row.asked_in && `asked in ${row.asked_in}`, row.waits].filter(Boolean).join(" · "))),
       ...(said ? [ELEMENT("pre", { class: `tract-note${row.refused || row.failed ? "" : " tract-plain"}` }, said)] : []),
       fold(row));
   };
@@ -157,12 +161,69 @@ function render({ model, el }) {
     reason.setSelectionRange(...memory.caret);
   };
 
+  // Keys: from row to row, unfold and fold, decide. No single letter approves.
+  const rowAt = (element) => rows().find((row) => shown(row)?.contains(element));
+  const handleOf = (row) => {
+    const box = shown(row)?.querySelector(".tract-select");
+    return isUsable(box) ? box : shown(row)?.querySelector("summary");
+  };
+  const focusOnRow = (row) => {
+    const handle = row ? handleOf(row) : isUsable(next) ? next : badge;
+    handle?.focus();
+    if (row) shown(row).scrollIntoView({ block: "nearest" });
+  };
+  const select = (row) => { if (row && isReady(row)) { memory.selected.add(row.pending_id); update(); } };
+  const move = (row, by, extend) => {
+    const open = rows().filter((one) => one.is_open || one === row);
+    const to = open[open.indexOf(row) + by];
+    if (!to) return;
+    if (extend) { select(row); select(to); }
+    focusOnRow(to);
+  };
+  const unfold = (row, open) => {
+    const part = shown(row).querySelector("details.tract-more");
+    part.open = open;
+    memory.opened.add(row.pending_id);
+    setTimeout(() => focusOnRow(row)); // after the box can be selected
+  };
+  let leftAt = null; // the row from which a reason is typed
+  const decideAt = (row) => {
+    if (!selected().length) select(row);
+    const unread = toRead();
+    submit("approve");
+    if (unread) handleOf(unread)?.focus({ preventScroll: true });
+  };
+  const press = (event, row) => {
+    const { key, shiftKey } = event;
+    const isPrimary = key === "Enter" && (event.ctrlKey || event.metaKey);
+    if (isPrimary && event.target !== reason) return () => decideAt(row);
+    if (event.ctrlKey || event.metaKey || event.altKey) return null;
+    if (key === "Escape" && event.target === reason) return () => focusOnRow(leftAt ?? rows().find((one) => one.is_open));
+    if (event.target.matches("input:not([type=checkbox]), textarea, select")) return null;
+    if (!row && (key === "ArrowDown" || key === "ArrowUp"))
+      return () => focusOnRow(rows().filter((one) => one.is_open).at(key === "ArrowUp" ? -1 : 0));
+    if (!row) return null;
+    if (key === "ArrowDown") return () => move(row, 1, shiftKey);
+    if (key === "ArrowUp") return () => move(row, -1, shiftKey);
+    if (key === "ArrowRight") return () => unfold(row, true);
+    if (key === "ArrowLeft") return () => unfold(row, false);
+    if (key === "PageDown" && unseen(row)) return () => { readOn(shown(row)); handleOf(row)?.focus({ preventScroll: true }); };
+    if (key === "r" || key === "R") return () => { if (!selected().length) select(row); leftAt = row; reason.focus(); };
+    return null;
+  };
+  panel.addEventListener("keydown", (event) => {
+    const done = press(event, rowAt(event.target));
+    if (!done) return;
+    event.preventDefault();
+    done();
+  });
+
   const draw = () => {
     const view = model.get("view");
     const focused = panel.contains(document.activeElement) ? document.activeElement : null;
     const open = view.rows.filter((row) => row.is_open).length;
     title.textContent = view.title;
-    badge.textContent = open ? `${open} open here` : "all decided";
+    badge.textContent = open ? `${open} open here` : view.has_next ? "all decided on this page" : "all decided";
     panel.dataset.status = open ? "pending" : "settled";
     list.replaceChildren(...view.rows.map(item));
     rest.innerHTML = view.rest_html;
@@ -171,7 +232,7 @@ function render({ model, el }) {
     previous.disabled = !view.has_previous;
     next.disabled = !view.has_next;
     paging.hidden = !view.has_previous && !view.has_next;
-    selecting.hidden = deciding.hidden = rejecting.hidden = !open;
+    selecting.hidden = deciding.hidden = rejecting.hidden = keys.hidden = !open;
     panel.setAttribute("aria-busy", String(view.rows.some(isBusy)));
     message.textContent = !open && wasReloaded(model) ? RELOADED : "";
     update();
@@ -179,7 +240,9 @@ function render({ model, el }) {
     if (focused && !isUsable(focused)) focusOn(nameOf(focused)); // what was not replaced keeps it
   };
 
-  panel.append(header, selecting, list, deciding, rejecting, paging, rest, message);
+  const keys = ELEMENT("div", { class: "tract-foot tract-keys" },
+    "↑ ↓ rows · Space selects · → ← unfold, fold · Page Down reads on · Ctrl Enter approves · R rejects with a reason");
+  panel.append(header, selecting, list, deciding, rejecting, keys, paging, rest, message);
   el.append(panel);
   new ResizeObserver(goOn).observe(panel);
   const close = follow(model, draw, kernel);

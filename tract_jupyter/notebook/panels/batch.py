@@ -10,14 +10,14 @@ from tract_jupyter.hooks.builtin.handler import ACTIVATE_HANDLER
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.models.text import printable
 from tract_jupyter.notebook.command import when
-from tract_jupyter.notebook.markup import escaped, heading
+from tract_jupyter.notebook.markup import OWN_KEYS, escaped, heading
 from tract_jupyter.notebook.panels.outcome import foot_text
 from tract_jupyter.notebook.panels.render import body_html, bound_html, static_css, table_html
 from tract_jupyter.review.display import shown_rows
 from tract_jupyter.review.process import process_text, this_process
 from tract_jupyter.review.records import is_waited_for
 from tract_jupyter.review.request import show_value, worst_finding
-from tract_jupyter.review.request_text import bound_lines
+from tract_jupyter.review.request_text import bound_lines, how_to_decide
 
 if TYPE_CHECKING:
     from tract_jupyter.review.ticket import Ticket
@@ -44,11 +44,14 @@ class Row:
     ticket: Ticket
     _refusal: tuple[str, str] = field(default=("", ""), init=False)
     _elsewhere: str = field(init=False)
+    _asked_in: str = field(init=False)
     _body: tuple[tuple[str, str], str] = field(default=(("", ""), ""), init=False)
 
     def __post_init__(self) -> None:
         # said once: a lease that was read ages, and looking again would ask the system about a process at each drawing
         self._elsewhere = _waiting_elsewhere(self.stored)
+        is_here, told = self.stored.origin == this_process(), process_text(self.stored.origin)
+        self._asked_in = "" if is_here or self._elsewhere.startswith(told) else told
 
     @property
     def pending_id(self) -> str:
@@ -91,9 +94,11 @@ class Row:
             "values": self._values(),
             "value_keys": self._value_keys(),
             "needed": len(ticket.needed) if ticket.status.is_open else 0,
+            "runs_nothing": ticket.pending.runs_nothing("approve"),
             "worst": "" if worst is None else worst.value,
             "since": when(self.stored.created_at),
             "waits": "a cell of this notebook waits" if ticket.waiting else self._elsewhere,
+            "asked_in": self._asked_in,
             "refused": self.refused,
             "failed": ticket.status is PendingStatus.FAILED
             or bool(ticket.request.note and ticket.status.is_open),
@@ -184,8 +189,9 @@ class Batch:
 
     @property
     def title(self) -> str:
-        """Says how many waited."""
-        return f"Inbox: {self.total:,} waiting"
+        """Says how many wait, and how many were decided since."""
+        decided = f", {self.decided:,} decided" if self.decided else ""
+        return f"Inbox: {max(self.total - self.decided, 0):,} waiting{decided}"
 
     @property
     def decided(self) -> int:
@@ -238,7 +244,7 @@ class Batch:
             for row in self.rows
         )
         return (
-            f'<style>{static_css()}</style><section class="tract-panel" data-testid="tract-batch-record" '
+            f'<style>{static_css()}</style><section {OWN_KEYS} class="tract-panel" data-testid="tract-batch-record" '
             f'aria-label="{escaped(self._record_title)}"><header>{heading(self._record_title, 3)}</header>'
             f"{table_html('', ('What', 'State', 'Decision'), rows, ())}{whole}{self.rest_html()}</section>"
         )
@@ -249,7 +255,8 @@ class Batch:
         for row in self.rows:
             said = [f"    {line}" for line in (row.said() or row.ticket.request.why).splitlines()]
             bound = [f"    {line}" for line in bound_lines(row.ticket.request)]
-            lines += [f"  [{row.ticket.status}] {row.name()}", *said, *bound]
+            how = [f"    {how_to_decide(row.pending_id)} decides it"] if row.ticket.status.is_open else []
+            lines += [f"  [{row.ticket.status}] {row.name()}", *said, *bound, *how]
         lines += [f"  cannot be decided here: {s.title} ({s.pending_id[:8]}): {s.why}" for s in self.stuck]
         lines += [f"  not active: {name}: {why} ({command})" for name, why, command in self.quarantined]
         return printable("\n".join(lines))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from tract_jupyter.review.decision import outcome_text
 from tract_jupyter.review.grants import whom_in_words
 from tract_jupyter.review.patterns import pattern_text
 from tract_jupyter.review.request import show_value
@@ -70,5 +71,5 @@ def foot_text(ticket: Ticket) -> str:
     pinned = f"fingerprint {shown[:SHORT_FINGERPRINT]}"
     if decision is None:
         return pinned
-    given = decision.reason or ticket.pending.rejection_reason
+    given = decision.reason or ticket.pending.rejection_reason or outcome_text(ticket.pending)
     return f"{decided_text(decision)}{f': {given}' if given else ''} · {pinned}"

@@ -8,11 +8,12 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from tract_jupyter.notebook.markup import escaped, heading, pieces_html
+from tract_jupyter.notebook.markup import OWN_KEYS, escaped, heading, pieces_html
 from tract_jupyter.notebook.panels.code import code_html
 from tract_jupyter.notebook.panels.outcome import changed_values, foot_text, standing_text
 from tract_jupyter.review.display import shown_rows
 from tract_jupyter.review.request import show_value
+from tract_jupyter.review.request_text import how_to_decide
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -69,10 +70,16 @@ def bound_html(request: ReviewRequest) -> str:
 def record_html(ticket: Ticket) -> str:
     """A self-contained page part: what was asked, and who decided what, when, on which fingerprint."""
     title, status = ticket.request.title, ticket.status.value
+    line = f"<code>{how_to_decide(ticket.request.pending_id)}</code>"
+    how = (
+        f'<p class="tract-foot">{line} decides it, where there are no buttons</p>'
+        if ticket.status.is_open
+        else ""
+    )
     return (
-        f'<style>{static_css()}</style><section class="tract-panel" data-testid="tract-record" '
+        f'<style>{static_css()}</style><section {OWN_KEYS} class="tract-panel" data-testid="tract-record" '
         f'data-status="{status}" aria-label="{escaped(title)}"><header>{heading(title, 3)}'
-        f'<span class="tract-badge">{status}</span></header>{body_html(ticket)}</section>'
+        f'<span class="tract-badge">{status}</span></header>{body_html(ticket)}{how}</section>'
     )
 
 

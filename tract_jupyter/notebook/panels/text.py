@@ -25,7 +25,7 @@ def record_text(ticket: Ticket) -> str:
         lines += [f"  {line}" for line in request.note.splitlines()]
     lines += [f"  {line}" for line in (standing_text(ticket), foot_text(ticket)) if line]
     lines += (
-        [f"  {how_to_decide(request.pending_id)} shows all of it, and decides"]
+        [f"  {how_to_decide(request.pending_id)} decides it, here or in another notebook on this store"]
         if ticket.status.is_open
         else []
     )

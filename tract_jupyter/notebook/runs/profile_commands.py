@@ -17,7 +17,7 @@ from tract_jupyter.notebook.excerpts import one_line
 if TYPE_CHECKING:
     from tract_jupyter.notebook.runs.profile_view import ProfileView
     from tract_jupyter.notebook.session import Session
-    from tract_jupyter.runs.profile.model import Profile
+    from tract_jupyter.runs.profile.model import BlockRef, Profile
     from tract_jupyter.runs.store.profiles import ProfileEntry
     from tract_jupyter.tract import Tract
 
@@ -136,6 +136,8 @@ def _shown(entry: ProfileEntry, said: str = "") -> ProfileView:
         ("version", f"{profile.version}"),
         ("session", one_line(profile.session_id, _NAME)),
         ("fingerprint", known[:_HASH]),
+        ("for", one_line(profile.description or "", _ABOUT)),
+        *(("block", one_line(_about_block(ref), _ABOUT)) for ref in profile.blocks),
         ("", "" if profile.enabled else "switched off"),
     ]
     if entry.quarantined:
@@ -153,6 +155,13 @@ def _shown(entry: ProfileEntry, said: str = "") -> ProfileView:
         "not used" if entry.quarantined else "",
         to_be_read=bool(entry.quarantined),
     )
+
+
+def _about_block(ref: BlockRef) -> str:
+    block = ref.block
+    name = block.block_id if block.name == block.block_id else f"{block.block_id} ({block.name})"
+    off = "" if ref.enabled and block.enabled else ", switched off"
+    return f"{name}, version {block.version}{off}{f': {block.description}' if block.description else ''}"
 
 
 def _read(entry: ProfileEntry) -> Profile | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from tract_jupyter.models.text import printable
 from tract_jupyter.notebook.display import Grid
 from tract_jupyter.notebook.excerpts import one_line, style_tag
-from tract_jupyter.notebook.markup import escaped, heading
+from tract_jupyter.notebook.markup import OWN_KEYS, escaped, heading
 from tract_jupyter.notebook.runs.graph_svg import profile_svg
 from tract_jupyter.notebook.runs.picture import planned
 from tract_jupyter.notebook.runs.run_view import legend_html
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from tract_jupyter.runs.model import Operation
 
 _NAME = 60
-_MORE = ("runConditions", "artifact", "activation")
+_ABOUT = ("description", "capabilities")
+_MORE = ("runConditions", "artifact", "activation", "provider", "timeoutMs", "retry", "debug")
 
 
 class LintWarning(Protocol):
@@ -65,8 +66,9 @@ class ProfileView:
         facts = "".join(f"<span><b>{escaped(n)}</b> {escaped(v)}</span>" for n, v in self.facts)
         said = f"<p>{escaped(self.said)}</p>" if self.said else ""
         return (
-            f'{styles}<section class="tract-views tract-run" data-testid="tract-profile" aria-label="Profile">'
-            f"<header>{heading(f'Profile {one_line(self.name, _NAME)}', 3)}{badge}</header>"
+            f'{styles}<section {OWN_KEYS} class="tract-views tract-run" data-testid="tract-profile" '
+            f'aria-label="Profile"><header>'
+            f"{heading(f'Profile {one_line(self.name, _NAME)}', 3)}{badge}</header>"
             f'<p class="tract-facts">{facts}</p>{said}{self._graph_html()}{self._warnings_html()}'
             f'<details class="tract-section"{self._opened}><summary>Operations <span class="tract-about">'
             f'{len(self.operations):,}</span></summary><div class="tract-canvas tract-view">{self._grid().to_html()}'
@@ -129,9 +131,15 @@ class ProfileView:
 
 
 def _given(operation: Operation) -> str:
-    """The parameters of an operation, its conditions, and where its value goes: a line each, as JSON."""
-    config = operation.to_dict()["config"]
-    more = [(name, config[name]) for name in _MORE if config.get(name)]
+    """What an operation is given, what it may do and when, and where its value goes: a line each, as JSON."""
+    given = operation.to_dict()
+    config = given["config"]
+    more = [
+        (name, of[name])
+        for of, names in [(given["definition"], _ABOUT), (config, _MORE)]
+        for name in names
+        if name in of
+    ]
     lines = [*config.get("params", {}).items(), *more]
     return "\n".join(
         f"{one_line(name, _NAME)}: {json.dumps(value, ensure_ascii=False)}" for name, value in lines

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tract_jupyter.models.commit import show_tokens
 from tract_jupyter.models.text import printable
 from tract_jupyter.notebook.excerpts import cut_note, one_line, style_tag
-from tract_jupyter.notebook.markup import escaped, heading
+from tract_jupyter.notebook.markup import OWN_KEYS, escaped, heading
 from tract_jupyter.notebook.runs.prompt_parts import Change, Inspection, Part
 from tract_jupyter.notebook.text_diff import diff_lines
 
@@ -47,7 +47,7 @@ class PromptView:
         title = heading(f"Prompt of run {self.inspection.run_id[:8]}", 3, self.headline)
         styles = style_tag("views.css") + style_tag("runs/runs.css")
         return (
-            f'{styles}<section class="tract-views tract-run" data-testid="tract-prompt" aria-label="Prompt">'
+            f'{styles}<section {OWN_KEYS} class="tract-views tract-run" data-testid="tract-prompt" aria-label="Prompt">'
             f"{title}{self.body_html()}</section>"
         )
 

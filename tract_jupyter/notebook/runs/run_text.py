@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
-from tract_jupyter.models.text import printable
+from tract_jupyter.models.text import one_line, printable, shortened
 from tract_jupyter.notebook.excerpts import text_width
 from tract_jupyter.notebook.runs.gantt import gantt, gantt_text
 from tract_jupyter.notebook.runs.graph_svg import short
 from tract_jupyter.notebook.runs.head import commit_lines, facts, progress, reasons, side_by_side, standing
 from tract_jupyter.notebook.runs.picture import GLYPHS, State
-from tract_jupyter.notebook.runs.words import duration, outcome
+from tract_jupyter.notebook.runs.words import duration, note_place, outcome
 from tract_jupyter.runs.terms import Hook, RunStatus
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ _CELLS = 32
 _MOST = 40  # operations of a hook
 _REPLY_LINES = 40
 _REPLY = 4_000
+_NOTE = 2_000
 _HEADS = {Hook.BEFORE: "before the main call", Hook.AFTER: "after the main call"}
 
 
@@ -42,6 +44,15 @@ def run_text(shown: Picture, prompt: PromptView | None, said: str = "") -> str:
     lines += [f"{GLYPHS[one.state]} {one.names}: {one.why}" for one in reasons(shown)]
     lines += commit_lines(shown)
     lines += [f"Prompt: {prompt.headline}"] if prompt and prompt.inspection.parts else []
+    lines += [
+        f"Note {one_line(one.title, _NAME)}, {note_place(one)}: {shortened(one.text, _NOTE)}"
+        for one in run.notes
+    ]
+    lines += [
+        f"Debugging {one.operation_id}: {json.dumps(one.debug, ensure_ascii=False)}"
+        for one in run.operations
+        if one.debug
+    ]
     lines += _reply(run.reply or "")
     return printable("\n".join(line for line in lines if line))
 

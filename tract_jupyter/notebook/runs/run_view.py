@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import html
+import json
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tract_jupyter.notebook.excerpts import cut_note, one_line, style_tag
-from tract_jupyter.notebook.markup import escaped, heading
+from tract_jupyter.notebook.markup import OWN_KEYS, escaped, heading
 from tract_jupyter.notebook.runs.gantt import gantt, gantt_svg
 from tract_jupyter.notebook.runs.graph_svg import graph_svg
 from tract_jupyter.notebook.runs.head import commit_lines, facts, progress, reasons, side_by_side, standing
 from tract_jupyter.notebook.runs.picture import GLYPHS, State, picture
 from tract_jupyter.notebook.runs.prompt_view import PromptView
 from tract_jupyter.notebook.runs.run_text import run_text
-from tract_jupyter.notebook.runs.words import duration, outcome
+from tract_jupyter.notebook.runs.words import duration, note_place, outcome
 from tract_jupyter.runs.terms import RunStatus
 
 if TYPE_CHECKING:
@@ -64,10 +65,15 @@ class RunView:
             _progress_html(self.picture, self.said),
             _graph_html(self.picture),
         ]
-        body += [_reasons_html(reasons(self.picture)), _reply_html(self.run)]
-        body += [_timeline_html(self.picture), _table_html(self.picture), self._prompt_html()]
+        body += [_reasons_html(reasons(self.picture)), _notes_html(self.run), _reply_html(self.run)]
+        body += [
+            _timeline_html(self.picture),
+            _table_html(self.picture),
+            self._prompt_html(),
+            _debug_html(self.run),
+        ]
         return (
-            f'{styles}<section class="tract-views tract-run" data-testid="tract-run" data-status="{status}" '
+            f'{styles}<section {OWN_KEYS} class="tract-views tract-run" data-testid="tract-run" data-status="{status}" '
             f'aria-label="Run {html.escape(self.run.run_id[:8])}">{"".join(body)}</section>'
         )
 
@@ -158,6 +164,31 @@ def _reply_html(run: Run) -> str:
     note = f'<p class="tract-dim">{more}</p>' if more else ""
     body = f'<div class="tract-reply">{escaped(run.reply[:_REPLY])}</div>{note}'
     return _section("Reply", "", body, "reply", is_open=len(run.reply) <= _LONG_REPLY)
+
+
+def _notes_html(run: Run) -> str:
+    if not run.notes:
+        return ""
+    rows = [
+        f"<dt>{escaped(one_line(one.title, _NAME))} <span class='tract-about'>{escaped(note_place(one))}</span></dt>"
+        f"<dd><pre>{escaped(one.text[:_REPLY])}</pre>{escaped(cut_note(len(one.text), _REPLY) or '')}</dd>"
+        for one in run.notes
+    ]
+    return _section("Notes", f"{len(rows):,}", f"<dl>{''.join(rows)}</dl>", "notes", is_open=True)
+
+
+def _debug_html(run: Run) -> str:
+    kept = [one for one in run.operations if one.debug]
+    rows = [
+        f"<dt>{escaped(one_line(one.operation_id, _NAME))} <span class='tract-about'>{one.hook.value}</span></dt>"
+        f"<dd><pre>{escaped(json.dumps(one.debug, ensure_ascii=False, indent=1))}</pre></dd>"
+        for one in kept
+    ]
+    return (
+        _section("Debugging", f"{len(rows):,}", f"<dl>{''.join(rows)}</dl>", "debug", is_open=False)
+        if rows
+        else ""
+    )
 
 
 def _timeline_html(shown: Picture) -> str:

@@ -11,7 +11,7 @@ from tract_jupyter.runs.terms import Blocked, ErrorCode, FailedType, OperationSt
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tract_jupyter.runs.model import OperationRun, Run
+    from tract_jupyter.runs.model import OperationRun, Run, RunNote
 
 _NAME = 60
 _NAMED = 6
@@ -179,3 +179,15 @@ _SKIPS: Final[dict[str, Callable[[OperationRun, Skip], str]]] = {
         f"It is not due yet{_listed_values(skip.activation)}."
     ),
 }
+
+
+def note_place(note: RunNote) -> str:
+    """Where in the conversation a note belongs, and as whose words."""
+    depth = abs(note.depth_from_end)
+    if note.anchor == "after_last_user":
+        place = "after the user's message"
+    elif depth == 0:
+        place = "at the end"
+    else:
+        place = f"{depth:,} message{'s' if depth > 1 else ''} before the end"
+    return f"{note.role.value}, {place}"

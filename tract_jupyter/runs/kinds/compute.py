@@ -18,6 +18,7 @@ from tract_jupyter.runs.functions import FUNCTIONS, is_importable
 from tract_jupyter.runs.kinds.base import OperationFailed, Output, Skipped, Waits
 from tract_jupyter.runs.kinds.filling import check_filled, filled
 from tract_jupyter.runs.kinds.params import read_params
+from tract_jupyter.runs.safe_text import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,14 +72,16 @@ class Computation:
 
     def __call__(self, context: OperationContext) -> Made:
         """Call it; what it raises is the operation's error."""
-        returned = self.function(context, filled(self.arguments, context))
+        arguments = filled(self.arguments, context)
+        debug = {"arguments": quoted(arguments, context.policy.max_snapshot)}  # before it can change them
+        returned = self.function(context, arguments)
         if isinstance(returned, Output | Skipped | Waits):
             return returned
         several = returned if isinstance(returned, list | tuple) and returned else [returned]
         if all(isinstance(one, Tagged) for one in several):
-            return Output(effects=tuple(several))
+            return Output(effects=tuple(several), debug=debug)
         try:
-            return Output(plain(returned))
+            return Output(plain(returned), debug=debug)
         except ContentError as error:
             name = getattr(self.function, "__name__", "the function")
             raise OperationFailed.invalid(f"what {name!r} returned has no JSON form: {error}") from None

@@ -19,6 +19,7 @@ from tract_jupyter.runs.data import Data
 from tract_jupyter.runs.kinds.base import OperationFailed, Output, Skipped, Waits
 from tract_jupyter.runs.kinds.filling import check_filled, filled
 from tract_jupyter.runs.kinds.params import read_params
+from tract_jupyter.runs.safe_text import quoted
 from tract_jupyter.runs.terms import MAX_ERROR_TEXT, ErrorCode, SkippedReason
 
 if TYPE_CHECKING:
@@ -62,13 +63,14 @@ class DynamicFiring:
     def __call__(self, context: OperationContext) -> Made:
         """Fire it with fields from the context."""
         fields = filled(self.params.fields, context)
-        return _made(_active(lambda: self.decisions.fire(self.params.operation, fields, context)))
+        pending = _active(lambda: self.decisions.fire(self.params.operation, fields, context))
+        return _made(pending, context.policy.max_snapshot)
 
     def resume(self, context: OperationContext, pending_id: str) -> Made:
         """What was decided meanwhile; a pending that is gone is fired again."""
         pending = _active(lambda: self.decisions.find(pending_id))
         is_it = pending is not None and pending.operation == self.params.operation
-        return _made(pending) if is_it else self(context)
+        return _made(pending, context.policy.max_snapshot) if is_it else self(context)
 
 
 def _active(look: Callable[[], Any]) -> Any:
@@ -79,10 +81,11 @@ def _active(look: Callable[[], Any]) -> Any:
         raise OperationFailed.invalid(str(error)[:MAX_ERROR_TEXT]) from None
 
 
-def _made(pending: Any) -> Made:
+def _made(pending: Any, limit: int) -> Made:
     status = pending.status
     if status is PendingStatus.APPROVED:
-        return Output(_value(pending), outputs={"pendingId": pending.pending_id})
+        debug = {"fields": quoted(pending.fields, limit)}
+        return Output(_value(pending), outputs={"pendingId": pending.pending_id}, debug=debug)
     if status is PendingStatus.FAILED:
         raise OperationFailed(
             ErrorCode.OPERATION, f"{pending.operation!r} was approved and failed: {pending.error}"[:MAX_ERROR_TEXT],

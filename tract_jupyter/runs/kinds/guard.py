@@ -101,7 +101,9 @@ class _Judge:
         options = {"response_format": _response_format(params.keys)} if params.json_mode else {}
         answer = ask(params, self.services, context, options)
         value = _answers(answer.text, params.keys)
-        return Output(value=value, usage=answer.usage, inputs=answer.inputs, outputs=answer.outputs)
+        return Output(
+            value=value, usage=answer.usage, inputs=answer.inputs, outputs=answer.outputs, debug=answer.debug
+        )
 
 
 def _answers(text: str, keys: tuple[str, ...]) -> dict[str, bool]:

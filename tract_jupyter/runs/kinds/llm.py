@@ -28,7 +28,9 @@ class _Ask:
             value = self._value(answer.text)
         except OperationFailed as failed:
             raise _with_log(failed, answer) from None
-        return Output(value=value, usage=answer.usage, inputs=answer.inputs, outputs=answer.outputs)
+        return Output(
+            value=value, usage=answer.usage, inputs=answer.inputs, outputs=answer.outputs, debug=answer.debug
+        )
 
     def _value(self, text: str) -> Any:
         params = self.params

@@ -11,7 +11,7 @@ from tract_jupyter.llm.call import CANCELLED, ended_by
 from tract_jupyter.llm.reply import Reply
 from tract_jupyter.runs.abort import Aborted, current_abort
 from tract_jupyter.runs.kinds.base import OperationFailed, Services
-from tract_jupyter.runs.safe_text import message_of
+from tract_jupyter.runs.safe_text import message_of, quoted
 from tract_jupyter.runs.templates.context import render
 from tract_jupyter.runs.terms import ErrorCode
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 _RATE_LIMITS: Final = ("rate limit", "rate_limit", "429")
 _TIMEOUTS: Final = ("timed out", "timeout")
 _CHARACTERS_PER_TOKEN: Final = 4
-_LOGGED: Final = 1_024
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +35,7 @@ class Answer:
     usage: Mapping[str, Any]
     inputs: Mapping[str, Any]
     outputs: Mapping[str, Any]
+    debug: Mapping[str, Any]
 
 
 def ask(
@@ -71,14 +71,16 @@ def ask(
         if isinstance(error, LLMRequestError):
             current_abort().check()  # it was ended by that
         raise _provider_failure(error, inputs) from None
-    outputs = _outputs(reply, response)
+    limit = context.policy.max_snapshot
+    outputs = _outputs(reply, response, limit)
     _check_cost(params, reply, inputs, outputs)
-    return Answer(reply.text, reply.usage, inputs, outputs)
+    asked = {one["role"]: quoted(one["content"], limit) for one in messages}
+    return Answer(reply.text, reply.usage, inputs, outputs, {"asked": asked})
 
 
-def text_summary(text: str) -> dict[str, Any]:
+def text_summary(text: str, limit: int) -> dict[str, Any]:
     """The beginning of a text, and the hash of all of it."""
-    return {"text": text[:_LOGGED], "textHash": _digest(text)}
+    return {"text": quoted(text, limit), "textHash": _digest(text)}
 
 
 def _client(params: CallParams, services: Services) -> LLMClient:
@@ -166,13 +168,13 @@ def _inputs(params: CallParams, messages: list[dict[str, Any]]) -> dict[str, Any
     return {**{name: told[name] for name in kept if name in told}, **hashes}
 
 
-def _outputs(reply: Reply, response: Mapping[str, Any]) -> dict[str, Any]:
+def _outputs(reply: Reply, response: Mapping[str, Any], limit: int) -> dict[str, Any]:
     found = {
         "finishReason": response["choices"][0].get("finish_reason"),
         "requestId": response.get("id"),
         "model": reply.model,
         "usage": reply.usage,
-        **text_summary(reply.text),
+        **text_summary(reply.text, limit),
     }
     return {name: value for name, value in found.items() if value not in (None, {})}
 

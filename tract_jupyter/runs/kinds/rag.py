@@ -16,6 +16,7 @@ from tract_jupyter.runs.data import Data
 from tract_jupyter.runs.kinds.base import OperationFailed, Output
 from tract_jupyter.runs.kinds.filling import check_filled, rendered
 from tract_jupyter.runs.kinds.params import read_params
+from tract_jupyter.runs.safe_text import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,4 +66,7 @@ class Retrieval:
             query, k=params.k, min_score=params.min_score, roles=params.roles, skip_last=params.skip_last,
             branch=context.branch, exclude=[one for one in (context.user_key, context.turn_id) if one],
         )  # fmt: skip
-        return Output(found, inputs={"queryChars": len(query)}, outputs={"found": len(found)})
+        return Output(
+            found, inputs={"queryChars": len(query)}, outputs={"found": len(found)},
+            debug={"query": quoted(query, context.policy.max_snapshot)},
+        )  # fmt: skip

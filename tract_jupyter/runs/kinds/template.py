@@ -34,7 +34,11 @@ class _Render:
 
     def __call__(self, context: OperationContext) -> Output:
         text = render(self.params.template, context, strict=self.params.strict_variables)
-        return Output(value=text, debug={"rendered": text[:1_000]}, outputs={"characters": len(text)})
+        return Output(
+            value=text,
+            debug={"rendered": text[: context.policy.max_snapshot]},
+            outputs={"characters": len(text)},
+        )
 
 
 class TemplateKind:

@@ -18,6 +18,7 @@ from tract_jupyter.runs.data import Data
 from tract_jupyter.runs.kinds.base import OperationFailed, Output, Waits
 from tract_jupyter.runs.kinds.filling import check_filled, filled
 from tract_jupyter.runs.kinds.params import read_params
+from tract_jupyter.runs.safe_text import quoted
 from tract_jupyter.runs.terms import MAX_ERROR_TEXT, ErrorCode
 from tract_jupyter.toolkit.results import ToolResult, result_of
 
@@ -87,9 +88,10 @@ class ToolCaller:
             tool, call(tool, arguments, actor=f"operation:{context.operation_id}"[:128], **more)
         )
         summary = {"tool": tool}
+        debug = {"arguments": quoted(arguments, context.policy.max_snapshot)}
         if result.success:
             try:
-                return Output(plain(result.output), inputs=summary)
+                return Output(plain(result.output), inputs=summary, debug=debug)
             except ContentError as error:
                 raise OperationFailed.invalid(f"the result of {tool!r} has no JSON form: {error}") from None
         return self._failed(tool, result)

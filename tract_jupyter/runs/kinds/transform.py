@@ -15,6 +15,7 @@ from tract_jupyter.runs.data import Data
 from tract_jupyter.runs.kinds.base import Output
 from tract_jupyter.runs.kinds.filling import check_filled, check_templates, filled, rendered
 from tract_jupyter.runs.kinds.params import read_params
+from tract_jupyter.runs.safe_text import quoted
 from tract_jupyter.runs.transforms import FillIn, Step, transformed
 
 if TYPE_CHECKING:
@@ -61,4 +62,6 @@ class Transformation:
         def render(template: str, value: Any) -> str:
             return rendered(template, context, value=value)
 
-        return Output(transformed(filled(self.params.input, context), self.params.steps, render))
+        given = filled(self.params.input, context)
+        debug = {"input": quoted(given, context.policy.max_snapshot)}
+        return Output(transformed(given, self.params.steps, render), debug=debug)

@@ -12,9 +12,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from tract_jupyter.exceptions import nearest
-from tract_jupyter.runs.model import Operation, PromptMessage, PromptPart, RunCondition, TurnRewrite
+from tract_jupyter.runs.effect_types import EFFECT_LAYERS, EFFECT_TYPES, NO_APPEND, NOT_HERE
+from tract_jupyter.runs.effects import effects_of
+from tract_jupyter.runs.model import (
+    InlineNote,
+    Operation,
+    PromptMessage,
+    PromptPart,
+    RunCondition,
+    TurnRewrite,
+)
 from tract_jupyter.runs.reading import is_json
-from tract_jupyter.runs.terms import Format, Hook
+from tract_jupyter.runs.terms import Format, Hook, Usage, WriteMode
 
 
 class Broken(NamedTuple):
@@ -261,9 +270,51 @@ def guards_write_json(these: Together) -> Iterator[Broken]:
             yield Broken("guard_artifact_format", one.id, "artifact.format", message)
 
 
+def values_are_not_appended(these: Together) -> Iterator[Broken]:
+    """Write mode `append` would be read without any effect (X03)."""
+    for one in these.operations:
+        if one.config.artifact is not None and one.config.artifact.write_mode is WriteMode.APPEND:
+            yield Broken("write_mode_append", one.id, "artifact.writeMode", NO_APPEND)
+
+
+def usage_fits_the_exposures(these: Together) -> Iterator[Broken]:
+    """Whom an artifact is for does not contradict where its value goes (R52)."""
+    for one in these.operations:
+        artifact = one.config.artifact
+        if artifact is None or artifact.usage is None:
+            continue
+        kinds = {type(exposure) for exposure in artifact.exposures}
+        for wrong, where, usages in [
+            (kinds & {PromptPart, PromptMessage}, "the prompt", {Usage.UI_ONLY, Usage.INTERNAL}),
+            (kinds & {InlineNote}, "whoever looks", {Usage.PROMPT_ONLY, Usage.INTERNAL}),
+        ]:
+            if wrong and artifact.usage in usages:
+                message = f"its value goes to {where}, and usage is {artifact.usage}: leave one of them out"
+                yield Broken("usage_exposure", one.id, "artifact.usage", message)
+
+
+def capabilities_are_kept(these: Together) -> Iterator[Broken]:
+    """A capability that is about effects names some that there are, and the operation's own are among them (R16)."""
+    for one in these.operations:
+        for name in one.definition.declared_effects:
+            if name not in EFFECT_TYPES and name not in EFFECT_LAYERS:
+                instead = NOT_HERE.get(name) or f"use {', '.join([*sorted(EFFECT_LAYERS), *EFFECT_TYPES])}"
+                message = f"there is no effect {name!r}: {instead}.{nearest(name, EFFECT_TYPES)}"
+                yield Broken("unknown_effect", one.id, "capabilities", message)
+        artifact = one.config.artifact
+        effects = () if artifact is None else effects_of(artifact, "")
+        for name in dict.fromkeys(effect.type for effect in effects):
+            if not one.definition.declares(name):
+                message = (
+                    f"its artifact makes {name}, which they do not name: add it, or leave capabilities out"
+                )
+                yield Broken("capability_missing", one.id, "capabilities", message)
+
+
 RULES: Final[tuple[Rule, ...]] = (
     ids_are_unique, names_are_given, it_runs_sometime, dependencies_are_there, dependencies_run_at_its_hooks,
     there_is_no_cycle, conditions_ask_guards, tags_have_one_writer, exposures_fit_the_hooks, guards_write_json,
-    activation_says_when, params_are_json, params_hold_no_secrets,
+    activation_says_when, params_are_json, params_hold_no_secrets, values_are_not_appended, usage_fits_the_exposures,
+    capabilities_are_kept,
 )  # fmt: skip
 """All of them, in the order in which they are reported."""

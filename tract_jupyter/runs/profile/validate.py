@@ -172,10 +172,23 @@ def _apart(given: object, *names: str) -> tuple[Any, dict[str, list[Any]]]:
 def _read(model: type[_D], value: object, where: str) -> tuple[_D | None, list[Found]]:
     data, problems = read(model, value, _FIELDS)
     return data, [
-        (rule, f"{where}, {field}" if field else where, f"{message}{_HINTS.get(rule, '')}")
+        (rule, f"{where}, {field}" if field else where, f"{message}{_hint(rule, field)}")
         for rule, field, message in problems
     ]
 
+
+def _hint(rule: str, field: str) -> str:
+    name = field.rpartition(".")[2]
+    return f" {_INSTEAD[name]}" if rule == "unknown_field" and name in _INSTEAD else _HINTS.get(rule, "")
+
+
+_INSTEAD: Final = {
+    "retention": "How many values are kept is said by history={'maxItems': 5}; nothing is kept by time.",
+    "contentType": "What a value is written in is said by format: text, markdown or json.",
+    "value": "The value is what the operation makes.",
+    "deadlineMs": "How long it may take is said by timeoutMs.",
+}
+"""Fields that documents name, and what says the same here."""
 
 _HINTS: Final = {
     "order_invalid": "; the smaller runs and commits first",

@@ -1,0 +1,230 @@
+"""Every kind of signed row, copied to another store or another tract of the same user: nothing of it counts there."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing, contextmanager, suppress
+from typing import NamedTuple
+
+import pytest
+
+from tests.hooks.fakes import ScriptedClient
+from tests.review.fakes import FakeChannel
+from tract_jupyter import Tract
+from tract_jupyter.exceptions import RunError, TractError, UndecidedError
+from tract_jupyter.hooks import ActionDef, PendingStatus
+from tract_jupyter.hooks.remote import RemotePending
+from tract_jupyter.review.trust import Signer, Trust
+from tract_jupyter.runs.profile.build import operation
+from tract_jupyter.runs.profile.model import Profile
+from tract_jupyter.toolkit import Permission
+
+FAILS = "tools.write(path='a')\n1 / 0"
+CHECK = operation(
+    "check", "dynamic", operation="citation_check", tag="check", fields={"urls": ["x"]}, order=10
+)
+
+
+def write(path: str) -> str:
+    """Write a file."""
+    return path
+
+
+class Kind(NamedTuple):
+    """A kind of signed rows: how a person makes some, where they are, and whether they count."""
+
+    make: object
+    tables: tuple[str, ...]
+    counts: object
+    has_operation: bool = False
+
+
+def a_reviewed_operation(t, spec):
+    t.register_operation(spec())
+
+
+def an_unreviewed_operation(t, spec):
+    code = {"verify": ActionDef("verify", "", {}, "pending.approve()", isolation="sandbox")}
+    t.propose_operation(spec(actions=code), actor="agent:a")
+
+
+def a_handler(t, spec):
+    t.save_handler("citation_check", "veto", "pending.reject('no')")
+
+
+def a_grant(t, spec):
+    t.fire("citation_check", {"urls": []}, review=True).approve(scope="always", whom="anybody")
+
+
+def an_approval_for_a_cell(t, spec):
+    t.reviewer.show(t.fire("citation_check", {"urls": []}, review=True, execute_fn=print))
+    RemotePending(t.inbox()[0], tract=t).approve()
+
+
+def a_question(t, spec):
+    t.reviewer.keep(t.fire("citation_check", {"urls": []}, review=True))
+
+
+def a_profile(t, spec):
+    t.profiles.save(
+        Profile.of("p", [operation("mood", order=5, text="Be kind.", into="system")]), activate=True
+    )
+
+
+def calls_of_a_script(t, spec):
+    assert t.run_script(FAILS).error is not None
+
+
+def the_beginning_of_a_run(t, spec):
+    t.user("Where is it?")
+    t.configure_llm(ScriptedClient("On the mat."))
+    with pytest.raises(UndecidedError):
+        t.generate(profile=Profile.of("p", [CHECK]))
+
+
+def is_active(t):
+    return "citation_check" in t.status().operations
+
+
+def is_granted(t):
+    pending = t.fire("citation_check", {"urls": []}, review=True, execute_fn=lambda _: None)
+    return t.reviewer.granted(pending)
+
+
+def is_vouched_for(t):
+    return t.operations.rebuild(t.inbox()[0]).doubt == ""
+
+
+def is_used(t):
+    with suppress(RunError):
+        return t.profiles.active is not None
+    return False
+
+
+def is_replayed(t):
+    return t.run_script(FAILS).replayed_count > 0
+
+
+def is_resumed(t):
+    (run,) = t.runs()
+    t.configure_llm(ScriptedClient("On the mat."))
+    try:
+        t.resume_run(run.run_id)
+    except TractError as error:
+        return "you have not begun it" not in str(error)
+    return True
+
+
+KINDS = {
+    "reviewed": Kind(a_reviewed_operation, ("operation_specs",), is_active),
+    "unreviewed": Kind(an_unreviewed_operation, ("operation_specs",), is_active),
+    "last approved": Kind(
+        a_reviewed_operation, ("events",), lambda t: t.operations.last_approved("citation_check") is not None
+    ),
+    "handler": Kind(
+        a_handler,
+        ("handlers",),
+        lambda t: t.fire("citation_check", {"urls": []}).status is PendingStatus.REJECTED,
+        has_operation=True,
+    ),
+    "grant": Kind(a_grant, ("grants",), is_granted, has_operation=True),
+    "approval": Kind(an_approval_for_a_cell, ("pendings", "decisions"), is_granted, has_operation=True),
+    "question": Kind(a_question, ("pendings",), is_vouched_for, has_operation=True),
+    "profile": Kind(a_profile, ("run_profiles",), is_used),
+    "script": Kind(calls_of_a_script, ("script_calls",), is_replayed),
+    "run": Kind(
+        the_beginning_of_a_run, ("run_events", "pendings"), is_resumed, has_operation=True
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(params=KINDS)
+def kind(request):
+    return KINDS[request.param]
+
+
+@pytest.fixture
+def opened(kind, spec):
+    """Opens a tract as a process of the user does, with what the kind needs to be used."""
+
+    @contextmanager
+    def open_tract(path, tract_id="work", *, is_new=False):
+        with Tract.open(path, tract_id=tract_id) as t:
+            t.reviewer.channel = FakeChannel(reachable=False)
+            t.tool(write)
+            t.executor.policy = lambda tool, actor: Permission.ALLOW
+            if kind.has_operation and is_new:
+                t.register_operation(spec(unhandled="ask"))
+            yield t
+
+    return open_tract
+
+
+@pytest.fixture
+def made(kind, opened, spec, tmp_path):
+    """A store of the user in which such rows were made."""
+    path = tmp_path / "mine.db"
+    with opened(path, is_new=True) as t:
+        kind.make(t, spec)
+    return path
+
+
+def copy(tables, mine, theirs):
+    """Copy rows between stores, whose tracts have the same id."""
+    with closing(sqlite3.connect(theirs)) as connection:
+        connection.execute("ATTACH ? AS mine", (str(mine),))
+        for table in tables:
+            columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})") if row[1] != "id"]
+            names = ", ".join(columns)
+            connection.execute(f"INSERT INTO {table} ({names}) SELECT {names} FROM mine.{table}")
+            assert connection.total_changes
+        connection.commit()
+
+
+def give_to(tables, path, tract_id):
+    """Have another tract of the store own the rows."""
+    with closing(sqlite3.connect(path)) as connection:
+        for table in tables:
+            connection.execute(f"UPDATE {table} SET tract_id = ? WHERE tract_id = 'work'", (tract_id,))
+            assert connection.total_changes
+        connection.commit()
+
+
+def test_it_counts_where_it_was_made(kind, made, opened):
+    with opened(made) as t:
+        assert kind.counts(t)
+
+
+def test_copied_to_another_store_of_the_user_it_does_not(kind, made, opened, tmp_path):
+    with opened(tmp_path / "theirs.db", is_new=True):
+        pass
+    copy(kind.tables, made, tmp_path / "theirs.db")
+    with opened(tmp_path / "theirs.db") as t:
+        assert not kind.counts(t)
+
+
+def test_given_to_another_tract_of_the_store_it_does_not(kind, made, opened):
+    with opened(made, "other", is_new=True):
+        pass
+    give_to(kind.tables, made, "other")
+    with opened(made, "other") as t:
+        assert not kind.counts(t)
+
+
+def test_without_the_place_in_the_signature_it_would(kind, opened, spec, tmp_path, monkeypatch):
+    """Else the tests above would tell nothing."""
+    monkeypatch.setattr(Trust, "for_tract", lambda self, *_: Signer(("anywhere",), self._read, self._make))
+    mine, theirs = tmp_path / "mine.db", tmp_path / "theirs.db"
+    with opened(mine, is_new=True) as t:
+        kind.make(t, spec)
+    with opened(theirs, is_new=True):
+        pass
+    copy(kind.tables, mine, theirs)
+    with opened(theirs) as t:
+        assert kind.counts(t)
+
+
+def test_a_copy_of_the_whole_store_is_the_same_store(kind, made, opened, tmp_path):
+    (tmp_path / "copy.db").write_bytes(made.read_bytes())
+    with opened(tmp_path / "copy.db") as t:
+        assert kind.counts(t)

@@ -1,0 +1,170 @@
+"""Recorded decisions count in their project and for their notebook, and nowhere else."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from tract_jupyter.exceptions import LockFileError
+from tract_jupyter.review.lock import LOCK_FILE, Entry, merged, read_lock, write_lock
+from tract_jupyter.review.project import PROJECT_FILE, Project
+from tract_jupyter.review.recorded import Recorded
+from tract_jupyter.review.trust import Trust
+
+IDENTITY = "cd" * 32
+CELL = "p = %tract_fire deploy x=3"
+
+
+def book(path, *cells):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    listed = [{"cell_type": "code", "source": cell.splitlines(keepends=True)} for cell in cells]
+    path.write_text(json.dumps({"cells": listed, "nbformat": 4, "nbformat_minor": 5, "metadata": {}}))
+    return path
+
+
+def made_entry(project, notebook="book.ipynb", **changes):
+    parts = {"identity": IDENTITY, "action": "approve", "arguments": {}, **changes}
+    given = Entry("operation", "deploy", decided_by="ada", decided_at="2026", notebook=notebook, **parts)
+    return given.signed(project)
+
+
+@pytest.fixture
+def recorded(tmp_path):
+    """A project with a notebook, and what was recorded in that."""
+    folder = tmp_path / "mine"
+    book(folder / "book.ipynb", "%load_ext tract_jupyter", CELL)
+    project = Project.made(folder / LOCK_FILE, Trust())
+    project.keep()
+    write_lock(folder / LOCK_FILE, [made_entry(project)])
+    return folder
+
+
+def decided(folder, cell=CELL):
+    """Why nothing is decided in a folder; empty if it is."""
+    recorded = Recorded(folder / LOCK_FILE, Trust(), cell=lambda: cell)
+    if recorded.take(IDENTITY) is not None:
+        return ""
+
+    class Asked:
+        identity, title = IDENTITY, "deploy"
+
+    return recorded.why_not(Asked())
+
+
+def test_it_decides_in_its_notebook(recorded):
+    assert decided(recorded) == ""
+    assert decided(recorded, f"\n{CELL}\n") == ""
+    assert decided(recorded, "") == ""  # where the cell is not known, the notebook is all there is
+
+
+@pytest.mark.parametrize("how", ["moved", "copied"])
+def test_a_project_that_is_moved_or_copied_as_a_whole_is_the_same(recorded, tmp_path, how):
+    there = tmp_path / "elsewhere" / "it"
+    (shutil.move if how == "moved" else shutil.copytree)(recorded, there)
+    assert decided(there) == ""
+
+
+@pytest.mark.parametrize("name", ["other.ipynb", "book.ipynb"])
+def test_a_lock_file_alone_decides_nothing_beside_other_notebooks(recorded, tmp_path, name):
+    book(tmp_path / "theirs" / name, CELL)
+    shutil.copy(recorded / LOCK_FILE, tmp_path / "theirs")
+    assert decided(tmp_path / "theirs").startswith(
+        "the entry for 'deploy' in tract.lock.json is for the project that"
+    )
+    assert f"there is no {PROJECT_FILE}" in decided(tmp_path / "theirs")
+
+
+def test_neither_does_it_in_another_project(recorded, tmp_path):
+    folder = tmp_path / "theirs"
+    book(folder / "book.ipynb", CELL)
+    Project.made(folder / LOCK_FILE, Trust()).keep()
+    shutil.copy(recorded / LOCK_FILE, folder)
+    assert "was recorded in another project, and decides nothing in this one" in decided(folder)
+    data = json.loads((folder / LOCK_FILE).read_text())
+    data["entries"][0]["project"] = json.loads((folder / PROJECT_FILE).read_text())["project"]
+    (folder / LOCK_FILE).write_text(json.dumps(data))
+    assert "is not signed with your secret, or was changed" in decided(folder)
+
+
+def test_nor_for_another_notebook_of_its_folder(recorded):
+    book(recorded / "other.ipynb", "p = %tract_fire deploy   x=3")
+    why = "was recorded in the notebook book.ipynb, and the cell that asks is not in that"
+    assert why in decided(recorded, "p = %tract_fire deploy   x=3")
+    (recorded / "book.ipynb").rename(recorded / "renamed.ipynb")
+    assert "was recorded in the notebook book.ipynb, which is not here" in decided(recorded)
+
+
+def test_both_files_beside_other_notebooks_decide_nothing(recorded, tmp_path):
+    book(tmp_path / "theirs" / "other.ipynb", CELL)
+    for name in (LOCK_FILE, PROJECT_FILE):
+        shutil.copy(recorded / name, tmp_path / "theirs")
+    assert "book.ipynb, which is not here" in decided(tmp_path / "theirs")
+
+
+def test_a_notebook_that_cannot_be_read_has_no_cell(recorded):
+    for text in ("{", "[]", '{"cells": [{"cell_type": "code", "source": 3}]}'):
+        (recorded / "book.ipynb").write_text(text)
+        assert "the cell that asks is not in that" in decided(recorded)
+
+
+def test_where_the_notebook_was_not_known_it_counts_in_all_of_the_project(recorded, tmp_path):
+    project = Project.of(recorded / LOCK_FILE, Trust())
+    write_lock(recorded / LOCK_FILE, [made_entry(project, notebook="")])
+    assert decided(recorded, "something else") == ""
+    (tmp_path / "theirs").mkdir()
+    shutil.copy(recorded / LOCK_FILE, tmp_path / "theirs")
+    assert "nothing says that this folder is that one" in decided(tmp_path / "theirs")
+
+
+def test_a_link_to_the_file_is_no_copy(recorded, tmp_path):
+    (tmp_path / LOCK_FILE).symlink_to(recorded / LOCK_FILE)
+    assert decided(tmp_path) == ""
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 1}', '{"version": 2, "project": "%s"}',
+                                  '{"version": 1, "project": "../x"}', '{"version": 1, "project": 7}'])  # fmt: skip
+def test_a_damaged_id_is_an_error_and_nothing_is_written(recorded, text):
+    (recorded / PROJECT_FILE).write_text(text)
+    for use in (Project.of, Project.made):
+        with pytest.raises(LockFileError, match="holds no id of a project"):
+            use(recorded / LOCK_FILE, Trust())
+    assert (recorded / PROJECT_FILE).read_text() == text
+
+
+def test_an_id_is_made_once(tmp_path):
+    lock = tmp_path / LOCK_FILE
+    first, second = Project.made(lock, Trust()), Project.made(lock, Trust())
+    assert list(tmp_path.iterdir()) == []  # only recording writes it
+    first.keep()
+    first.keep()
+    with pytest.raises(LockFileError, match="by another process just now"):
+        second.keep()
+    assert Project.made(lock, Trust()).project_id == first.project_id
+
+
+def test_a_notebook_goes_by_its_path_below_the_project(tmp_path):
+    project = Project.made(tmp_path / LOCK_FILE, Trust())
+    below = book(tmp_path / "a" / "b.ipynb")
+    assert project.path_of(below) == "a/b.ipynb"
+    outside = Project.made(tmp_path / "a" / "c" / LOCK_FILE, Trust())
+    assert [outside.path_of(below), project.path_of(tmp_path / "none.ipynb"), project.path_of(None)] == [
+        "",
+        "",
+        "",
+    ]
+
+
+def test_recording_in_one_notebook_leaves_the_answers_of_another(recorded):
+    project = Project.of(recorded / LOCK_FILE, Trust())
+    (first,) = read_lock(recorded / LOCK_FILE)
+    book(recorded / "other.ipynb", CELL)
+    other = made_entry(project, notebook="other.ipynb", action="reject")
+    assert merged([first], [other], project) == [first, other]
+    assert merged([first, other], [made_entry(project, action="go")], project) == [
+        other,
+        made_entry(project, action="go"),
+    ]
+    unknown = made_entry(project, notebook="")
+    assert merged([unknown], [first], project) == [first]

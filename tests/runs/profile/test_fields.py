@@ -1,0 +1,46 @@
+"""No field of a profile is read without effect: each one stands in the documentation, with what it does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tract_jupyter.runs import model
+from tract_jupyter.runs.effect_types import History
+from tract_jupyter.runs.kinds import compute, dynamic, guard, llm_params, rag, template, tool, transform
+from tract_jupyter.runs.profile.model import Block, BlockRef, Profile
+
+DATA = [
+    Profile, BlockRef, Block, model.OperationDefinition, model.OperationConfig, model.ArtifactSpec, History,
+    model.PromptPart, model.PromptMessage, model.TurnRewrite, model.InlineNote, model.RunCondition, model.Activation,
+    model.Retry, model.Debug,
+]  # fmt: skip
+PARAMS = [
+    template.TemplateParams, llm_params.LlmParams, llm_params.Samplers, llm_params.Attempts, llm_params.CostBudget,
+    guard.LiquidGuardParams, guard.LlmGuardParams, guard.GuardOutput, tool.ToolParams, compute.ComputeParams,
+    dynamic.DynamicParams, rag.RagParams, transform.TransformParams,
+]  # fmt: skip
+PAGE = (Path(__file__).parents[3] / "docs/runs.md").read_text(encoding="utf-8")
+
+
+def names(data):
+    return [info.alias or name for name, info in data.model_fields.items()]
+
+
+def section(heading):
+    return PAGE.partition(f"\n{heading}\n")[2].partition("\n## ")[0].partition("\n### ")[0]
+
+
+@pytest.mark.parametrize("data", DATA, ids=lambda one: one.__name__)
+def test_each_field_is_told_with_its_effect(data):
+    rows = [line.split("|") for line in section("### Every field").splitlines() if line.startswith("| `")]
+    told = {name: row[2].strip() for row in rows for name in re.findall(r"`([A-Za-z]+)`", row[1])}
+    assert {name: bool(told.get(name)) for name in names(data)} == dict.fromkeys(names(data), True)
+
+
+@pytest.mark.parametrize("data", PARAMS, ids=lambda one: one.__name__)
+def test_each_parameter_of_a_kind_is_told(data):
+    told = re.findall(r"[A-Za-z]+", section("### Kinds"))
+    assert [name for name in names(data) if name not in told] == []

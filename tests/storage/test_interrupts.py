@@ -1,0 +1,398 @@
+"""An interrupt at any moment: it is raised as itself, nothing is half done, and nobody is kept waiting."""
+# ruff: noqa: PT012 # where an interrupt is raised is what is tested
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import sys
+import threading
+import time
+from contextlib import ExitStack, closing, contextmanager, suppress
+
+import pytest
+
+from benchmarks import storm
+from tract_jupyter import Tract
+from tract_jupyter.exceptions import StoreError, TractError
+from tract_jupyter.storage import interrupts
+from tract_jupyter.storage.database import Database
+from tract_jupyter.storage.interrupts import interruptible, raise_in, uninterrupted, whole_context
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals are sent")
+
+
+@pytest.fixture(autouse=True)
+def ctrl_c():
+    """Interrupts are handled as Python does by itself, and still are afterwards."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    signal.signal(signal.SIGINT, before)
+
+
+def interrupt():
+    signal.raise_signal(signal.SIGINT)
+
+
+# --- blocks
+
+
+def test_it_waits_for_the_end_of_the_block():
+    done = []
+    with pytest.raises(KeyboardInterrupt), uninterrupted():
+        interrupt()
+        done.append("all")
+    assert done == ["all"]
+
+
+def test_it_waits_for_the_end_of_the_outermost_block():
+    done = []
+
+    def inner():
+        with uninterrupted():
+            interrupt()
+        done.append("after the inner one")
+
+    with pytest.raises(KeyboardInterrupt), uninterrupted():
+        inner()
+    assert done == ["after the inner one"]
+
+
+def test_it_takes_the_place_of_the_error_that_ends_the_block():
+    def fail():
+        interrupt()
+        raise ZeroDivisionError
+
+    with pytest.raises(KeyboardInterrupt) as caught, uninterrupted():
+        fail()
+    assert isinstance(caught.value.__context__, ZeroDivisionError)
+
+
+def test_what_may_take_long_is_stopped_at_once():
+    done = []
+    with pytest.raises(KeyboardInterrupt), uninterrupted():
+        interruptible(interrupt)
+        done.append("after it")
+    assert done == []
+
+
+def test_what_waits_is_raised_before_something_long_begins():
+    done = []
+
+    def both():
+        interrupt()
+        interruptible(done.append, "long")
+
+    with pytest.raises(KeyboardInterrupt), uninterrupted():
+        both()
+    assert done == []
+
+
+def test_a_block_within_what_may_take_long_is_whole():
+    done = []
+
+    @uninterrupted()
+    def inner():
+        interrupt()
+        done.append("inner")
+
+    with pytest.raises(KeyboardInterrupt), uninterrupted():
+        interruptible(inner)
+        done.append("outer")
+    assert done == ["inner"]
+
+
+def test_whoever_does_not_want_to_wait_interrupts_again(monkeypatch):
+    done = []
+
+    def twice():
+        interrupt()
+        done.append("waits")
+        monkeypatch.setattr(interrupts, "_PATIENCE", 0)
+        interrupt()
+        done.append("does not")
+
+    with pytest.raises(KeyboardInterrupt), uninterrupted():
+        twice()
+    assert done == ["waits"]
+
+
+def test_another_handler_is_asked_as_before():
+    seen = []
+    signal.signal(signal.SIGINT, lambda *_: seen.append("theirs"))
+    with uninterrupted():
+        interrupt()
+        assert not seen
+    assert seen == ["theirs"]
+    with uninterrupted():
+        interruptible(interrupt)
+        assert len(seen) == 2
+        before = interrupts.handle_with(lambda *_: seen.append("another"))
+        interruptible(interrupt)
+        interrupts.handle_with(before)
+        assert interrupts.handler() is before
+    assert seen[2:] == ["another"]
+    assert interrupts.handler() is before
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.mark.parametrize("handler", [signal.SIG_IGN, signal.SIG_DFL])
+def test_who_does_without_a_handler_still_does(handler):
+    signal.signal(signal.SIGINT, handler)
+    with uninterrupted():
+        assert signal.getsignal(signal.SIGINT) is handler
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def test_the_block_of_a_context_manager_can_be_stopped_and_its_ends_cannot():
+    done = []
+
+    @whole_context
+    def managed():
+        done.append("begun")
+        try:
+            yield
+        finally:
+            interrupt()
+            done.append("ended")
+
+    with pytest.raises(KeyboardInterrupt), managed():
+        interrupt()
+        done.append("not reached")
+    assert done == ["begun", "ended"]
+
+
+def test_a_thread_that_is_told_to_end_comes_to_the_end_of_its_block():
+    class Stop(BaseException):
+        pass
+
+    done, inside, told = [], threading.Event(), threading.Event()
+
+    def run():
+        with suppress(Stop):
+            with uninterrupted():
+                inside.set()
+                told.wait(30)
+                done.append("the block")
+            done.append("after it")
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    inside.wait(30)
+    raise_in(thread.ident, Stop)
+    told.set()
+    thread.join()
+    assert done == ["the block"]
+
+
+# --- at any line
+
+
+class AtLine:
+    """Interrupts the main thread as the n-th line of this package begins."""
+
+    def __init__(self, number):
+        self.left = number
+
+    def __call__(self, frame, event, _):
+        if f"{os.sep}tract_jupyter{os.sep}" not in frame.f_code.co_filename:
+            return None
+        if event in {"call", "line"}:
+            self.left -= 1
+            if self.left == 0:
+                interrupt()
+        return self
+
+    def runs(self, function):
+        """Whether it came to its end before that line."""
+        before = sys.gettrace()
+        sys.settrace(self)
+        try:
+            function()
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(before)
+        return self.left > 0
+
+
+def can_write_at_once(path):
+    with closing(sqlite3.connect(path, timeout=0)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        connection.rollback()
+
+
+def contents(tract):
+    return [message.content for message in tract.compile().messages]
+
+
+def say(tract, text):
+    tract.user(text)
+
+
+def say_in_batch(tract, text):
+    with tract.batch():
+        tract.user(text)
+        tract.user(text + " too")
+
+
+def say_in_stack(tract, text):
+    with ExitStack() as stack:
+        stack.enter_context(tract.batch())
+        tract.user(text)
+
+
+@contextmanager
+def a_batch(tract):
+    with tract.batch():
+        yield
+
+
+def say_in_generator(tract, text):
+    with a_batch(tract):
+        tract.user(text)
+
+
+@pytest.mark.parametrize("job", [say, say_in_batch, say_in_stack, say_in_generator])
+@pytest.mark.parametrize("memory", [False, True], ids=["file", "memory"])
+def test_a_commit_that_is_interrupted_at_any_line_is_made_or_not(tmp_path, job, memory):
+    path = tmp_path / "store.db"
+    with Tract.open(":memory:" if memory else path) as tract:
+        job(tract, "warm")
+        line, is_over = 1, False
+        while not is_over:
+            before = contents(tract)
+            is_over = AtLine(line).runs(lambda: job(tract, f"text {line}"))  # noqa: B023 # called at once
+            if not memory:
+                can_write_at_once(path)
+            now = contents(tract)
+            assert now[: len(before)] == before
+            assert now.count(f"text {line}") <= 1
+            assert len(now) - len(before) in {0, 2 if job is say_in_batch else 1}
+            tract.user(f"after {line}")
+            assert contents(tract) == [*now, f"after {line}"]
+            line += 11
+        assert line > 300
+        if not memory:
+            with Tract.open(path) as other:
+                assert contents(other) == contents(tract)
+                assert other.verify() == []
+
+
+def test_a_decision_that_is_interrupted_at_any_line_is_made_or_can_be(tmp_path, spec):
+    path, ran = tmp_path / "store.db", []
+    with Tract.open(path) as tract:
+        tract.register_operation(spec())
+
+        def fire(line):
+            return tract.fire(
+                "citation_check", {"urls": [str(line)]}, review=True, execute_fn=lambda _: ran.append(line)
+            )
+
+        fire(0).approve()
+        line, is_over = 1, False
+        while not is_over:
+            pending = fire(line)
+            is_over = AtLine(line).runs(pending.approve)
+            can_write_at_once(path)
+            times = ran.count(line)
+            if pending.status.is_open:
+                pending.approve()
+            assert (pending.status.value, pending.executed_at is None) == ("approved", False)
+            stored = [one for one in tract.decisions(limit=10) if one.pending_id == pending.pending_id]
+            assert all(one.finished_at for one in stored)
+            assert times <= ran.count(line) <= len(stored) <= 2
+            assert ran.count(line) >= 1
+            line += 23
+        assert tract.inbox() == []
+
+
+def test_a_context_that_is_interrupted_as_it_is_compiled_shows_nothing_twice():
+    with Tract.open() as tract:
+        for number in range(10):
+            tract.user(f"text {number}")
+        line, is_over = 1, False
+        while not is_over:
+            tract.user(f"another {line}")
+            is_over = AtLine(line).runs(tract.compile)
+            now = contents(tract)
+            assert len(now) == len(set(now)) == tract.status().message_count
+            line += 1
+
+
+# --- connections
+
+
+def test_a_connection_in_doubt_is_not_used_again(tmp_path):
+    def cut():
+        with database.write() as connection:
+            connection.exec_driver_sql("CREATE TABLE notes (text)")
+            raise KeyboardInterrupt
+
+    with closing(Database(tmp_path / "x.db")) as database:
+        with database.write() as connection:
+            connection.exec_driver_sql("CREATE TEMP TABLE of_this_connection (text)")
+        with pytest.raises(KeyboardInterrupt):
+            cut()
+        can_write_at_once(tmp_path / "x.db")
+        with pytest.raises(StoreError, match="no such table"), database.read() as connection:
+            connection.exec_driver_sql("SELECT * FROM of_this_connection")
+
+
+def test_what_is_in_memory_stays_there():
+    def cut(statement):
+        with database.write() as connection:
+            connection.exec_driver_sql(statement)
+            raise KeyboardInterrupt
+
+    with closing(Database()) as database:
+        with database.write() as connection:
+            connection.exec_driver_sql("CREATE TABLE notes (text)")
+        with pytest.raises(KeyboardInterrupt):
+            cut("INSERT INTO notes VALUES ('x')")
+        with database.read() as connection:
+            assert connection.exec_driver_sql("SELECT * FROM notes").all() == []
+
+
+def test_a_wait_for_a_lock_ends_as_an_interrupt_and_as_nothing_else(tmp_path):
+    with closing(Database(tmp_path / "x.db", lock_timeout=0.2)) as database:
+        holder = sqlite3.connect(tmp_path / "x.db")
+        holder.execute("BEGIN IMMEDIATE")
+        threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt), database.write():
+            pass
+        holder.rollback()
+        holder.close()
+        with database.write():
+            pass
+
+
+def test_a_batch_can_be_stopped(tmp_path):
+    with Tract.open(tmp_path / "x.db") as tract:
+        started = time.monotonic()
+        with pytest.raises(KeyboardInterrupt), tract.batch():
+            tract.user("x")
+            threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
+            while time.monotonic() - started < 30:
+                pass
+        assert time.monotonic() - started < 10
+        assert contents(tract) == []
+        with suppress(TractError):
+            can_write_at_once(tmp_path / "x.db")
+
+
+# --- a storm
+
+
+@pytest.mark.slow
+def test_a_storm(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    sessions, interrupts_each = (int(os.environ.get(name, size)) for name, size in SIZES.items())
+    *_, wrong, waited = storm.rows(sessions, interrupts_each)
+    assert (wrong.value, waited.verdict) == (0, "ok")
+
+
+SIZES = {"TRACT_STORM_SESSIONS": "2", "TRACT_STORM_INTERRUPTS": "300"}
+"""Of the storm; 20 and 500 take some minutes."""

@@ -1,0 +1,201 @@
+"""Blocks that an interrupt does not cut: it waits for their end, and is raised there.
+
+Ctrl-C comes between any two instructions: after a transaction was committed and before anybody took note of it, or as a
+block is left and before its end has begun. Nothing that is written in Python can be made safe against that from within,
+so it is the signal's handler that looks where it would strike. It walks up the stack: if it meets a block that must not
+be cut, the interrupt waits; if it meets code that a person wants to stop (`interruptible`), or neither, it is raised at
+once, by whatever handled interrupts before. The handler stands in its place only while such a block is open.
+
+Exceptions that one thread raises in another know no handlers; `raise_in` looks at the other one's stack, and leaves
+what has to wait to the end of the block.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import signal
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+    from types import CodeType, FrameType
+
+P = ParamSpec("P")
+R = TypeVar("R")
+F = TypeVar("F", bound="Callable[..., Any]")
+
+frame_at: Final = sys._getframe  # noqa: SLF001 # there is no other way to a caller's frame
+
+_PATIENCE: Final = 2.0
+"""Seconds. Whoever interrupts again after so long does not want to wait for the end of a block."""
+
+# what `signal` wraps to make enums of numbers, which takes ten times as long
+_signal: Final[Any] = sys.modules.get("_signal", signal)
+_set_handler, _get_handler = _signal.signal, _signal.getsignal
+_SIGINT: Final = int(signal.SIGINT)
+
+# While a block is open, the ends of `contextlib` are as good as its own: with a generator it never comes to its end, if
+# what resumes the generator is cut.
+_WHOLE: Final[set[CodeType]] = {
+    contextlib._GeneratorContextManager.__enter__.__code__,  # noqa: SLF001
+    contextlib._GeneratorContextManager.__exit__.__code__,  # noqa: SLF001
+    contextlib.ExitStack.__exit__.__code__,
+    contextlib.ExitStack.enter_context.__code__,
+}
+_BLOCKS: Final[list[FrameType]] = []
+"""The frames of the blocks of all threads. One that has ended, or is suspended at a `yield`, is on no stack."""
+_ORDERED: Final[dict[int, type[BaseException]]] = {}
+"""What is to be raised in threads at the end of their blocks."""
+
+
+class _Waiting:
+    """The state of the main thread, which alone is interrupted."""
+
+    blocks = 0
+    before: Any = None
+    """What handled interrupts before the first block."""
+    since: float | None = None
+    """When the interrupt came that waits, if one does."""
+
+
+def whole(function: F) -> F:
+    """Mark a function that is never cut while a block is open: the beginning and the end of one."""
+    _WHOLE.add(function.__code__)
+    return function
+
+
+@whole
+def begin(frame: FrameType) -> None:
+    """Let no interrupt cut a frame. The caller is `whole`, and calls `end` with the same frame."""
+    if threading.get_ident() == threading.main_thread().ident:
+        if not _Waiting.blocks and callable(before := _get_handler(_SIGINT)):
+            _set_handler(_SIGINT, _on_interrupt)  # an interrupt that is here already is raised by this
+            _Waiting.before = None if before is _on_interrupt else before
+        _Waiting.blocks += 1
+    _BLOCKS.append(frame)
+
+
+@whole
+def end(frame: FrameType) -> None:
+    """End what `begin` began; an interrupt that has waited for it is raised. Nothing may come after this."""
+    _BLOCKS.remove(frame)
+    thread = threading.get_ident()
+    if thread == threading.main_thread().ident:
+        _end_in_main_thread()
+    if thread in _ORDERED and not _is_whole(frame_at(1).f_back):
+        raise _ORDERED.pop(thread)
+
+
+@whole
+def _end_in_main_thread() -> None:
+    _Waiting.blocks -= 1
+    before, since = _Waiting.before, _Waiting.since
+    if not _Waiting.blocks:
+        try:
+            if before is not None and _get_handler(_SIGINT) is _on_interrupt:
+                _set_handler(_SIGINT, before)
+        finally:  # from here on no interrupt waits any more
+            since = _Waiting.since
+            _Waiting.before = _Waiting.since = None
+    elif since is not None:
+        if _is_whole(frame_at(2).f_back):
+            return  # for the end of a block around this one
+        _Waiting.since = None
+    if since is not None:
+        (before or signal.default_int_handler)(signal.SIGINT, frame_at())
+
+
+class uninterrupted(contextlib.ContextDecorator):  # noqa: N801 # it is used as a function
+    """A block, or a function, that no interrupt cuts. Keep it short: the stop button waits for its end.
+
+    In a generator that makes a context manager it covers what comes before and after the `yield`, not what the `with`
+    block of its caller does.
+    """
+
+    __slots__ = ("_frame",)
+
+    def _recreate_cm(self) -> uninterrupted:
+        return uninterrupted()
+
+    @whole
+    def __enter__(self) -> None:
+        self._frame = frame_at(1)
+        begin(self._frame)
+
+    @whole
+    def __exit__(self, *_: object) -> None:
+        end(self._frame)
+
+
+def whole_context(function: Callable[P, Iterator[R]]) -> Callable[P, AbstractContextManager[R]]:
+    """Make a context manager of a generator, as `contextlib.contextmanager` does; no interrupt cuts its two ends."""
+
+    @contextlib.contextmanager
+    @functools.wraps(function)
+    def context(*args: P.args, **kwargs: P.kwargs) -> Iterator[R]:
+        with uninterrupted():
+            yield from function(*args, **kwargs)
+
+    return context
+
+
+def interruptible(call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Call what may take long, or is not ours, within a block: there, an interrupt is raised at once."""
+    if _Waiting.since is not None and threading.get_ident() == threading.main_thread().ident:
+        _Waiting.since = None
+        (_Waiting.before or signal.default_int_handler)(signal.SIGINT, frame_at())
+    return call(*args, **kwargs)
+
+
+def handle_with(handler: Any) -> Any:
+    """Have interrupts handled in another way, as `signal.signal` does, and return how they were handled before."""
+    current = _get_handler(_SIGINT)
+    if current is not _on_interrupt:
+        return _set_handler(_SIGINT, handler)
+    before, _Waiting.before = _Waiting.before, handler
+    return before
+
+
+def handler() -> Any:
+    """What handles the interrupts that need not wait, as `signal.getsignal` tells it."""
+    current = _get_handler(_SIGINT)
+    return _Waiting.before if current is _on_interrupt else current
+
+
+def raise_in(thread: int, exception: type[BaseException] | None) -> None:
+    """Have an exception raised in a thread, at the end of its block if it is in one. None takes it back, if it can."""
+    given = None if exception is None else ctypes.py_object(exception)
+    if exception is None:
+        _ORDERED.pop(thread, None)
+    elif _is_whole(sys._current_frames().get(thread)):  # noqa: SLF001
+        _ORDERED[thread] = exception
+        return
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), given)
+
+
+def _is_whole(frame: FrameType | None) -> bool:
+    while frame is not None:
+        code = frame.f_code
+        if code is interruptible.__code__:
+            return False
+        if code in _WHOLE or frame in _BLOCKS:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _on_interrupt(number: int, frame: FrameType | None) -> None:
+    if _is_whole(frame):
+        now = time.monotonic()
+        if _Waiting.since is None:
+            _Waiting.since = now
+        if now - _Waiting.since < _PATIENCE:
+            return
+    _Waiting.since = None
+    (_Waiting.before or signal.default_int_handler)(number, frame)

@@ -1,0 +1,83 @@
+"""Is a database what it was made as? Its pages, by SQLite's own check, and what else somebody has put into it.
+
+Opening looks at what costs the same however large a store is; `problems` reads all of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tract_jupyter.exceptions import StoreCorruptError
+from tract_jupyter.storage.engines import SQLITE
+from tract_jupyter.storage.schema import metadata
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sqlalchemy import Connection
+
+_MOST: Final = 100  # problems of pages; a file that is cut in half has thousands
+# what SQLite makes by itself has no text, or a name that begins so
+_SQLITE_OBJECTS: Final = (
+    "SELECT type, name, tbl_name FROM sqlite_master WHERE sql IS NOT NULL AND substr(name, 1, 7) != 'sqlite_'"
+)
+# a schema of PostgreSQL may well hold other things, which a store does not touch
+_POSTGRES_OBJECTS: Final = (
+    "SELECT 'trigger', t.tgname, c.relname FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid "
+    "JOIN pg_namespace n ON n.oid = c.relnamespace WHERE NOT t.tgisinternal AND n.nspname = current_schema() "
+    "UNION ALL SELECT 'rule', rulename, tablename FROM pg_rules WHERE schemaname = current_schema()"
+)
+_OURS: Final = {("table", name) for name in metadata.tables} | {
+    ("index", str(index.name)) for table in metadata.tables.values() for index in table.indexes
+}
+_RUN: Final = {"trigger", "rule"}
+
+
+class StoreObject(NamedTuple):
+    """Something in a database that has a name: a table, an index, a view, a trigger, and the table that it is of."""
+
+    kind: str
+    name: str
+    table: str
+
+    @property
+    def runs(self) -> bool:
+        """Whether it does something by itself when a table of ours is written."""
+        return self.kind in _RUN and self.table in metadata.tables
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}" + ("" if self.name == self.table else f" on {self.table}")
+
+
+def check_opening(connection: Connection, location: str) -> None:
+    """Check what can be checked in an instant: that nothing runs by itself. SQLite has looked at the file's header.
+
+    Raises:
+        StoreCorruptError: it has triggers, which would run whenever something is written.
+    """
+    runs = [str(one) for one in _objects(connection) if one.runs]
+    if runs:
+        raise StoreCorruptError(
+            f"somebody has added to {location} what runs whenever a tract is written: {', '.join(runs)}. It was not "
+            "opened, and nothing was changed; look at it and drop it (DROP TRIGGER NAME), or restore a backup."
+        )
+
+
+def problems(connection: Connection) -> Iterator[str]:
+    """What is wrong with a database, or was not made by this package; all of it is read."""
+    if connection.dialect.name == SQLITE:
+        for (told,) in connection.exec_driver_sql(f"PRAGMA integrity_check({_MOST})"):
+            if told != "ok":
+                yield f"SQLite's own check: {told}"
+    there = list(_objects(connection))
+    for one in there:
+        if (one.kind, one.name) not in _OURS:
+            yield f"{one} was not made by tract_jupyter"
+    if connection.dialect.name == SQLITE:
+        for kind, name in sorted(_OURS - {(one.kind, one.name) for one in there}):
+            yield f"{kind} {name} is missing"
+
+
+def _objects(connection: Connection) -> list[StoreObject]:
+    query = _SQLITE_OBJECTS if connection.dialect.name == SQLITE else _POSTGRES_OBJECTS
+    return [StoreObject._make(row) for row in connection.exec_driver_sql(query)]
