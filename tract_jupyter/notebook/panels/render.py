@@ -60,10 +60,9 @@ def body_html(ticket: Ticket, *, why: bool = True) -> str:
 
 
 def bound_html(request: ReviewRequest) -> str:
-    """What an approval of it binds to, and nothing else: for a record that lists several."""
+    """What an approval of it binds to, without findings and without what asked: for a record that lists several."""
     blocks = [replace(block, findings=()) for block in request.code if block.binds != "nothing"]
-    tables = [table for table in request.tables if table.binds != "nothing"]
-    values = [_values_html(table, request.pending_id) for table in tables]
+    values = [_values_html(table, request.pending_id) for table in request.tables]
     return "".join([*map(code_html, blocks), *values])
 
 
