@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 import pytest
+from sqlalchemy import text
 
 from tests.facade.running import compute
 from tests.hooks.fakes import ScriptedClient, said
@@ -156,6 +157,24 @@ def test_what_is_remembered_outlives_the_process(tmp_path):
         tract.reset(first)
         assert remembered(tract) == ("++", "##", False)
         assert tract.verify() == []
+
+
+def test_events_name_artifacts_and_do_not_repeat_them(talk):
+    """However many runs see an artifact and its history, each of its values is stored once."""
+    talk.functions.register("note")(lambda context, _: context.run_id * 40)
+    profile = Profile.of("notes", [compute("note", artifact={"tag": "note", "persistence": "persisted"})])
+    runs = [talk.chat("Go on.", profile=profile).run for _ in range(4)]
+    with talk._database.read() as connection:
+        rows = connection.execute(text("SELECT event_type, data_json FROM run_events")).all()
+        objects = connection.execute(text("SELECT body_json FROM run_objects")).scalars().all()
+    snapshots = [data for kind, data in rows if kind in {"run.started", "commit.finished"}]
+    for run in runs:
+        assert not any(run.run_id * 2 in data for data in snapshots)
+        assert sum(run.run_id * 2 in body for body in objects) == 1
+    (*_, last) = runs
+    started = talk.run_events(last.run_id)[0].data
+    assert started.artifacts["note"].history == tuple(run.run_id * 40 for run in runs[:-1])
+    assert talk.replay_run(last.run_id).root_hash == last.root_hash
 
 
 # --- rewrites of the user's message

@@ -76,7 +76,7 @@ def record_html(ticket: Ticket) -> str:
         else ""
     )
     return (
-        f'<style>{static_css()}</style><section {OWN_KEYS} class="tract-panel" data-testid="tract-record" '
+        f'<style>{static_css()}</style><section class="tract-panel" data-testid="tract-record" '
         f'data-status="{status}" aria-label="{escaped(title)}"><header>{heading(title, 3)}'
         f'<span class="tract-badge">{status}</span></header>{body_html(ticket)}{how}</section>'
     )
@@ -109,7 +109,10 @@ def _values_html(table: ValueTable, pending_id: str) -> str:
     made = _table_html(table.title, heads, body, in_code)
     if table.binds != "nothing" or sum(len(row.value) for row in rows) <= _FEW_PIECES:
         return made
-    return f'<details data-part="{escaped(table.title)}"><summary>{escaped(table.title)}</summary>{made}</details>'
+    return (
+        f'<details data-part="{escaped(table.title)}"><summary {OWN_KEYS}>'
+        f"{escaped(table.title)}</summary>{made}</details>"
+    )
 
 
 def _cell_html(pieces: tuple[Piece, ...]) -> str:
@@ -119,7 +122,7 @@ def _cell_html(pieces: tuple[Piece, ...]) -> str:
     size = sum(len(piece.text) for piece in pieces)
     label = f"{size:,} characters"
     return (
-        f'<span class="tract-long" tabindex="0" role="region" aria-label="{label}">'
+        f'<span class="tract-long" {OWN_KEYS} tabindex="0" role="region" aria-label="{label}">'
         f"{pieces_html(pieces)}</span>"
     )
 
