@@ -32,6 +32,24 @@ if TYPE_CHECKING:
     from tract_jupyter.analysis.values import Value
     from tract_jupyter.analysis.view import View
 
+_WORDS = frozenset(
+    {
+        "missing",
+        "true",
+        "false",
+        "none",
+        "number",
+        "function",
+        "class",
+        "plain",
+        "reaches",
+        "text",
+        "computed",
+    }
+    | {"public", "given", "foreign", *(place.name.lower() for place in Place)}
+)
+"""Words with a meaning of their own, which the name of somebody's attribute must not be taken for."""
+
 _BOOLEANS = {True: "true", False: "false"}
 _MAX_DEPTH = 6
 _MAX_MEMBERS = 16
@@ -115,7 +133,7 @@ def described_value(value: Value, call: ast.Call | None, view: View) -> Iterator
     for member in (value.items or ())[:_MAX_MEMBERS]:
         yield from (words - {"text", "computed"} for words in described_value(member, call, view))
     named = {name.removesuffix("()").rpartition(".")[2] for name in value.names}
-    yield from (frozenset({name, "unknown", "any"}) for name in named)
+    yield from (frozenset({name, "unknown", "any"} - _WORDS) | {"unknown", "any"} for name in named)
     if value.functions:
         yield frozenset({"function", "any"})
     elif not value.consts and not named:
