@@ -6,7 +6,14 @@ from contextlib import contextmanager, suppress
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.exceptions import BranchMovedError, ContentError, DetachedHeadError, LLMError
+from tract_jupyter.engine.timeline import PER_MESSAGE
+from tract_jupyter.exceptions import (
+    BranchMovedError,
+    ContentError,
+    DetachedHeadError,
+    LLMError,
+    StoreError,
+)
 from tract_jupyter.facade.branches import Branches
 from tract_jupyter.facade.compiling import Compiling
 from tract_jupyter.facade.gated import Gated
@@ -14,8 +21,9 @@ from tract_jupyter.facade.turns import Turns, left_open
 from tract_jupyter.facade.writing import Writing
 from tract_jupyter.hooks.builtin.generation import PendingGeneration, ask_model, sent_of
 from tract_jupyter.hooks.retry import auto_retry
-from tract_jupyter.models.canonical import plain
+from tract_jupyter.models.canonical import canonical_json, plain
 from tract_jupyter.models.checks import check_limit, check_text
+from tract_jupyter.models.commit import APPROXIMATE
 from tract_jupyter.models.generation import ChatResponse
 from tract_jupyter.models.text import brief_repr
 from tract_jupyter.models.toolcall import ToolCall
@@ -178,10 +186,23 @@ class Generating(Writing, Compiling, Branches, Gated):
         self.record_compile(context)  # what can fail comes before the reply is paid for
         sent = sent_of(context) if prompt is None else prompt
         reply = ask_model(client, sent, fields, on_delta)
+        self._correct(sent, fields, reply)
         pending = self._restored_reply({**reply, **fields}, validator, keep)
         with self._saved(pending):
             pending.look()
         return pending
+
+    def _correct(self, sent: list[dict[str, Any]], fields: dict[str, Any], reply: dict[str, Any]) -> None:
+        """Have what the provider counted correct the estimates."""
+        if self._commits.counter.name == APPROXIMATE and reply["usage"]:
+            count = self._commits.counter.count_text
+            parts = [message.get("content") or canonical_json(message) for message in sent]
+            texts = [part if isinstance(part, str) else canonical_json(part) for part in parts]
+            offered = count(canonical_json(fields["tools"])) if fields["tools"] else 0
+            estimated = sum(count(text) + PER_MESSAGE for text in texts) + offered
+            model = reply["model"] or str(fields["options"].get("model", ""))
+            with suppress(StoreError):  # the reply counts for more
+                self._corrections.note(model, estimated, reply["usage"])
 
     def _to_be_answered(self) -> tuple[str, CompiledContext]:
         """The current branch and its context."""
