@@ -13,6 +13,7 @@ from tests.hooks.fakes import ScriptedClient, said
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import LLMError, RejectedError, RunError, RunFailedError, UndecidedError
 from tract_jupyter.facade.conducting import RunOptions
+from tract_jupyter.facade.turns import Turns
 from tract_jupyter.models.config import TokenBudget
 from tract_jupyter.runs.abort import Abort
 from tract_jupyter.runs.profile.build import operation
@@ -106,6 +107,29 @@ def test_a_question_that_was_said_by_itself_waits_for_its_reply_and_not_for_the_
     talk.generate()
     assert talk.llm.sent[-1][-2:] == ["reply 2", "When?"]
     assert texts(talk)[-2:] == ["When?", "reply 4"]
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_a_second_interrupt_while_the_first_is_seen_to_leaves_no_question(talk, how, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(Turns, "is_open", interrupted)
+        fail(talk, "Which?", "ctrl-c", **HOW[how])
+    talk.chat("What?")
+    assert talk.llm.sent[-1] == ["What?"]
+    assert texts(talk) == ["What?", "reply 2"]
+
+
+def interrupted(*_):
+    raise KeyboardInterrupt
+
+
+def test_a_proposal_without_a_reply_is_a_turn_that_failed(talk):
+    talk.user("Which?")
+    talk.llm.fails.append(OSError("the line is dead"))
+    with pytest.raises(OSError, match="dead"):
+        talk.propose_generate()
+    talk.chat("What?")
+    assert talk.llm.sent[-1] == ["What?"]
 
 
 def test_what_is_said_besides_stays(talk):
@@ -282,7 +306,13 @@ def test_a_second_one_on_the_same_branch_is_refused_and_says_nothing(talk, how):
     first = Thread(target=lambda: talk.chat("Which?", **HOW[how]))
     first.start()
     assert client.asked_now.wait(30)
-    for second in (lambda: talk.chat("What?"), talk.generate, lambda: talk.generate(profile=PROFILE)):
+    proposed = talk.propose_generate
+    for second in (
+        lambda: talk.chat("What?"),
+        talk.generate,
+        lambda: talk.generate(profile=PROFILE),
+        proposed,
+    ):
         with pytest.raises(RunError, match="answers on branch 'main'"):
             second()
     client.may.set()

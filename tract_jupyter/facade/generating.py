@@ -99,10 +99,17 @@ class Generating(Writing, Compiling, Branches, Gated):
         metadata: dict[str, Any] | None = None,
         **options: Any,
     ) -> PendingGeneration:
-        """Ask the model, and return the pending whose approval commits the reply; arguments as for `generate`."""
+        """Ask the model, and return the pending whose approval commits the reply; arguments as for `generate`.
+
+        Raises:
+            TractError: as `generate` does, until the reply is there.
+        """
         settings = {"max_retries": max_retries, "retry_prompt": retry_prompt, "hide_retries": hide_retries,
                     "message": message, "metadata": metadata}  # fmt: skip
-        return self._asked(settings, validator, options)
+        _ = self.llm
+        self._check_place()
+        with self._turns.answering():
+            return self._asked(settings, validator, options)
 
     def chat(self, text: str, *, name: str | None = None, **options: Any) -> ChatResponse:
         """Commit what the user says, and `generate` the reply.

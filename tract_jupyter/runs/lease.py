@@ -44,7 +44,8 @@ class Lease:
 
     Attributes:
         open: the leases of this branch with questions that no reply came to, the oldest first.
-        has_failed: whether the question stays open when the lease is given back.
+        has_failed: whether the question stays open when the lease is given back. None: if an error ends the block, as
+            a second interrupt may cut the look at it.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class Lease:
         self.branch = branch
         self.question = question
         self.open: list[StoredLease] = []
-        self.has_failed = False
+        self.has_failed: bool | None = None
         self._database = database
         self._rows = rows
         self._renew_at = 0.0
@@ -125,6 +126,8 @@ class Lease:
     ) -> None:
         """Give it back. Where that fails nobody else needs it back before this process ends, or its time is over."""
         try:
+            if self.has_failed is None:
+                self.has_failed = kind is not None
             self._given_back.set()
             with contextlib.suppress(TractError):
                 self._give_back()
