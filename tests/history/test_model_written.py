@@ -6,7 +6,7 @@ import pytest
 
 from tests.hooks.fakes import ScriptedClient, reply
 from tract_jupyter import Session
-from tract_jupyter.exceptions import CompressionError, SessionError
+from tract_jupyter.exceptions import CompressionError, ContentError, SessionError
 
 LONG = "word " * 2_000
 
@@ -162,6 +162,38 @@ def test_what_no_rule_is_about_stays_and_so_does_what_the_model_cannot_shorten(c
     called.tool_result("b", "read", "page")
     assert answers(called) == ["the answer", "page"]
     called.configure_tool_summarization()
+    assert called.list_hooks() == {}
+
+
+class Down:
+    """Is not there."""
+
+    def chat(self, messages, **options):
+        raise OSError("the line is dead")
+
+
+def test_no_answer_is_lost_because_the_model_is_not_there(called):
+    called.configure_llm(Down())
+    called.configure_tool_summarization({"look": "keep names"})
+    called.tool_result("a", "look", "the answer")
+    assert answers(called) == ["the answer"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"target_tokens": 0},
+        {"auto_threshold": -1},
+        {"auto_threshold": "many"},
+        {"default_instructions": 5},
+        {"system_prompt": 5},
+        {"instructions": ["look"]},
+        {"instructions": {"look": 5}},
+    ],
+)
+def test_a_rule_that_could_never_work_is_refused_when_it_is_made(called, wrong):
+    with pytest.raises(ContentError):
+        called.configure_tool_summarization(**wrong)
     assert called.list_hooks() == {}
 
 

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.exceptions import ContentError, LLMError
+from tract_jupyter.exceptions import ContentError
 from tract_jupyter.facade.branches import Branches
 from tract_jupyter.facade.gated import Gated, outcome
 from tract_jupyter.facade.writing import Writing, check_options, metadata_of
 from tract_jupyter.hooks.builtin.tool_result import PendingToolResult
 from tract_jupyter.models.canonical import plain
-from tract_jupyter.models.checks import check_limit, check_text, several
+from tract_jupyter.models.checks import check_text, several
 from tract_jupyter.models.pending import PendingStatus
+from tract_jupyter.models.text import brief_repr
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from tract_jupyter.models.commit import CommitInfo
 
 _logger = logging.getLogger(__name__)
@@ -88,14 +88,17 @@ class Answering(Writing, Branches, Gated):
             system_prompt: what it is told about its task, instead of the usual words.
 
         Raises:
-            ContentError: the instructions are no texts by name, or a number is no whole number from 0 on.
+            ContentError: the instructions are no texts by name, or a number is no number of tokens.
         """
-        rules = dict(instructions or {})
-        for tool, text in rules.items():
-            check_text(tool, "the name of a tool")
-            check_text(text, f"the instructions for {tool!r}")
-        if auto_threshold is not None and check_limit(auto_threshold) != auto_threshold:
-            raise ContentError(f"auto_threshold is a number of tokens from 0 on, not {auto_threshold}")
+        rules = _rules(instructions)
+        check_text(default_instructions, "default_instructions")
+        check_text(system_prompt or "", "system_prompt")
+        for what, number, least in (
+            ("auto_threshold", auto_threshold, 0),
+            ("target_tokens", target_tokens, 1),
+        ):
+            if number is not None and (type(number) is not int or number < least):
+                raise ContentError(f"{what} is a number of tokens from {least} on, not {brief_repr(number)}")
 
         def shorten(pending: PendingToolResult) -> None:
             told = rules.get(pending.tool_name)
@@ -106,7 +109,7 @@ class Answering(Writing, Branches, Gated):
                     pending.shorten(
                         told, target_tokens, system_prompt=system_prompt, include_context=include_context
                     )
-                except LLMError as error:
+                except Exception as error:  # noqa: BLE001 # a client raises what it likes, and the answer is there
                     _logger.warning("an answer of %r was not shortened: %s", pending.tool_name, error)
             pending.pass_through()
 
@@ -172,6 +175,19 @@ class Answering(Writing, Branches, Gated):
         options = {name: value for name, value in fields["options"].items() if name in _DRAFTED}
         draft = self._commits.draft(_content(fields), **{**options, "metadata": _metadata(fields)})
         return draft.token_count
+
+
+def _rules(instructions: Mapping[str, str] | None) -> dict[str, str]:
+    """What to look after in answers of tools, by their names."""
+    if instructions is not None and not isinstance(instructions, Mapping):
+        raise ContentError(
+            f"the instructions are texts by the names of tools, not {brief_repr(instructions)}"
+        )
+    rules = dict(instructions or {})
+    for tool, text in rules.items():
+        check_text(tool, "the name of a tool")
+        check_text(text, f"the instructions for {tool!r}")
+    return rules
 
 
 def _content(fields: dict[str, Any]) -> dict[str, Any]:
