@@ -178,8 +178,8 @@ class Reading(Parts):
     def verify(self) -> list[Damage]:
         """Compute every hash anew, those of runs too, follow every link, and count what branches hold again.
 
-        Of an SQLite file every page is checked, and what is in it that this package did not make is told: triggers,
-        views, tables, indexes.
+        Of an SQLite file every page is checked, and whether each value can be read, and what is in it that this package
+        did not make is told: triggers, views, tables, indexes.
 
         Returns:
             What is damaged: an empty list if all is well. Tags that were added, the reflog and events have no hash.

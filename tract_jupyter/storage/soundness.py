@@ -5,7 +5,9 @@ Opening looks at what costs the same however large a store is; `problems` reads 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from sqlalchemy import Boolean, Integer, LargeBinary
 
 from tract_jupyter.exceptions import StoreCorruptError
 from tract_jupyter.storage.engines import SQLITE
@@ -14,7 +16,7 @@ from tract_jupyter.storage.schema import metadata
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sqlalchemy import Connection
+    from sqlalchemy import Column, Connection, Table
 
 _MOST: Final = 100  # problems of pages; a file that is cut in half has thousands
 # what SQLite makes by itself has no text, or a name that begins so
@@ -65,9 +67,11 @@ def check_opening(connection: Connection, location: str) -> None:
 
 def problems(connection: Connection) -> Iterator[str]:
     """What is wrong with a database, or was not made by this package; all of it is read."""
+    is_sound = True
     if connection.dialect.name == SQLITE:
         for (told,) in connection.exec_driver_sql(f"PRAGMA integrity_check({_MOST})"):
             if told != "ok":
+                is_sound = False
                 yield f"SQLite's own check: {told}"
     there = list(_objects(connection))
     for one in there:
@@ -76,6 +80,49 @@ def problems(connection: Connection) -> Iterator[str]:
     if connection.dialect.name == SQLITE:
         for kind, name in sorted(_OURS - {(one.kind, one.name) for one in there}):
             yield f"{kind} {name} is missing"
+        names = {one.name for one in there if is_sound}
+        for table in metadata.sorted_tables:
+            if table.name in names:
+                yield from _values(connection, table)
+
+
+def _values(connection: Connection, table: Table) -> Iterator[str]:
+    """Values of a table that are not what its columns hold; a page with such a one is sound to SQLite."""
+    columns = list(table.columns)
+    texts = [column for column in columns if _type(column) == "text"]
+    wrong = dict.fromkeys((column.name for column in columns), 0)
+    others = ", ".join(
+        f"typeof(\"{column.name}\") NOT IN ('{_type(column)}', 'null')"
+        + (
+            f" OR NOT json_valid(COALESCE(\"{column.name}\", 'null'))"
+            if column.name.endswith("_json")
+            else ""
+        )
+        for column in columns
+    )
+    bodies = ", ".join(f'CAST("{column.name}" AS BLOB)' for column in texts)
+    for row in connection.exec_driver_sql(f'SELECT {others}, {bodies} FROM "{table.name}"'):  # noqa: S608 # our names
+        for column, is_wrong in zip(columns, row, strict=False):
+            wrong[column.name] += bool(is_wrong)
+        for column, body in zip(texts, row[len(columns) :], strict=True):
+            wrong[column.name] += not _is_text(body)
+    for name, count in wrong.items():
+        if count:
+            yield f"{table.name}.{name}: {count} of its values cannot be read, or are of another type"
+
+
+def _type(column: Column[Any]) -> str:
+    """What SQLite stores a column's values as."""
+    if isinstance(column.type, LargeBinary):
+        return "blob"
+    return "integer" if isinstance(column.type, Integer | Boolean) else "text"
+
+
+def _is_text(body: bytes | None) -> bool:
+    try:
+        return body is None or bool(body.decode() or True)
+    except UnicodeDecodeError:
+        return False
 
 
 def _objects(connection: Connection) -> list[StoreObject]:
