@@ -563,3 +563,10 @@ def test_a_parent_takes_over_an_agents_curation(session, parent, take_over):
     agent.assistant("an answer")
     getattr(parent, take_over)("a")
     assert texts(parent) == texts(agent) == ["be brief", "summed up", "another question", "an answer"]
+
+
+def test_resume_gives_the_root_of_a_family(session, parent):
+    child = session.spawn(parent, purpose="look")
+    grandchild = session.spawn(child, purpose="look closer")
+    grandchild.user("found it")
+    assert session.resume().tract_id == parent.tract_id

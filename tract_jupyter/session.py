@@ -133,7 +133,7 @@ class Session(Agents):
             return self._rows.all(connection)
 
     def resume(self) -> Tract:
-        """The tract with the newest commit; if nobody has committed yet, the newest tract.
+        """Return the tract that was worked on last, or whose child was; the newest tract if nobody has committed yet.
 
         Raises:
             SessionError: the store has no tracts.

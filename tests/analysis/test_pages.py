@@ -33,7 +33,13 @@ def test_the_example_is_found_by_its_rule(code):
 
 
 def test_nearly_every_rule_has_an_example_in_python():
-    assert set(RULES) - set(WITH_CODE) <= {"TJ408", "TJ902", "TJ903", "TJ904"}  # these cannot be written down
+    assert set(RULES) - set(WITH_CODE) <= {
+        "TJ408",
+        "TJ801",
+        "TJ902",
+        "TJ903",
+        "TJ904",
+    }  # these cannot be written down
 
 
 def test_the_index_has_a_row_for_each_rule_that_leads_to_its_page():

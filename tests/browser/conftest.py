@@ -34,7 +34,12 @@ class OpenLab(Protocol):
     """Type of the fixture `open_lab`."""
 
     def __call__(
-        self, *sources: str, kernel: str = ..., viewport: tuple[int, int] = ..., name: str = ...
+        self,
+        *sources: str,
+        kernel: str = ...,
+        viewport: tuple[int, int] = ...,
+        name: str = ...,
+        reads: bool = ...,
     ) -> Lab:
         """Write a notebook of these cells into a fresh folder and open it with a fresh kernel.
 
@@ -108,11 +113,13 @@ def open_lab(request: pytest.FixtureRequest, lab_server: LabServer, browser: Chr
         kernel: str = "python3",
         viewport: tuple[int, int] = VIEWPORT,
         name: str = "notebook.ipynb",
+        reads: bool = True,
     ) -> Lab:
         path = lab_server.root / _file_name(request.node.name) / str(len(labs)) / name
         write_notebook(path, *sources, kernel=kernel)
         lab_server.reset_settings()
         lab = Lab(browser.page(viewport), lab_server, path, kernel)
+        lab.reads = reads
         labs.append(lab)
         return lab.open()
 

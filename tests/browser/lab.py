@@ -19,6 +19,21 @@ if TYPE_CHECKING:
 TIMEOUT = 90.0  # seconds, of a machine that does other things too; opening, running and waiting all take one
 
 
+_READER = """reads => {
+  clearInterval(window.tractReader);
+  const isUnread = (part) => part.getClientRects().length > 0 && !part.dataset.line.split(" ").every((key) => tractSeen.has(key));
+  const readOn = () => {
+    for (const panel of document.querySelectorAll("[data-testid=tract-panel], [data-testid=tract-batch]")) {
+      if (!panel.querySelector("button[aria-disabled=true]")) continue;
+      const part = [...panel.querySelectorAll("[data-line]")].find(isUnread);
+      if (part) { part.scrollIntoView({ block: "nearest" }); return; }
+    }
+  };
+  if (reads) window.tractReader = setInterval(readOn, 400);
+}"""
+"""Scrolls to what was not on display yet, and lets it stand there for long enough."""
+
+
 class KernelCodeError(AssertionError):
     """Code that a test ran in the kernel raised; the message is its traceback."""
 
@@ -33,11 +48,13 @@ class Lab:
         page: The Playwright page, for whatever this class does not offer.
         server: The server it talks to.
         path: The notebook's file.
+        reads: Whether somebody reads on in every panel that asks for it, as most tests are about what follows.
         console: The browser's console so far, "type: text" each, with uncaught errors.
     """
 
     def __init__(self, page: Page, server: LabServer, path: Path, kernel: str = "python3") -> None:
         self.page = page
+        self.reads = True
         self.server = server
         self.path = path
         self.kernel = kernel
@@ -64,6 +81,7 @@ class Lab:
         self._call("open", self.api_path, self.kernel, timeout=2 * TIMEOUT)
         self._wait("isCurrent")
         self.wait_idle()
+        self.page.evaluate(_READER, self.reads)
         return self
 
     def reload(self) -> Lab:

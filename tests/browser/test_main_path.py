@@ -218,6 +218,7 @@ def test_clicking_twice_decides_once(open_lab):
     )
     lab.run_cell(0)
     lab.run_cell(1)
+    lab.output(1).get_by_text("lines were shown").wait_for()
     lab.button("Activate", 1).evaluate(
         "button => { button.click(); button.form.requestSubmit(); button.click(); }"
     )

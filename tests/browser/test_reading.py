@@ -38,7 +38,7 @@ def read_on(lab, cell):
 
 @pytest.mark.parametrize(("viewport", "name"), [((1100, 1400), "light"), ((800, 1000), "narrow")])
 def test_an_operation_of_two_thousand_lines(open_lab, screenshot, viewport, name):
-    lab = open_lab(LOAD, LONG, NOTHING_YET, viewport=viewport)
+    lab = open_lab(LOAD, LONG, NOTHING_YET, viewport=viewport, reads=False)
     lab.run_cell(0)
     lab.run_cell(1)
     activate = lab.button("Activate", 1)
@@ -65,7 +65,7 @@ def test_an_operation_of_two_thousand_lines(open_lab, screenshot, viewport, name
 
 
 def test_a_value_of_a_hundred_thousand_characters(open_lab, screenshot):
-    lab = open_lab(LOAD, VALUE, FIRE, "print(p.status)", "%tract inbox", viewport=(1100, 1400))
+    lab = open_lab(LOAD, VALUE, FIRE, "print(p.status)", "%tract inbox", viewport=(1100, 1400), reads=False)
     for cell in range(3):
         lab.run_cell(cell)
     approve = lab.button("Save", 2)
@@ -88,7 +88,7 @@ FIRE_TWO = """for text in ("short", "x" * 5_000):
 
 
 def test_the_rows_of_the_inbox_are_read_to_the_end_too(open_lab, screenshot):
-    lab = open_lab(LOAD, NOTE, FIRE_TWO, "%tract inbox", viewport=(1000, 1300))
+    lab = open_lab(LOAD, NOTE, FIRE_TWO, "%tract inbox", viewport=(1000, 1300), reads=False)
     for cell in range(4):
         lab.run_cell(cell)
     board = lab.output(3).locator("[data-testid=tract-batch]")

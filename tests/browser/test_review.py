@@ -85,12 +85,14 @@ def test_an_approval_that_stands(open_lab, screenshot, theme, request):
     unfold(lab, 2, "Don't ask again")
     output.get_by_label("When this comes again").select_option("session")
     output.get_by_label("For the next").fill("03")
+    output.get_by_label("For whom").select_option("anybody")
     output.get_by_label("target =").select_option("pattern")
     output.get_by_label("Pattern for target").fill("prod/*")
     screenshot(lab, f"review-standing-{request.node.callspec.id}", 2)
     approve(lab, 2)
     text = lab.wait_output(2, "approve by")
     assert "Not asked again in this session, for the next 3: target: prod/*" in text
+    assert "; for anybody. %tract grants" in text
     screenshot(lab, f"review-stands-{request.node.callspec.id}", 2)
     lab.run_cell(3)
     assert lab.text(3) == "approved\n"
@@ -98,6 +100,7 @@ def test_an_approval_that_stands(open_lab, screenshot, theme, request):
     assert "pending\n" in lab.text(4)  # a * ends at a slash
     lab.run_cell(5)
     assert "1 of 3" in lab.text(5)
+    assert "anybody" in lab.text(5)
     screenshot(lab, f"review-grants-{request.node.callspec.id}", 5)
 
 

@@ -42,7 +42,7 @@ def end_state(tract: Tract, run: Run) -> dict[str, Any]:
         "messages": [(one.role, one.content) for one in tract.compile().messages],
         "commits": [(one.operation, one.content_hash) for one in tract.log()],
         "artifacts": {tag: view.to_dict() for tag, view in persisted.items()},
-        "counters": tract._counters.load("main", "story"),
+        "counters": tract._run_artifacts.at(tract.head).counters.get("story", {}),
         "runs": len(tract.runs()),
         "statuses": {(one.hook, one.operation_id): one.status for one in run.operations},
         "end": (run.status, run.failed_type, run.reply),

@@ -339,7 +339,7 @@ def test_where_no_run_can_begin_none_is_recorded(tract):
     with pytest.raises(DetachedHeadError):
         tract.generate(profile=story())
     assert tract.runs() == []
-    assert tract._counters.load("main", "story") == {}
+    assert tract._run_artifacts.at(tract.head).counters.get("story", {}) == {}
 
 
 @pytest.mark.parametrize("when", ["before", "after"])

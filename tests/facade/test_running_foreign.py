@@ -109,19 +109,19 @@ def test_a_replay_executes_nothing_that_has_no_result(tract):
     assert called == [1]
 
 
-@pytest.mark.parametrize("value", ["'often'", "-5", "9223372036854775807", "1.5"])
-def test_a_counter_that_counts_nothing_is_made_anew(tmp_path, value):
-    """X01: from the history, as one that is missing."""
+def test_what_runs_remember_is_what_they_wrote(tmp_path):
+    """X01, E24: it is found by its hash, so that a counter or an artifact which somebody has changed is told, not used."""
     every = {"everyNTurns": 3, "everyNContextTokens": 10**6}
     profile = Profile.of("p", [operation("rare", order=1, text="x", into="tail", activation=every)])
     with Tract.open(tmp_path / "t.db") as tract:
         tract.configure_llm(ScriptedClient("one", "two", "three"))
-        due = []
-        for said in ("a", "b", "c"):
-            tract.user(said)
-            due.append(errors(tract.generate(profile=profile).run)["rare"] is None)
-            change(tract, f"UPDATE run_counters SET turns = {value}, context_tokens = {value}")
-        assert due == [False, False, True]
+        tract.user("a")
+        assert errors(tract.generate(profile=profile).run) == {"rare": "activation_not_reached"}
+        change(tract, """UPDATE run_objects SET body_json = replace(body_json, '[1,', '["often",')""")
+        tract.user("b")
+        with pytest.raises(StoreCorruptError, match="go back to an earlier commit"):
+            tract.generate(profile=profile)
+        assert len(tract.llm.asked) == 1
 
 
 @pytest.mark.parametrize(

@@ -472,3 +472,17 @@ def test_what_has_one_action_is_offered_where_a_person_can_be_asked(tract, spec)
     assert fire().status == "approved"  # a handler decided
     tract.reviewer.channel = FakeChannel()
     assert tract.fire("citation_check", {"urls": ["a"]}).status == "approved"
+
+
+def test_what_was_offered_and_recorded_is_done_again_where_nobody_can_be_asked(tract, spec):
+    from types import SimpleNamespace
+
+    from tests.review.fakes import FakeChannel
+
+    tract.register_operation(spec())
+    entries = [SimpleNamespace(action="verify", arguments={}, decided_by="me")]
+    lock = SimpleNamespace(knows=lambda _: True, take=lambda _: entries.pop() if entries else None)
+    tract.reviewer.channel = FakeChannel(reachable=False)
+    tract.reviewer.channel.lock = lock
+    pending = tract.operations.fire("citation_check", {"urls": ["a"]}, offer=True)
+    assert (pending.decision.action, pending.decision.channel) == ("verify", "recorded")

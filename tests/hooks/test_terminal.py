@@ -84,6 +84,17 @@ def test_an_approval_can_stand_for_these_values(tract, pending, scope):
     assert not tract.reviewer.granted(tract.fire("citation_check", {"urls": ["other"]}, review=True))
 
 
+def test_the_words_say_for_whom_it_stands_and_what_it_does_not_look_at(tract, spec, capsys):
+    fields = {"n": {"type": "int", "default": 3}, "at": {"type": "str", "default": "noon", "volatile": True}}
+    tract.register_operation(spec("pending.approve()", fields=fields))
+    tract.operations.fire("citation_check", actor="agent:a", review=True).review(Typist("always"))
+    said = (
+        "always: approve, and never ask agent:a again for these values; it will not look at at (now 'noon')"
+    )
+    assert said in capsys.readouterr().out
+    assert tract.grants.all()[0].whom == "agent:a"
+
+
 def test_words_that_make_no_sense_are_not_offered(tract):
     typist = Typist("session", "always", "edit", "reject", "")
     assert tract.propose_gc().review(typist) == "rejected"

@@ -63,7 +63,7 @@ def test_firing_and_choosing_go_through_the_gate_as_ever(tract, sandboxed, propo
     request = fired.review_request()
     assert "nobody has reviewed it" in request.why
     assert "reaches only pending.fields" in request.code[0].analysis_note
-    other = tract.fire("citation_check", {"urls": []}, review=True)
+    other = tract.fire("citation_check", {"urls": ["u"]}, review=True)
     fired.verify()
     assert (fired.status, fired.fields["verified"], other.status) == ("approved", True, "pending")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -57,8 +58,11 @@ class Panel:
         self._kernel.until(heard, f"the click on {action!r} being heard")
 
     def _answer(self, action: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        round_id = self.state["view"]["round_id"]
-        return {"type": "decide", "round_id": round_id, "action": action, "arguments": arguments}
+        """What the script sends; somebody has read to the end."""
+        view = self.state["view"]
+        seen = [key for keys in re.findall(r'data-line="([^"]*)"', view["body_html"]) for key in keys.split()]
+        answer = {"action": action, "arguments": arguments, "seen": seen}
+        return {"type": "decide", "round_id": view["round_id"], **answer}
 
     def until(self, status: str, seconds: float = 30.0) -> None:
         """Wait until it shows a status."""

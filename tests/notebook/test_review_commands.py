@@ -40,6 +40,9 @@ def test_grants_are_listed_with_what_they_cover(deploy):
     text = deploy.run("%tract grants").text
     for words in ("operation deploy", "target: a/*", "always", "1 of 3", "session", "target = 'a/b'", "live"):
         assert words in text
+    grant(deploy, scope="always", whom="anybody")
+    assert "user" in text
+    assert "anybody" in deploy.run("%tract grants").text
     assert "<code>" in deploy.run("%tract grants").html
 
 

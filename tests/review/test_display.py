@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.facade.test_restoring import MADE
 from tests.review.fakes import FakeChannel
 from tract_jupyter import Tract
 from tract_jupyter.analysis.source import split_lines
@@ -212,3 +213,23 @@ def test_another_process_shows_the_same():
     assert list(needed_pieces(request_from_dict(json.loads(json.dumps(request_to_dict(made)))))) == list(
         needed_pieces(made)
     )
+
+
+def leaves(value):
+    """Each text and number of a field's value."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    if inner is None:
+        yield from [] if value is None or value == "" else [str(value)]
+    else:
+        yield from (leaf for one in inner for leaf in leaves(one))
+
+
+@pytest.mark.parametrize("make", MADE, ids=lambda make: make.__name__)
+def test_all_of_a_built_in_operation_is_in_every_view(make, tmp_path):
+    with Tract.open(tmp_path / "t.db") as tract:
+        tract.reviewer.channel = FakeChannel()
+        ticket = Ticket(make(tract), lambda _: None)
+        texts = [printable(repr(leaf))[1:-1] for leaf in leaves(ticket.pending.fields)]
+        for view in views(ticket).values():
+            squeezed = plain(view)
+            assert [text for text in texts if plain(text) not in squeezed] == []

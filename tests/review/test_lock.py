@@ -604,7 +604,7 @@ def test_only_what_was_decided_since_and_what_is_active(tract, spec):
 
 
 def test_what_is_active_now_is_recorded_as_it_was_approved_and_signed(tract, spec):
-    first, second = (tract.propose_operation(spec(name="old")) for _ in range(2))
+    first, second = (tract.propose_operation(spec(name="old"), actor=actor) for actor in ("user", "agent:1"))
     first.approve()
     second.reject("once is enough")
     soon = datetime.now(UTC) + timedelta(hours=1)

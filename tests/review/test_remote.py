@@ -96,7 +96,7 @@ def test_showing_what_was_changed_in_the_process_that_asked_does_not_vouch_for_i
 
 
 def test_what_is_kept_and_then_given_a_time_is_as_it_was_asked(first, second, ticket, ran):
-    kept = first.fire("citation_check", review=True)
+    kept = first.fire("citation_check", {"n": 5}, review=True)
     first.reviewer.keep(kept)
     first.reviewer.timeout, first.reviewer.on_timeout = 60.0, "deny"
     first.reviewer.show(kept)
@@ -274,7 +274,8 @@ def test_what_any_process_can_run_is_run_from_the_inbox_and_not_by_a_later_cell(
     first.reviewer.ledger.wait(pending.pending_id, 60)
     press(second, in_the_inbox_of(second), "approve")  # left to who waits
     first.reviewer.ledger.wait(pending.pending_id, 0)
-    assert not second.reviewer.granted(second.fire("citation_check", review=True))
+    later = second.operations.registry.require_class("citation_check")(tract=second)
+    assert not second.reviewer.granted(later)
     assert [stored.pending_id for stored in second.inbox()] == [pending.pending_id]
 
 

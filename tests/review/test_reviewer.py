@@ -504,7 +504,7 @@ def test_within_a_batch_nobody_is_waited_for(tract, ask, wait):
 
 
 def test_asking_and_writing_at_once_do_not_wait_for_each_other(tract, ask):
-    pendings, both = [ask(), tract.fire("citation_check", review=True)], threading.Barrier(2)
+    pendings, both = [ask(), tract.fire("citation_check", {"n": 1}, review=True)], threading.Barrier(2)
 
     def within_a_batch():
         with tract.batch():

@@ -47,6 +47,25 @@ def test_the_secret_is_made_for_this_user_alone(trust, data_dir):
     assert list(trust.secret_file.parent.iterdir()) == [trust.secret_file]
 
 
+def test_a_signature_is_for_one_place(trust):
+    places = [
+        trust.for_project("a"), trust.for_project("b"),
+        trust.for_tract("a", "b"), trust.for_tract("b", "a"), trust.for_tract("a", "c"), trust.for_tract("ab", ""),
+    ]  # fmt: skip
+    signatures = [place.sign("kind", "text") for place in places]
+    fits = [[place.verify("kind", "text", signature) for signature in signatures] for place in places]
+    assert fits == [[row == column for column in range(len(places))] for row in range(len(places))]
+
+
+def test_the_secret_signs_nothing_without_a_place():
+    assert not {"sign", "verify"} & set(dir(Trust))
+
+
+def test_what_has_no_json_form_was_not_signed(trust):
+    here(trust).sign("kind", "text")
+    assert not here(trust).verify("kind", ["\ud800", object()], "0" * 64)
+
+
 def test_verifying_makes_no_secret(trust):
     assert not here(trust).verify("kind", "text", "0" * 64)
     assert not trust.secret_file.exists()

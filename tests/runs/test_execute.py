@@ -115,9 +115,51 @@ def test_a_blocked_operation_is_settled_at_once():
     ended = {run.operation_id: run.finished_at for run in executed.runs}
     assert ended == {"bad": 0.005, "join": 0.005, "after": 0.005, "must": 0.005, "slow": 0.1}
     assert skip_of(executed, "join").to_dict() == {
-        "reason": "dependency_failed", "dep": "not_done", "blockedBy": ["bad", "slow"]
+        "reason": "dependency_failed", "dep": "not_done", "blockedBy": ["bad"]
     }  # fmt: skip
     assert skip_of(executed, "after").blocked_by_reason == "dependency_failed"
+
+
+@pytest.mark.parametrize("milliseconds", [(1, 9), (9, 1)])
+def test_blockers_are_named_by_how_they_ended(milliseconds):
+    """R61: whichever was faster; the operation is told once both have ended, and in the order in which it was settled."""
+    operations = [
+        operation("bad"),
+        operation("worse"),
+        operation("good"),
+        operation("join", dependsOn=["worse", "good", "bad"]),
+    ]
+    scripts = dict(zip(("bad", "worse"), (Script(ms, "error") for ms in milliseconds), strict=True))
+    events = []
+    executed = run_scripts(operations, {**scripts, "good": Script(20)}, notify=events.append)
+    assert skip_of(executed, "join").blocked_by == ("bad", "worse")
+    assert told(events)[-2:] == [("finished", "good"), ("skipped", "join")]
+
+
+def test_one_that_was_blocked_before_what_it_depends_on_is_told_too():
+    """R61: whatever the order in which they were settled."""
+    operations = [
+        operation("bad"),
+        operation("worse"),
+        operation("slow"),
+        operation("join", dependsOn=["worse", "slow"]),
+        operation("last", dependsOn=["bad", "join"]),
+    ]
+    scripts = {"bad": Script(1, "error"), "worse": Script(2, "error"), "slow": Script(9)}
+    executed = run_scripts(operations, scripts)
+    assert skip_of(executed, "last").blocked_by == ("bad", "join")
+    assert skip_of(executed, "join").blocked_by == ("worse",)
+
+
+def test_what_a_waiting_operation_may_still_block_is_left_open():
+    """R61: its blockers are known once a person has decided."""
+    operations = [operation("bad"), operation("asks"), operation("join", dependsOn=["bad", "asks"])]
+    executed = run_scripts(operations, {"bad": Script(1, "error"), "asks": Script(2, "waiting")})
+    assert executed.waiting == ("asks",)
+    assert "join" not in executed.results
+    prior = {"bad": executed.results["bad"], "asks": result("asks", "done")}
+    again = run_scripts(operations, {}, prior=prior)
+    assert skip_of(again, "join").blocked_by == ("bad",)
 
 
 @pytest.mark.parametrize("how", ["error", "raise", "skip", "abort_error"])

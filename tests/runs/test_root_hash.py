@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.runs.stories import BEFORE, START, after, before, done, finished, numbered, whole
+from tests.runs.stories import AFTER, BEFORE, START, after, before, done, finished, numbered, whole
+from tests.runs.virtual import operation
 from tract_jupyter.runs.events import OperationProgress, RunFinished
-from tract_jupyter.runs.model import MainReply
+from tract_jupyter.runs.model import MainReply, OperationError, OperationResult, Skip
 from tract_jupyter.runs.root_hash import differences, root_hash, sealed
 from tract_jupyter.runs.terms import RunStatus
 
@@ -83,6 +84,46 @@ def test_how_it_ended_counts():
     assert root_hash(told, RunFinished(status=RunStatus.DONE)) == ROOT
     failed = RunFinished(status=RunStatus.FAILED, failed_type="after_main_llm")
     assert sealed(told, failed).root_hash == root_hash([*told, whole()[-1]._replace(data=failed)]) != ROOT
+
+
+def listed(*operations):
+    """The root hash of a run of these operations."""
+    told = [*before(), *after()]
+    return root_hash(replaced(told, 0, operations=operations))
+
+
+@given(st.permutations(["a", "b", "c"]), st.permutations(["a", "b"]), st.randoms())
+def test_the_order_in_which_operations_are_listed_does_not_count(names, depends_on, random):
+    """R24, R60: `order`, dependencies and ids say what comes first; nor does that of a dependency's name in its list."""
+    conditions = [{"source": one, "output": key} for one in "ab" for key in ("yes", "no")]
+    known = {
+        name: {"dependsOn": ["a", "b"], "runConditions": conditions} if name == "c" else {} for name in "abc"
+    }
+    usual = listed(*(operation(name, **known[name]) for name in "abc"))
+    random.shuffle(conditions)
+    known["c"] = {"dependsOn": depends_on, "runConditions": conditions}
+    assert listed(*(operation(name, **known[name]) for name in names)) == usual
+    assert listed(operation("a"), operation("b", 2), operation("c", **known["c"])) != usual
+
+
+def test_blockers_count():
+    """R61: of an optional operation and of a required one."""
+    told = [*before(), *after()]
+
+    def hash_with(result):
+        return root_hash(whole([*told[:20], finished(AFTER, result), *told[20:]]))
+
+    def blocked(*names):
+        skip = Skip(reason="dependency_failed", dep="not_done", blocked_by=names)
+        error = OperationError(code="dependency_failed", message="...", details=skip.to_dict())
+        return (
+            OperationResult(operation_id="x", status="skipped", skip=skip),
+            OperationResult(operation_id="x", status="error", required=True, error=error),
+        )
+
+    for one, other in zip(blocked("a"), blocked("a", "b"), strict=True):
+        assert hash_with(one) != hash_with(other)
+        assert hash_with(one) == hash_with(one)
 
 
 @given(st.text(max_size=20), st.text(max_size=20))

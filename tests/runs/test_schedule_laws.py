@@ -40,10 +40,9 @@ def plans(draw):
 
 
 def outcome(result):
-    """A result without which dependencies still ran when it was settled, for that is a matter of time."""
-    skip = result.skip.reason if result.skip else None
-    dep = result.skip.dep if result.skip else None
-    return result.status, skip, dep, result.error.code if result.error else None
+    """A result, with what blocked it: neither who was faster nor how many ran at once counts."""
+    skip = result.skip.to_dict() if result.skip else None
+    return result.status, skip, (result.error.code, result.error.details) if result.error else None
 
 
 class Watched:

@@ -10,11 +10,10 @@ from sqlalchemy.engine import Engine
 
 from tract_jupyter.exceptions import StoreError
 from tract_jupyter.storage.database import Database
-from tract_jupyter.storage.run_artifacts import RunArtifactRows, StoredArtifact
 from tract_jupyter.storage.run_commits import RunCommitRows, StoredRunCommit
-from tract_jupyter.storage.run_counters import RunCounterRows, StoredCounter
 from tract_jupyter.storage.run_events import RunEventRows, StoredRunEvent
 from tract_jupyter.storage.run_leases import RunLeaseRows, StoredLease
+from tract_jupyter.storage.run_objects import RunObjectRows
 from tract_jupyter.storage.run_profiles import RunProfileRows
 
 TRACT, RUN, TIME = "1" * 32, "a" * 32, "2026-01-01T00:00:00.000000+00:00"
@@ -45,20 +44,15 @@ def events(size):
     return [StoredRunEvent(RUN, seq, "run.resumed", "{}", TIME) for seq in range(1, size + 1)]
 
 
-def artifacts(size):
-    return [StoredArtifact("s", f"tag{number}", "1", "[]", "{}") for number in range(size)]
-
-
-def counters(size):
-    return {f"o{number}": StoredCounter(1, number) for number in range(size)}
+def objects(size):
+    return {f"o{number}": "1" for number in range(size)}
 
 
 COMMIT = StoredRunCommit(RUN, "h", "{}")
-# how many statements, and what they do
+# how many statements, not counting the prepared ones, which are one each; and what they do
 WRITES = {
     "events": (1, lambda c, size: RunEventRows(TRACT).append(c, events(size))),
-    "artifacts": (2, lambda c, size: RunArtifactRows(TRACT).replace(c, artifacts(size))),
-    "counters": (2, lambda c, size: RunCounterRows(TRACT).replace(c, "b", "p", counters(size))),
+    "objects": (0, lambda c, size: RunObjectRows(TRACT).add(c, objects(size))),
     "lease": (2, lambda c, _: RunLeaseRows(TRACT).put(c, StoredLease(RUN, "p", TIME))),
     "profile": (2, lambda c, _: RunProfileRows(TRACT).replace(c, "p", "{}", "")),
     "activation": (1, lambda c, _: RunProfileRows(TRACT).activate(c, "p")),
@@ -96,8 +90,7 @@ def test_tracts_of_a_store_do_not_see_each_others_rows(database):
     with database.read() as connection:
         assert RunEventRows(other).of(connection, RUN) == []
         assert list(RunEventRows(other).by_run(connection)) == RunEventRows(other).newest(connection) == []
-        assert RunArtifactRows(other).of(connection, "s") == []
-        assert RunCounterRows(other).of(connection, "b", "p") == {}
+        assert RunObjectRows(other).get(connection, ["o1"]) == {}
         assert RunLeaseRows(other).of(connection, RUN) is None
         assert RunProfileRows(other).all(connection) == []
         assert RunProfileRows(other).active(connection) is None

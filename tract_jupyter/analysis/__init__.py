@@ -20,6 +20,7 @@ from tract_jupyter.analysis.findings import (
 from tract_jupyter.analysis.rules import all_rules
 from tract_jupyter.analysis.rules.choice import RuleChoiceError
 from tract_jupyter.analysis.rules.lookup import check_effects, use_effects
+from tract_jupyter.analysis.rules.misspelt import Definition
 from tract_jupyter.analysis.session import AnalysisSession
 from tract_jupyter.analysis.tables.effects import EffectsError
 from tract_jupyter.analysis.tables.effects import own as own_effects
@@ -30,6 +31,7 @@ __all__ = [
     "Capabilities",
     "Category",
     "CodeAnalyzer",
+    "Definition",
     "EffectsError",
     "Finding",
     "RiskLevel",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis import references
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     import ast
     import os
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from tract_jupyter.analysis.rules.misspelt import Definition
 
 _PARSE_ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError, SystemError)
 _AUTOMAGIC = magics.SHELL_LINE | {name for name, level in magics.LINE.items() if level is not None}
@@ -64,7 +67,12 @@ class CodeAnalyzer:
         self._workspace = Workspace(workspace_root)
 
     def analyze(
-        self, code: str, *, cells_before: Sequence[str] = (), tools: Iterable[str] = ()
+        self,
+        code: str,
+        *,
+        cells_before: Sequence[str] = (),
+        tools: Iterable[str] = (),
+        definition: Definition | None = None,
     ) -> AnalysisResult:
         """Analyse a cell or the body of an action.
 
@@ -72,6 +80,7 @@ class CodeAnalyzer:
             code: Python, with IPython's additions; ``return`` and ``await`` may stand at the top level.
             cells_before: Cells that ran earlier, in order; their names are known, they are not reported.
             tools: Names of further tools that this code may call.
+            definition: What the operation says about names, where this is the body of one of its actions.
 
         Returns:
             A verdict, for any text at all.
@@ -79,25 +88,36 @@ class CodeAnalyzer:
         program = Program()
         for cell in cells_before:
             learn(program, cell)
-        return self.analyze_in(program, code, tools)
+        return self.analyze_in(program, code, tools, definition)
 
-    def analyze_in(self, program: Program, code: str, tools: Iterable[str] = ()) -> AnalysisResult:
+    def analyze_in(
+        self, program: Program, code: str, tools: Iterable[str] = (), definition: Definition | None = None
+    ) -> AnalysisResult:
         """Analyse a cell that runs where the names of a program are known; its own are added to them."""
         if self.mode is SandboxMode.DISABLED:
             return AnalysisResult(analysed=False)
         try:
             with without_collection():
-                return self._analyze(program, code, Clock(), self._tools.union(tools))
+                names = self._tools.union(tools)
+                return self._analyze(program, code, Clock(), names, definition=definition)
         except Exception as error:  # noqa: BLE001 - a failure to understand is itself the verdict
             return AnalysisResult((_unknown(Source(code), error),))
 
     def _analyze(
-        self, program: Program, code: str, clock: Clock, tools: frozenset[str], *, inner: bool = False
+        self,
+        program: Program,
+        code: str,
+        clock: Clock,
+        tools: frozenset[str],
+        *,
+        inner: bool = False,
+        definition: Definition | None = None,
     ) -> AnalysisResult:
         source, tree, escapes, problem = _read(code, clock, program)
         nodes = program.add(tree, clock) if tree is not None else []
         resolver, workspace = Resolver(program, clock), self._workspace.fresh()
         view = View(source, nodes, program, resolver, escapes, workspace, clock, tools)
+        view = view if definition is None else replace(view, definition=definition)
         findings: list[Finding] = []
         problems = [problem] if problem is not None else []
         problems += self._collect(view, clock, findings, inner=inner)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from tract_jupyter.analysis import folding
 from tract_jupyter.analysis.names import canonical
-from tract_jupyter.analysis.tables.effects import derived
+from tract_jupyter.analysis.tables.effects import derived, effects
 from tract_jupyter.analysis.values import ANY_MODULE, UNKNOWN, Value, constant, named, union
 
 if TYPE_CHECKING:
@@ -60,7 +60,6 @@ _PATH_METHODS = frozenset(
     | {"relative_to", "home", "cwd", "rename", "replace", "readlink"}
 )
 _ENVIRONMENTS = frozenset({"os.environ", "os.environb"})
-_HOMES = frozenset({"HOME", "USERPROFILE"})
 _JOINS = frozenset({"pathlib.Path.joinpath", "pathlib.Path.__truediv__", "operator.truediv", "os.path.join"})
 _COLLECTED = frozenset({"pathlib.Path()", "psutil.Process()"})
 """A collection of these goes by the name of one."""
@@ -85,11 +84,19 @@ def lookup(owner: Value, key: Value) -> Value:
             owner_name = name.removesuffix(".__dict__")
             known = [canonical(f"{owner_name}.{text}") for text in key.texts]
             found.append(named(*known) if known else named(ANY_MODULE))
-        elif name in _COLLECTED:
+        elif name in _COLLECTED or name in effects().words.get("collected", ()):
             found.append(Value(owner.names, owner.consts))
-        elif name in _ENVIRONMENTS and not _HOMES.isdisjoint(key.texts):
-            found.append(constant("~"))
+        elif name in effects().values:
+            found.append(constant(effects().values[name]))
+        elif name in _ENVIRONMENTS:
+            found.append(_variable(key))
     return union(found)
+
+
+def _variable(key: Value) -> Value:
+    """What a variable of the environment stands for, as far as it is a place that everybody knows."""
+    known = effects().values
+    return constant(*(known.get(f"os.environ.{text}") for text in key.texts))
 
 
 def call_value(resolver: Evaluator, node: ast.Call) -> Value:
@@ -201,15 +208,15 @@ def attribute_of(owner: Value, name: Value) -> Value:
 
 
 def _known(name: str, arguments: list[Value]) -> Value:
-    if name in {"os.getenv", "os.getenvb"} and arguments and not _HOMES.isdisjoint(arguments[0].texts):
-        return constant("~")
-    if name in _PASS_ON:
+    if name in {"os.getenv", "os.getenvb"} and arguments and _variable(arguments[0]) is not UNKNOWN:
+        return _variable(arguments[0])
+    if name in _PASS_ON or name in effects().words.get("pass_on", ()):
         return arguments[0] if arguments else UNKNOWN
     if name in IMPORTERS:
         return _imported(arguments)
     base, _, last = name.rpartition(".")
     if base == "pathlib.Path" and last in _PATH_METHODS:
-        return Value(named("pathlib.Path()").names, (folding.CONSTANTS.get(f"{name}()", "."),))
+        return Value(named("pathlib.Path()").names, (folding.known_value(f"{name}()") or ".",))
     instance = _instance(name)
     folded = folding.call(name, arguments)
     return Value(instance.names, folded.consts) if folded.consts else instance
@@ -218,7 +225,7 @@ def _known(name: str, arguments: list[Value]) -> Value:
 @derived
 def _instance(name: str) -> Value:
     dotted = canonical(f"{name}()")
-    return Value(named(dotted).names, constant(folding.CONSTANTS.get(dotted)).consts)
+    return Value(named(dotted).names, constant(folding.known_value(dotted)).consts)
 
 
 def _imported(arguments: list[Value]) -> Value:

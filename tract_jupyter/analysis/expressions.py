@@ -98,7 +98,7 @@ def attribute(owner: Value, name: str) -> Value:
             for n in range(1, 8)
         ]
         return Value(items=tuple(ups))
-    consts = [folding.CONSTANTS[dotted] for dotted in names if dotted in folding.CONSTANTS]
+    consts = [const for const in map(folding.known_value, names) if const is not None]
     if not consts and not owner.guessed:
         return named(*names)
     return Value(named(*names).names, constant(*consts).consts, guessed=owner.guessed)

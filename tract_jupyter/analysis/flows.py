@@ -266,7 +266,7 @@ class Flows:
             functions = self.dotted(node.func)
             return node.args if functions and functions <= _JOINERS else None
         names = self.dotted(node)
-        return [] if names and names <= folding.CONSTANTS.keys() else None
+        return [] if names and all(folding.known_value(name) is not None for name in names) else None
 
 
 def _choices(node: ast.expr) -> list[ast.expr]:

@@ -16,12 +16,13 @@ import re
 import string
 from typing import TYPE_CHECKING
 
+from tract_jupyter.analysis.tables.effects import effects
 from tract_jupyter.analysis.values import HOLE, MAX_CONST, MAX_MEMBERS, Const, Value, constant, lift
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-CONSTANTS: Mapping[str, Const] = {
+_CONSTANTS: Mapping[str, Const] = {
     "os.sep": "/",
     "os.path.sep": "/",
     "os.pardir": "..",
@@ -37,7 +38,15 @@ CONSTANTS: Mapping[str, Const] = {
     "pathlib.Path.home()": "~",
     "pathlib.Path.cwd()": ".",
 }
-"""Attributes and argument-free calls with a known value."""
+
+
+def known_value(name: str) -> Const | None:
+    """The value of an attribute or a call that is the same everywhere, or stands for such a one."""
+    found = _CONSTANTS.get(name)
+    if found is None:
+        found = effects().values.get(name)
+    return found if found is not None else effects().values.get(f"*.{name.rpartition('.')[2]}")
+
 
 _FIELD = re.compile(r"\{[^{}]*\}")
 _PERCENT = re.compile(r"%(?:\(\w{0,99}\))?[-#0 +]{0,9}(?:\*|[1-9]\d{0,9})?(?:\.\d{1,9})?[a-zA-Z]")

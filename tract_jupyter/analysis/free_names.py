@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tract_jupyter.analysis.names import ASSUMED
 from tract_jupyter.analysis.program import Program
 from tract_jupyter.analysis.resolver import Resolver
 from tract_jupyter.analysis.rules import module_level, rules_for
@@ -18,6 +19,8 @@ _NOWHERE = Scope("module")
 
 class FreeNames(Resolver):
     """A resolver that knows names from outside: the parameters, and those that nobody bound."""
+
+    assumed = ASSUMED
 
     def __init__(self, program: Program, parameters: Collection[str]) -> None:
         super().__init__(program)
@@ -36,7 +39,11 @@ class FreeNames(Resolver):
         return union((bound, outside)) if found[0].kind in {"module", "class"} else bound
 
 
+class _Outside(Resolver):
+    assumed = ASSUMED
+
+
 def _parameter(name: str) -> str:
     """The name of a parameter; one that is called as a module or a builtin must not be taken for it."""
-    known = Resolver(Program()).name(name, _NOWHERE).names
+    known = _Outside(Program()).name(name, _NOWHERE).names
     return f"{name}(parameter)" if known or module_level(name) or rules_for(f"{name}.member") else name

@@ -30,6 +30,9 @@ ASSUMED = {
 }
 """What a name that nobody bound most likely is: an earlier cell that we were not shown imported it."""
 
+GIVEN = {"pending": "tract_jupyter.pending()", "tract": "tract_jupyter.Tract()"}
+"""What the notebook and an operation's action are given."""
+
 
 @derived
 def canonical(dotted: str) -> str:

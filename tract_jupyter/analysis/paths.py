@@ -70,7 +70,8 @@ class Workspace:
             return Place.REMOTE
         text = re.sub(r"(?i)^file:(//(localhost(?=/))?)?", "", text)
         if text.startswith(HOLE):
-            return Place.UNKNOWN
+            known = _protected(text.lstrip(HOLE).lstrip("/"))
+            return Place.UNKNOWN if known is Place.INSIDE else known
         if _DRIVE.match(text) and os.name != "nt":
             return Place.OUTSIDE
         absolute = text.startswith(("/", "~", "$", "%"))
@@ -110,9 +111,9 @@ def _protected(relative: str) -> Place:
         part.startswith(".") and part not in _ORDINARY_HIDDEN and part not in {".", ".."} for part in parts
     ):
         return Place.PROTECTED
+    words = effects().words
     name = parts[-1] if parts else ""
-    return (
-        Place.STEERING
-        if name in effects().words.get("steering_files", ()) or name.endswith(".pth")
-        else Place.INSIDE
-    )
+    around = "/" + "/".join(parts[:-1]) + "/"
+    steers = name in words.get("steering_files", ()) or name.endswith(".pth")
+    steers = steers or any(f"/{folder}/" in around for folder in words.get("steering_folders", ()))
+    return Place.STEERING if steers else Place.INSIDE

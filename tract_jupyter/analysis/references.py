@@ -11,10 +11,10 @@ from tract_jupyter.analysis.budget import TooLongError
 from tract_jupyter.analysis.calls import GETATTR
 from tract_jupyter.analysis.names import canonical
 from tract_jupyter.analysis.rules import Reference, Rule, is_boring, module_level, rules_for
-from tract_jupyter.analysis.rules.arguments import described, judged
+from tract_jupyter.analysis.rules.arguments import described, described_value, is_foreign, judged
 from tract_jupyter.analysis.rules.base import GUESS, LIKELY, SURE
 from tract_jupyter.analysis.rules.lookup import asked, asked_attributes, rules_by_name
-from tract_jupyter.analysis.tables.effects import effects
+from tract_jupyter.analysis.tables.effects import of_keyword, of_set
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 _NAMING = GETATTR | {"builtins.setattr", "builtins.delattr", "operator.attrgetter", "operator.methodcaller"}
 _MAP = frozenset({"builtins.map"})
-_SHOWN = 60
 _STATEMENTS = frozenset(ast.stmt.__subclasses__())
 _READERS = frozenset({"__getattribute__", "__getattr__", "get"})
 
@@ -160,25 +159,58 @@ def _spelt(node: ast.Call, names: frozenset[str], view: View) -> Sequence[str]:
 
 def _keyword(node: ast.keyword, view: View) -> Iterator[Finding]:
     """An argument that says much whatever is called with it: ``trust_remote_code=True``."""
-    known = effects().keywords.get(node.arg or "")
-    if known is None:
+    call = view.parent(node)
+    if isinstance(call, ast.Call) and view.resolver.value(call.func).functions:
+        return  # the author's own function says itself what it does
+    if node.arg is not None:
+        yield from _told_by_name(node, node.arg, described(node.value, None, view), view, value=node.value)
         return
-    for words in described(node.value, None, view):
-        for (rule, word), level in known.items():
-            if word in words:
+    for key, value in view.resolver.value(node.value).entries or ():
+        if isinstance(key, str):
+            yield from _told_by_name(node, key, described_value(value, None, view), view)
+
+
+def _entries(node: ast.Dict, view: View) -> Iterator[Finding]:
+    """Keywords that are put into a dictionary first; what is only text says less there."""
+    for key, value in zip(node.keys, node.values, strict=True):
+        name = key.value if isinstance(key, ast.Constant) else None
+        if isinstance(name, str) and (of_keyword(name) if "_" in name else ()):
+            yield from _told_by_name(key or value, name, described(value, None, view), view, _CERTAIN)
+
+
+_CERTAIN = frozenset({"true", "false"})
+
+
+def _told_by_name(
+    node: ast.expr | ast.keyword,
+    name: str,
+    values: Iterable[frozenset[str]],
+    view: View,
+    only: frozenset[str] = frozenset(),
+    value: ast.expr | None = None,
+) -> Iterator[Finding]:
+    known = of_keyword(name)
+    for words in values if known else ():
+        for (rule, word), level in known:
+            brought = word == "foreign" and "text" not in words and is_foreign(value, view)
+            if (word in words or brought) and (not only or word in only or word[0] == "="):
                 told = rules_by_name()[rule]
-                value = ast.unparse(node.value)[:_SHOWN]
-                yield told.finding(view, node, f"{node.arg}={value} {told.effect}.", level, LIKELY)
+                yield told.finding(view, node, f"{name} {told.effect}.", level, LIKELY)
 
 
 def stored(view: View) -> Iterator[Finding]:
     """What the rules say about what is assigned to members of objects."""
-    known = effects().sets
     for store in view.stores:
-        named = {canonical(f"{name}.{store.member}") for name in view.resolver.value(store.owner).names}
+        owners = (name.removesuffix(".__dict__") for name in view.resolver.value(store.owner).names)
+        named = {canonical(f"{name}.{store.member}") for name in owners}
         own = isinstance(store.owner, ast.Name) and store.owner.id in {"self", "cls"}
+        if isinstance(store.owner, ast.Attribute):
+            named.add(f"*.{store.owner.attr}.{store.member}")
+        if store.value is not None and not own:
+            words = described(store.value, None, view)
+            yield from _told_by_name(store.node, store.member, words, view, _CERTAIN)
         for name in sorted(named if own else named | {f"*.{store.member}"}):
-            for rule, level in known.get(name, {}).items():
+            for rule, level in of_set(name):
                 told = rules_by_name()[rule]
                 shown = name.removeprefix("*.")
                 yield told.finding(view, store.node, f"Sets {shown}, which {told.effect}.", level, LIKELY)
@@ -224,4 +256,5 @@ _LOOKS: dict[type[ast.AST], Callable[..., Iterable[Finding]]] = {
     ast.ImportFrom: _import_from,
     ast.MatchClass: _match_class,
     ast.keyword: _keyword,
+    ast.Dict: _entries,
 }

@@ -11,7 +11,7 @@ import builtins
 from typing import TYPE_CHECKING, TypeVar
 
 from tract_jupyter.analysis.expressions import EVALUATORS, attribute, constant_value, element, member
-from tract_jupyter.analysis.names import ASSUMED, canonical
+from tract_jupyter.analysis.names import ASSUMED, GIVEN, canonical
 from tract_jupyter.analysis.values import (
     UNKNOWN,
     Value,
@@ -20,7 +20,7 @@ from tract_jupyter.analysis.values import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from tract_jupyter.analysis.budget import Clock
     from tract_jupyter.analysis.program import Program
@@ -46,6 +46,9 @@ _Asked = TypeVar("_Asked")
 
 class Resolver:
     """Evaluates the expressions of one program."""
+
+    assumed: Mapping[str, str] = ASSUMED | GIVEN
+    """What names are that nobody bound."""
 
     def __init__(self, program: Program, clock: Clock | None = None) -> None:
         self.program = program
@@ -172,7 +175,7 @@ class Resolver:
             return named(*starred)
         if name in {"__builtins__", "file"}:
             return named("builtins" if name == "__builtins__" else "builtins.file")
-        assumed = ASSUMED.get(name)
+        assumed = self.assumed.get(name)
         return Value(names=frozenset({canonical(assumed)}), guessed=True) if assumed else UNKNOWN
 
     def _bound(self, binding: Binding) -> Value:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tract_jupyter.analysis.paths import Workspace
     from tract_jupyter.analysis.program import Program
     from tract_jupyter.analysis.resolver import Resolver
+    from tract_jupyter.analysis.rules.misspelt import Definition
     from tract_jupyter.analysis.source import Source
     from tract_jupyter.analysis.values import Value
 
@@ -73,6 +74,8 @@ class View:
     clock: Clock
     tools: frozenset[str] = frozenset()
     problems: list[Exception] = field(default_factory=list)
+    definition: Definition | None = None
+    """What is known of the names there, where the code belongs to an operation."""
     external: list[str] = field(default_factory=list)
 
     @cached_property

@@ -220,6 +220,9 @@ def message_of(step: Step, winner: Step, priority: Priority) -> Message:
         # an edit that answers the call itself says whether that failed
         failed = bool((own if "tool_call_id" in own else metadata).get("is_error"))
         name = name or (metadata.get("name") if call_id else None)
+    direction = None
+    if content["content_type"] == "tool_io":
+        name, direction = name or content.get("tool_name"), content.get("direction")
     config = winner.generation_config_json
     config = step.generation_config_json if config == EMPTY else config
     return Message(
@@ -234,4 +237,5 @@ def message_of(step: Step, winner: Step, priority: Priority) -> Message:
         call_id,
         failed,
         {} if config == EMPTY else json.loads(config),
+        direction if isinstance(direction, str) else None,
     )

@@ -17,9 +17,13 @@ from typing import TYPE_CHECKING, Final
 from tract_jupyter.models.commit import APPROXIMATE
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import tiktoken
 
     from tract_jupyter.protocols import TokenCounter
+    from tract_jupyter.storage.database import Database
+    from tract_jupyter.storage.events import EventRows
 
 DEFAULT_ENCODING: Final = "o200k_base"
 
@@ -99,3 +103,65 @@ def _cache_folder() -> Path | None:
     default = Path(tempfile.gettempdir()) / "data-gym-cache"
     chosen = os.environ.get("TIKTOKEN_CACHE_DIR", os.environ.get("DATA_GYM_CACHE_DIR", default))
     return Path(chosen) if chosen else None
+
+
+class Corrections:
+    """How many tokens providers counted for what was estimated here, by model: what corrects a number with `≈`.
+
+    Each report is an event `usage`, so that the next process knows it too.
+    """
+
+    def __init__(self, database: Database, events: EventRows) -> None:
+        self._database = database
+        self._events = events
+        self._factors: dict[str, float] | None = None
+        """By model, the newest last; None before the first look."""
+
+    def note(self, model: str, estimated: int, usage: Mapping[str, object]) -> None:
+        """Keep what a provider counted for a prompt. Usage without a number of prompt tokens is passed over.
+
+        Args:
+            model: its name.
+            estimated: what the prompt was estimated at.
+            usage: as OpenAI (`prompt_tokens`) or Anthropic (`input_tokens`, and those of its cache) reports it.
+        """
+        reported = _prompt_tokens(usage)
+        if reported < 1 or estimated < 1:
+            return
+        data = {"model": model, "estimated": estimated, "reported": reported}
+        with self._database.write() as connection:
+            self._events.append(connection, _USAGE, "user", data)
+        factors = self._known()
+        factors.pop(model, None)
+        factors[model] = reported / estimated
+
+    def newest(self) -> tuple[str, float] | None:
+        """The model that was asked last, and by what its provider's counts differ from estimates; None if none was."""
+        factors = self._known()
+        return next(reversed(factors.items()), None)
+
+    def _known(self) -> dict[str, float]:
+        if self._factors is None:
+            with self._database.read() as connection:
+                events = self._events.newest(connection, _USAGE, _MOST_REPORTS)
+            self._factors = {}
+            for event in reversed(events):
+                model, estimated, reported = (
+                    event.data.get(key) for key in ("model", "estimated", "reported")
+                )
+                if isinstance(estimated, int) and isinstance(reported, int) and estimated > 0 < reported:
+                    self._factors.pop(str(model), None)
+                    self._factors[str(model)] = reported / estimated
+        return self._factors
+
+
+_USAGE: Final = "usage"
+_MOST_REPORTS: Final = 100
+
+
+def _prompt_tokens(usage: Mapping[str, object]) -> int:
+    given = usage.get("prompt_tokens")
+    if given is None:
+        parts = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+        given = sum(part for name in parts if isinstance(part := usage.get(name), int))
+    return given if isinstance(given, int) and not isinstance(given, bool) else 0

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from tract_jupyter.storage.reflog import ReflogRows
     from tract_jupyter.storage.refs import RefRows
 
+COPIED = "restored "
+"""Before the source of a copy whose original may be in the same history."""
 _ATTEMPTS = 100
 _BUFFERED = 2_000
 
@@ -185,6 +187,7 @@ class Writer:
         with self._database.write() as connection:
             if entries:
                 self._commits.add(connection, entries, parents)
+                self._commits.copy_run_state(connection, _with_state(plan, entries))
             if not self._refs.move(connection, plan.branch, plan.old, new):
                 raise BranchMovedError(
                     f"branch {plan.branch!r} was moved by somebody else meanwhile; nothing was changed. Try again."
@@ -291,6 +294,18 @@ class Writer:
                 entries.append(entry)
                 here = Position.of(base.branch, entry)
         return entries, parents
+
+
+def _with_state(plan: Plan, entries: list[Entry]) -> list[tuple[str, str]]:
+    """The commits whose state of runs is that of another, each behind that: in a rewritten history, of the original."""
+    if plan.old is None or plan.old == plan.base.commit_hash:  # nothing is rewritten
+        return []
+    copies = [
+        (draft.source.removeprefix(COPIED), entry.commit_hash)
+        for draft, entry in zip(plan.drafts, entries, strict=True)
+        if draft.source is not None
+    ]
+    return [*copies, (plan.old, entries[-1].commit_hash)]
 
 
 def _placed_on(here: Position, draft: Draft, totals: Totals, tract_id: str) -> Entry:

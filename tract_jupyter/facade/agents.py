@@ -9,8 +9,10 @@ from uuid import uuid4
 from tract_jupyter.engine.drafts import first_line
 from tract_jupyter.engine.identity import make_tract
 from tract_jupyter.exceptions import AmbiguousPrefixError, CommitNotFoundError, SessionError
-from tract_jupyter.history.collapse import metadata_of, outcome, source_of
+from tract_jupyter.history.collapse import as_content, check_outcome, metadata_of, outcome_of, source_of
+from tract_jupyter.history.summaries import MAX_RETRIES, Source
 from tract_jupyter.models.spawn import CollapseResult, Curation, Inheritance, agent_id
+from tract_jupyter.storage.events import triggered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -119,7 +121,12 @@ class Agents:
         summarizer: Summarizer | None = None,
         instructions: str | None = None,
         target_tokens: int | None = None,
+        validator: Callable[[str], object] | None = None,
+        max_retries: int = MAX_RETRIES,
+        token_tolerance: int | None = None,
+        system_prompt: str | None = None,
         message: str | None = None,
+        triggered_by: str | None = None,
     ) -> CollapseResult:
         """Commit what a child found out to another tract, which is usually its parent. The child stays as it is.
 
@@ -127,13 +134,20 @@ class Agents:
             child: a tract or agent with commits.
             into: the tract or agent that gets the outcome, on its current branch.
             content: the outcome, as a text or a content; a text becomes an `output`.
-            summarizer: writes it instead, from the child's messages.
+            summarizer: writes it instead, from the child's messages. The model that `into` or the child has configured,
+                if neither is given.
             instructions: what the summarizer is told.
-            target_tokens: how long its text should be.
+            target_tokens: how long its text should be; this and the four after it as for `Tract.compress`.
+            validator: says what is wrong with it.
+            max_retries: how often it is written again at most.
+            token_tolerance: tokens over the target that are still good.
+            system_prompt: what the configured model is told about its task, instead of the usual words.
             message: one line for the log.
+            triggered_by: what set it off, for the log.
 
         Raises:
             SessionError: a tract into itself, an empty child, no outcome; nothing was changed.
+            CompressionError: no text that the summarizer wrote was good; nothing was changed.
             ContentError: the outcome is no valid content.
             DetachedHeadError: `into` has no current branch.
         """
@@ -145,12 +159,17 @@ class Agents:
         if context.head is None:
             raise SessionError(f"{child.family.agent_id} has no commits yet: nothing to collapse")
 
-        given = outcome(
-            content, summarizer, lambda write: write(context.messages, (), instructions, target_tokens)
+        writer = next(
+            filter(None, (t.summarizer_for(content, summarizer, system_prompt) for t in (into, child))), None
         )
+        check_outcome(content, writer)
+        given = content if content is not None else outcome_of(context, Source(
+            None, writer, target_tokens, instructions, validator, token_tolerance, max_retries,
+            into.counter.count_text,
+        ))  # fmt: skip
         source = metadata_of(child.family, context)
-        with into.batch():
-            commit = into.commit(given, metadata=source, message=message)
+        with into.batch(), triggered(triggered_by):
+            commit = into.commit(as_content(given), metadata=source, message=message)
             into.family.note("collapse", {"child": child.family.agent_id, "commit": commit.commit_hash})
         return CollapseResult(commit, child.family.agent_id, context.head, context.token_count)
 

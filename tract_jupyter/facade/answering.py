@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
+from tract_jupyter.exceptions import ContentError, LLMError
 from tract_jupyter.facade.branches import Branches
 from tract_jupyter.facade.gated import Gated, outcome
 from tract_jupyter.facade.writing import Writing, check_options, metadata_of
 from tract_jupyter.hooks.builtin.tool_result import PendingToolResult
 from tract_jupyter.models.canonical import plain
-from tract_jupyter.models.checks import several
+from tract_jupyter.models.checks import check_limit, check_text, several
 from tract_jupyter.models.pending import PendingStatus
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tract_jupyter.models.commit import CommitInfo
 
+_logger = logging.getLogger(__name__)
+_SHORTENS = "tool_summarization"
+"""What the handler goes by that shortens answers."""
 _DRAFTED = ("message", "priority", "metadata", "generation_config", "tags")
 """The options of `commit` that a draft checks."""
 
@@ -56,6 +63,56 @@ class Answering(Writing, Branches, Gated):
         if not self._is_hooked("tool_result"):
             return self._commit_answer(fields)
         return self._answered(self._answer_pending(fields))
+
+    def configure_tool_summarization(
+        self,
+        instructions: Mapping[str, str] | None = None,
+        *,
+        auto_threshold: int | None = None,
+        default_instructions: str = "",
+        target_tokens: int | None = None,
+        include_context: bool = False,
+        system_prompt: str | None = None,
+    ) -> None:
+        """Have the configured model shorten answers of tools before they are committed, by a rule for each tool.
+
+        What the tool gave stays in the commit's metadata. An answer that reports an error, and one for which the model
+        gives nothing usable, stay as they are. Rules of before are replaced; without any, nothing is shortened.
+
+        Args:
+            instructions: what to look after, by the name of the tool; answers of these tools are always shortened.
+            auto_threshold: shorten answers of other tools with more tokens than this, too; None for none of them.
+            default_instructions: what to look after in those.
+            target_tokens: how long each should be.
+            include_context: show the model the rest of the context, too.
+            system_prompt: what it is told about its task, instead of the usual words.
+
+        Raises:
+            ContentError: the instructions are no texts by name, or a number is no whole number from 0 on.
+        """
+        rules = dict(instructions or {})
+        for tool, text in rules.items():
+            check_text(tool, "the name of a tool")
+            check_text(text, f"the instructions for {tool!r}")
+        if auto_threshold is not None and check_limit(auto_threshold) != auto_threshold:
+            raise ContentError(f"auto_threshold is a number of tokens from 0 on, not {auto_threshold}")
+
+        def shorten(pending: PendingToolResult) -> None:
+            told = rules.get(pending.tool_name)
+            if told is None and auto_threshold is not None and pending.token_count > auto_threshold:
+                told = default_instructions
+            if told is not None and not pending.is_error:
+                try:
+                    pending.shorten(
+                        told, target_tokens, system_prompt=system_prompt, include_context=include_context
+                    )
+                except LLMError as error:
+                    _logger.warning("an answer of %r was not shortened: %s", pending.tool_name, error)
+            pending.pass_through()
+
+        self._bus.off("tool_result", _SHORTENS)
+        if rules or auto_threshold is not None:
+            self._bus.on("tool_result", shorten, name=_SHORTENS, before=True)
 
     def propose_tool_result(
         self,

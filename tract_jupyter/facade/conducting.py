@@ -27,6 +27,7 @@ from tract_jupyter.llm.call import ended_by
 from tract_jupyter.models.text import brief_repr
 from tract_jupyter.review.waiting import checking
 from tract_jupyter.runs.abort import Abort, Aborted
+from tract_jupyter.runs.activation import Counters
 from tract_jupyter.runs.conductor import Conductor, Equipment
 from tract_jupyter.runs.deciding import RunDecisions
 from tract_jupyter.runs.events import CommitFinished, MainFinished, OperationWaiting, RunFinished
@@ -35,7 +36,6 @@ from tract_jupyter.runs.functions import Functions
 from tract_jupyter.runs.history import History
 from tract_jupyter.runs.kinds.base import Services
 from tract_jupyter.runs.kinds.registry import KindRegistry
-from tract_jupyter.runs.lease import Lease
 from tract_jupyter.runs.model import MainReply, OperationError
 from tract_jupyter.runs.outcome import ABORTED, WAITING, Ending
 from tract_jupyter.runs.retrieval import HistorySearch
@@ -43,21 +43,21 @@ from tract_jupyter.runs.root_hash import sealed
 from tract_jupyter.runs.run import Loop
 from tract_jupyter.runs.safe_text import message_of
 from tract_jupyter.runs.schedule import Limits
-from tract_jupyter.runs.store.artifacts import SqlArtifacts
 from tract_jupyter.runs.store.reports import SqlCommitLog
+from tract_jupyter.runs.store.states import RunArtifacts, TurnStates
 from tract_jupyter.runs.terms import ErrorCode, Hook, RunPhase
 from tract_jupyter.runs.tract_target import TractTarget
 from tract_jupyter.runs.workers import ThreadWorkers
-from tract_jupyter.storage.run_artifacts import RunArtifactRows
 from tract_jupyter.storage.run_commits import RunCommitRows
 from tract_jupyter.storage.run_events import RunEventRows
-from tract_jupyter.storage.run_leases import RunLeaseRows
+from tract_jupyter.storage.run_objects import RunObjectRows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
     from concurrent.futures import Executor
 
     from tract_jupyter.runs.events import RunStarted
+    from tract_jupyter.runs.lease import Lease
     from tract_jupyter.runs.log import RunLog
     from tract_jupyter.runs.projection import Unfinished
     from tract_jupyter.runs.turn import Turn
@@ -66,8 +66,6 @@ if TYPE_CHECKING:
 
 _MAIN = RunPhase.MAIN_LLM
 """What the reply is kept under, beside the reports of commits."""
-
-_USER_ABORT = MainFinished(reply=MainReply(finish_reason="user_abort"))
 
 _INTERRUPTS = (KeyboardInterrupt, CancelledError)
 """What the stop button raises; the latter in a cell with an `await`."""
@@ -150,8 +148,10 @@ class Conducting(Restoring):
         return SqlCommitLog(self._database, RunCommitRows(self.tract_id))
 
     @cached_property
-    def _run_artifacts(self) -> SqlArtifacts:
-        return SqlArtifacts(self._database, RunArtifactRows(self.tract_id))
+    def _run_artifacts(self) -> TurnStates:
+        return TurnStates(
+            self._database, RunObjectRows(self.tract_id), lambda: self._refs.position.commit_hash
+        )
 
     @cached_property
     def _run_decisions(self) -> RunDecisions:
@@ -178,9 +178,12 @@ class Conducting(Restoring):
                 decide=partial(self._decide_all, partial(_check_on, abort, workers)), tick=lease.renew,
                 limits=options.limits, concurrency=options.concurrency, abort=abort,
             )  # fmt: skip
+            artifacts = RunArtifacts(
+                self._run_artifacts, snapshot.artifacts, lambda: self._is_answered(log.run_id)
+            )
             target = TractTarget(
-                cast("Tract", self), log.run_id, session=snapshot.session_key,
-                artifacts=self._run_artifacts, log=self._run_reports, branch=snapshot.branch,
+                cast("Tract", self), log.run_id, session=snapshot.session_key, artifacts=artifacts,
+                log=self._run_reports, branch=snapshot.branch,
             )  # fmt: skip
             ending = Loop(Conductor(snapshot, log, target, equipment, so_far)).run()
         self._end(log, ending)
@@ -216,9 +219,6 @@ class Conducting(Restoring):
         reply = self._kept_reply(log.run_id)
         if reply is not None and history.main is None:
             log.add(reply)
-
-    def _lease(self, run_id: str) -> Lease:
-        return Lease(self._database, RunLeaseRows(self.tract_id), run_id)
 
     @contextmanager
     def _workers(self, options: RunOptions) -> Iterator[Workers]:
@@ -272,7 +272,7 @@ class Conducting(Restoring):
             with ended_by(abort):
                 failed = self._asked_and_kept(turn, snapshot, log.run_id, call)
             if abort.is_set():
-                failed = _USER_ABORT
+                failed = _aborted(failed.reply.text)
             # a reply that is committed counts, whatever was raised after that
             ended = self._kept_reply(log.run_id) or failed
         if isinstance(call.raised, _INTERRUPTS):
@@ -280,6 +280,28 @@ class Conducting(Restoring):
         log.add(ended)
         log.flush()
         return ended
+
+    def _is_answered(self, run_id: str) -> bool:
+        return self._run_reports.find(run_id, _MAIN) is not None
+
+    def _remember(self, snapshot: RunStarted, turn: Turn) -> None:
+        """Keep, with the reply, what the turn has changed before it: a turn without a reply changes nothing."""
+        changed = [one for tag, one in turn.artifacts.persisted.items() if one != snapshot.artifacts.get(tag)]
+        counters = {name: Counters(*count) for name, count in snapshot.counters.items()}
+        self._run_artifacts.remember(snapshot.session_key, changed, snapshot.profile_id or "", counters)
+
+    def _restore_original(self, snapshot: RunStarted, turn: Turn) -> None:
+        """Where the model was sent an earlier version of the user's message, have the context say so too."""
+        if snapshot.turn_id is None or turn.user_part != snapshot.user_commit:
+            return
+        tract = cast("Tract", self)
+        newest = tract.edit_history(snapshot.turn_id)[-1]
+        if newest.metadata.get("run_id") and newest.commit_hash != turn.user_part:
+            content = tract.get_content(newest.commit_hash)
+            if content["text"] != turn.user_text:
+                tract.commit(
+                    {**content, "text": turn.user_text}, operation="edit", edit_target=snapshot.turn_id
+                )
 
     def _kept_reply(self, run_id: str) -> MainFinished | None:
         """The reply that this run has committed, if it has.
@@ -301,13 +323,16 @@ class Conducting(Restoring):
         return ended
 
     def _asked_and_kept(self, turn: Turn, snapshot: RunStarted, run_id: str, call: MainCall) -> MainFinished:
-        """Ask, and keep the reply with its commit; returns what counts if it is not kept."""
+        """Ask, and keep the reply with its commit; returns what counts if it is not kept, with what had come of it."""
+        pieces: list[str] = []
 
         def keep(fields: dict[str, Any]) -> Any:
             with self.batch():
+                self._restore_original(snapshot, turn)
                 response = self._commit_reply(fields)
                 reply = MainReply(text=response.text, usage=response.usage)
                 ended = MainFinished(reply=reply, reply_commit=response.commit_info.commit_hash)
+                self._remember(snapshot, turn)
                 self._run_reports.add(run_id, _MAIN, ended.to_dict())
             return response
 
@@ -315,13 +340,14 @@ class Conducting(Restoring):
             self._generated(
                 call.settings, call.validator, dict(call.options), keep=keep,
                 prompt=turn.prompt.provider_messages(), replaces=snapshot.replaces, on=snapshot.branch,
+                on_delta=pieces.append,
             )  # fmt: skip
         except _INTERRUPTS as error:
             call.raised = error
-            return _USER_ABORT
+            return _aborted("".join(pieces))
         except Exception as error:  # noqa: BLE001 # a client may raise anything
             call.raised = error
-            return _failed(error)
+            return _failed(error, "".join(pieces))
         return _failed(RejectedError("the reply was not committed: nobody approved it"))
 
 
@@ -351,10 +377,14 @@ def _check_on(abort: Abort, workers: Workers) -> None:
         raise Aborted
 
 
-def _failed(error: Exception) -> MainFinished:
+def _aborted(text: str) -> MainFinished:
+    return MainFinished(reply=MainReply(text=text, finish_reason="user_abort"))
+
+
+def _failed(error: Exception, text: str = "") -> MainFinished:
     code = _code(error)
     failed = OperationError(code=code, message=message_of(error))
-    return MainFinished(reply=MainReply(finish_reason=code, error=failed))
+    return MainFinished(reply=MainReply(text=text, finish_reason=code, error=failed))
 
 
 def _code(error: Exception) -> str:

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.exceptions import BranchMovedError, ContentError, DetachedHeadError, LLMError
+from tract_jupyter.engine.timeline import PER_MESSAGE
+from tract_jupyter.exceptions import (
+    BranchMovedError,
+    ContentError,
+    DetachedHeadError,
+    LLMError,
+    StoreError,
+)
 from tract_jupyter.facade.branches import Branches
 from tract_jupyter.facade.compiling import Compiling
 from tract_jupyter.facade.gated import Gated
+from tract_jupyter.facade.turns import Turns, left_open
 from tract_jupyter.facade.writing import Writing
 from tract_jupyter.hooks.builtin.generation import PendingGeneration, ask_model, sent_of
 from tract_jupyter.hooks.retry import auto_retry
-from tract_jupyter.models.canonical import plain
+from tract_jupyter.models.canonical import canonical_json, plain
 from tract_jupyter.models.checks import check_limit, check_text
+from tract_jupyter.models.commit import APPROXIMATE
 from tract_jupyter.models.generation import ChatResponse
 from tract_jupyter.models.text import brief_repr
 from tract_jupyter.models.toolcall import ToolCall
@@ -24,6 +33,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.models.commit import CommitInfo
     from tract_jupyter.models.context import CompiledContext
+    from tract_jupyter.storage.refs import Position
 
     Validator = Callable[[str], str | None]
 
@@ -73,7 +83,10 @@ class Generating(Writing, Compiling, Branches, Gated):
         """
         settings = {"max_retries": max_retries, "retry_prompt": retry_prompt, "hide_retries": hide_retries,
                     "message": message, "metadata": metadata}  # fmt: skip
-        return self._generated(settings, validator, options)
+        _ = self.llm
+        self._check_place()
+        with self._turns.answering():
+            return self._generated(settings, validator, options)
 
     def propose_generate(
         self,
@@ -92,7 +105,10 @@ class Generating(Writing, Compiling, Branches, Gated):
         return self._asked(settings, validator, options)
 
     def chat(self, text: str, *, name: str | None = None, **options: Any) -> ChatResponse:
-        """Commit what the user says, and `generate` the reply. If none comes, `generate` asks again.
+        """Commit what the user says, and `generate` the reply.
+
+        If none comes, what was said is set aside, and not sent with what is said next. Saying it again tries that turn
+        again, as `generate` does.
 
         Args:
             text: what the user says.
@@ -103,8 +119,13 @@ class Generating(Writing, Compiling, Branches, Gated):
             TractError: as `generate` does; without a client nothing is committed.
         """
         _ = self.llm
-        self.user(text, name=name)
-        return self.generate(**options)
+        self._check_place()
+        with self._turns.asking({"text": text, "name": name}, lambda: self.user(text, name=name)):
+            return self.generate(**options)
+
+    @cached_property
+    def _turns(self) -> Turns:
+        return Turns(self.tract_id, self._database, self._refs, self._commits, self._timelines)
 
     def _generated(
         self, settings: dict[str, Any], validator: Validator | None, options: dict[str, Any], **how: Any
@@ -127,6 +148,7 @@ class Generating(Writing, Compiling, Branches, Gated):
         replaces: str | None = None,
         keep: Callable[[dict[str, Any]], Any] | None = None,
         on: str | None = None,
+        on_delta: Callable[[str], object] | None = None,
     ) -> PendingGeneration:
         """Ask the model, and have the validator look at its reply.
 
@@ -138,6 +160,7 @@ class Generating(Writing, Compiling, Branches, Gated):
             replaces: the commit whose place the reply takes.
             keep: commits the reply, in another way than usual.
             on: the branch that the reply is for; otherwise the current one.
+            on_delta: is given what comes, piece by piece, of a model that can stream.
         """
         client, tools = self.llm, options.pop("tools", None)
         options = {**self.model_settings.get("chat", {}), **options}
@@ -162,14 +185,37 @@ class Generating(Writing, Compiling, Branches, Gated):
         }
         self.record_compile(context)  # what can fail comes before the reply is paid for
         sent = sent_of(context) if prompt is None else prompt
-        reply = ask_model(client, sent, fields)
+        reply = ask_model(client, sent, fields, on_delta)
+        self._correct(sent, fields, reply)
         pending = self._restored_reply({**reply, **fields}, validator, keep)
         with self._saved(pending):
             pending.look()
         return pending
 
+    def _correct(self, sent: list[dict[str, Any]], fields: dict[str, Any], reply: dict[str, Any]) -> None:
+        """Have what the provider counted correct the estimates."""
+        if self._commits.counter.name == APPROXIMATE and reply["usage"]:
+            count = self._commits.counter.count_text
+            parts = [message.get("content") or canonical_json(message) for message in sent]
+            texts = [part if isinstance(part, str) else canonical_json(part) for part in parts]
+            offered = count(canonical_json(fields["tools"])) if fields["tools"] else 0
+            estimated = sum(count(text) + PER_MESSAGE for text in texts) + offered
+            model = reply["model"] or str(fields["options"].get("model", ""))
+            with suppress(StoreError):  # the reply counts for more
+                self._corrections.note(model, estimated, reply["usage"])
+
     def _to_be_answered(self) -> tuple[str, CompiledContext]:
         """The current branch and its context."""
+        here = self._check_place()
+        context = None if here.commit_hash is None else self.compile(at_commit=here.commit_hash)
+        if not context:
+            raise ContentError(
+                "the context is empty; commit what the model should reply to first, as user(text)"
+            )
+        return here.branch or "", context
+
+    def _check_place(self) -> Position:
+        """Where a reply goes to."""
         if self._database.in_transaction:
             raise LLMError(
                 "a model cannot be asked within batch(): every other writer of the store would wait for its reply; "
@@ -180,12 +226,7 @@ class Generating(Writing, Compiling, Branches, Gated):
             raise DetachedHeadError(
                 "HEAD names a commit, so a reply has no branch to go to; switch to one first"
             )
-        context = None if here.commit_hash is None else self.compile(at_commit=here.commit_hash)
-        if not context:
-            raise ContentError(
-                "the context is empty; commit what the model should reply to first, as user(text)"
-            )
-        return here.branch, context
+        return here
 
     def _check_settings(
         self, settings: dict[str, Any], validator: Validator | None, options: dict[str, Any]
@@ -219,6 +260,8 @@ class Generating(Writing, Compiling, Branches, Gated):
         try:
             yield
         except BaseException as error:
+            if pending.status.is_open:
+                left_open()
             if pending.status.is_open and getattr(error, "pending", None) is not pending:
                 with suppress(Exception):  # the store itself may be what failed
                     if not pending.rounds:  # with a first decision about it the gate stores it

@@ -21,6 +21,7 @@ from tract_jupyter.hooks.builtin.merge import (
     with_guidance,
 )
 from tract_jupyter.hooks.builtin.rebase import PendingRebase
+from tract_jupyter.storage.events import triggered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,6 +43,7 @@ class Merging(Gated):
         no_ff: bool = False,
         delete_branch: bool = False,
         message: str | None = None,
+        triggered_by: str | None = None,
     ) -> MergeResult:
         """Merge another branch into the current one.
 
@@ -61,6 +63,7 @@ class Merging(Gated):
             no_ff: make a merge commit even if the branch could just move.
             delete_branch: delete the other branch afterwards.
             message: one line for the log.
+            triggered_by: what set it off, for the log.
 
         Raises:
             MergeConflictError: something needs a decision; its `conflicts` list what. Nothing was written.
@@ -82,8 +85,10 @@ class Merging(Gated):
                 "delete_branch": delete_branch,
                 "message": message,
             }
-            return self._decided(self._merge_pending(found, settings, resolver))  # type: ignore[no-any-return]
-        return self._merge.join(found, resolver=resolver, delete_branch=delete_branch, message=message)
+            pending = self._merge_pending(found, settings, resolver, triggered_by=triggered_by)
+            return self._decided(pending)  # type: ignore[no-any-return]
+        with triggered(triggered_by):
+            return self._merge.join(found, resolver=resolver, delete_branch=delete_branch, message=message)
 
     def propose_merge(
         self,
@@ -96,6 +101,7 @@ class Merging(Gated):
         message: str | None = None,
         guidance: str | None = None,
         two_stage: bool = False,
+        triggered_by: str | None = None,
     ) -> PendingMerge:
         """Return the pending whose approval does what `merge` would; the arguments are the same.
 
@@ -110,6 +116,7 @@ class Merging(Gated):
             message: see there.
             guidance: what matters in the conflicts.
             two_stage: first have the configured model say that.
+            triggered_by: what set it off, for the log.
 
         Raises:
             LLMError: two stages are wanted without a model, or what it gave back is no reply.
@@ -121,7 +128,7 @@ class Merging(Gated):
             client = self.llm_for("merge")
             guidance, said_by = write_guidance(client, "decide conflicts of a merge", texts, None), "llm"
         settings = {"strategy": strategy, "no_ff": no_ff, "delete_branch": delete_branch, "message": message}
-        return self._merge_pending(found, settings, resolver, guidance, said_by)
+        return self._merge_pending(found, settings, resolver, guidance, said_by, triggered_by)
 
     def _merge_pending(
         self,
@@ -130,6 +137,7 @@ class Merging(Gated):
         resolver: Resolver | None,
         guidance: str | None = None,
         said_by: str | None = None,
+        triggered_by: str | None = None,
     ) -> PendingMerge:
         conflicts, sides = found.result.conflicts, found.sides
         fields = {
@@ -144,7 +152,9 @@ class Merging(Gated):
             "guidance": guidance,
             "guidance_source": said_by,
         }
-        return PendingMerge(fields, tract=self, merge=self._merge, resolver=resolver)
+        return PendingMerge(
+            fields, tract=self, merge=self._merge, resolver=resolver, triggered_by=triggered_by
+        )
 
     def preview_merge(
         self, source: str, *, strategy: Literal["auto", "strict"] = "auto", no_ff: bool = False
@@ -152,7 +162,9 @@ class Merging(Gated):
         """What `merge` would do, with the conflicts that it would need decided. Writes nothing."""
         return self._merge.look(source, strategy=strategy, no_ff=no_ff).result
 
-    def rebase(self, target_branch: str, *, resolver: Resolver | None = None) -> RebaseResult:
+    def rebase(
+        self, target_branch: str, *, resolver: Resolver | None = None, triggered_by: str | None = None
+    ) -> RebaseResult:
         """Put the own commits of the current branch onto the tip of another branch.
 
         They are copied with their edits, annotations, tags, metadata and tools. The originals stay addressable:
@@ -161,6 +173,7 @@ class Merging(Gated):
         Args:
             target_branch: the branch to go on from. If that has nothing new, nothing is done.
             resolver: decides what both sides changed, as for `merge`; `"ours"` is the current branch.
+            triggered_by: what set it off, for the log.
 
         Raises:
             MergeConflictError: something needs a decision; nothing was written.
@@ -172,10 +185,14 @@ class Merging(Gated):
             RejectedError, UndecidedError: a handler turned it down, or left it open.
         """
         if self._is_hooked("rebase"):
-            return self._decided(self.propose_rebase(target_branch, resolver=resolver))  # type: ignore[no-any-return]
-        return self._rebase.run(target_branch, resolver)
+            pending = self.propose_rebase(target_branch, resolver=resolver, triggered_by=triggered_by)
+            return self._decided(pending)  # type: ignore[no-any-return]
+        with triggered(triggered_by):
+            return self._rebase.run(target_branch, resolver)
 
-    def propose_rebase(self, target_branch: str, *, resolver: Resolver | None = None) -> PendingRebase:
+    def propose_rebase(
+        self, target_branch: str, *, resolver: Resolver | None = None, triggered_by: str | None = None
+    ) -> PendingRebase:
         """Return the pending whose approval does what `rebase` would; the arguments are the same."""
         sides, drafts = self._rebase.look(target_branch)
         conflicts = sides.compared.conflicts
@@ -189,7 +206,7 @@ class Merging(Gated):
             "warnings": [str(conflict) for conflict in conflicts],
             "resolutions": resolutions_of(conflicts, resolver),
         }
-        return PendingRebase(fields, tract=self, rebase=self._rebase)
+        return PendingRebase(fields, tract=self, rebase=self._rebase, triggered_by=triggered_by)
 
     def import_commit(self, name: str, *, resolver: ImportResolver | None = None) -> ImportResult:
         """Copy one commit from elsewhere to the tip of the current branch; see `import_commits`."""

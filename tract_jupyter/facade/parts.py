@@ -12,7 +12,7 @@ from tract_jupyter.engine.identity import find_or_make_tract, store_id
 from tract_jupyter.engine.refs import Refs
 from tract_jupyter.engine.tags import Tags
 from tract_jupyter.engine.timelines import Timelines
-from tract_jupyter.engine.tokens import default_counter
+from tract_jupyter.engine.tokens import Corrections, default_counter
 from tract_jupyter.engine.toolsets import Toolsets
 from tract_jupyter.engine.undo import Undo
 from tract_jupyter.engine.writer import Writer
@@ -96,6 +96,7 @@ class Parts:
             tokenizer or default_counter(),
         )  # fmt: skip
         self._commits.budget = budget
+        self._corrections = Corrections(database, self._events)
         self._history = History(database, self._rows, self._refs, self._commits, self._tags, self._timelines)
         self._compiler = Compiler(self._timelines, self._toolsets, self._refs, self._max_tokens)
         self._compile_records = CompileRecords(database, CompileRows(self.tract_id), self._compiler)

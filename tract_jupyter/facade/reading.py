@@ -10,7 +10,7 @@ from tract_jupyter.engine.verify import Damage, verify
 from tract_jupyter.exceptions import ContentError, StoreError
 from tract_jupyter.facade.parts import Parts
 from tract_jupyter.history.diff import diff_contexts
-from tract_jupyter.models.commit import CommitInfo, StatusInfo
+from tract_jupyter.models.commit import APPROXIMATE, CommitInfo, StatusInfo
 from tract_jupyter.models.context import CompiledContext
 from tract_jupyter.models.plain_views import commit_text
 from tract_jupyter.models.rendering import text_of
@@ -62,6 +62,8 @@ class Reading(Parts):
     def status(self) -> StatusInfo:
         """Where the tract stands. Reads only."""
         here = self._refs.position
+        source = self._history.token_source(here)
+        corrected = self._corrections.newest() if source == APPROXIMATE else None
         return StatusInfo(
             tract_id=self.tract_id,
             location=self._database.location,
@@ -70,7 +72,8 @@ class Reading(Parts):
             commit_count=here.generation + 1,
             message_count=here.context_messages,
             token_count=here.context_tokens,
-            token_source=self._history.token_source(here),
+            token_source=source,
+            corrected_by=corrected,
             operations=tuple(sorted(self.operations.registry.operation_names)),
             waiting=self.reviewer.ledger.count_waiting(),
             quarantined=tuple(sorted(self.operations.quarantined)),

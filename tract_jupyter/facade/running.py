@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import secrets
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 from tract_jupyter.exceptions import (
     BranchMovedError,
@@ -29,29 +28,28 @@ from tract_jupyter.models.toolcall import ToolCall
 from tract_jupyter.review.process import this_process
 from tract_jupyter.runs.artifacts import session_key
 from tract_jupyter.runs.due import due
-from tract_jupyter.runs.events import MainFinished, RunResumed, RunStarted
+from tract_jupyter.runs.events import MainFinished, RunFinished, RunResumed, RunStarted
 from tract_jupyter.runs.lease import is_held
 from tract_jupyter.runs.log import RunLog, load
-from tract_jupyter.runs.opening import opening
+from tract_jupyter.runs.opening import Opening, opening, original, started_from
 from tract_jupyter.runs.outcome import WAITING
 from tract_jupyter.runs.profile.model import Profile
 from tract_jupyter.runs.projection import project, unfinished
 from tract_jupyter.runs.replay import replayed
 from tract_jupyter.runs.response import RunResponse
-from tract_jupyter.runs.store.counters import SqlCounters
 from tract_jupyter.runs.store.profiles import Profiles
 from tract_jupyter.runs.store.snapshots import is_signed, signed
 from tract_jupyter.runs.terms import ExecutionMode, FailedType, RunStatus, Trigger
-from tract_jupyter.storage.run_counters import RunCounterRows
 from tract_jupyter.storage.run_leases import RunLeaseRows
 from tract_jupyter.storage.run_profiles import RunProfileRows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from tract_jupyter.facade.turns import OpenTurn
     from tract_jupyter.models.generation import ChatResponse
     from tract_jupyter.runs.events import RunEvent
-    from tract_jupyter.runs.model import Operation, Run
+    from tract_jupyter.runs.model import Operation, Run, Skip
     from tract_jupyter.runs.outcome import Ending
     from tract_jupyter.runs.projection import Unfinished
 
@@ -76,10 +74,6 @@ class Running(Conducting, Reading):
             self._database, RunProfileRows(self.tract_id), self._events, self.signer,
             lambda operations: self.kinds.missing_models(operations, self.models.resolve),
         )  # fmt: skip
-
-    @cached_property
-    def _counters(self) -> SqlCounters:
-        return SqlCounters(self._database, RunCounterRows(self.tract_id))
 
     def generate(
         self,
@@ -189,7 +183,9 @@ class Running(Conducting, Reading):
         """
         _check_run(run, on_event)
         run_id = self._full_run_id(run_id)
-        with self._lease(run_id) as lease:  # what is read before that may be old
+        begun = self.run_events(run_id)[0].data
+        branch, question = (begun.branch, begun.turn_id) if isinstance(begun, RunStarted) else (None, None)
+        with self._turns.resuming(run_id, branch, question) as turn:  # what is read before that may be old
             events = self.run_events(run_id)
             so_far = unfinished(events)
             self._check_resumable(so_far, validator)
@@ -198,9 +194,9 @@ class Running(Conducting, Reading):
             log.add(RunResumed(process=this_process()))
             settings = so_far.snapshot.settings
             call = MainCall(settings["reply"], settings["options"], validator)
-            with self._aborted_by_ctrl_c(log):
-                ending = self._conduct(so_far.snapshot, log, lease, call, run or RunOptions(), so_far)
-        return self._response(log, call, ending)
+            with _told(turn, log), self._aborted_by_ctrl_c(log):
+                ending = self._conduct(so_far.snapshot, log, turn.lease, call, run or RunOptions(), so_far)
+                return self._response(log, call, ending)
 
     def replay_run(self, run_id: str) -> Run:
         """Go through a run again with what its operations and its main call gave, and check that it comes out the same.
@@ -235,12 +231,22 @@ class Running(Conducting, Reading):
             )
         if so_far.main is None:
             _ = self.llm  # without one the run would end, and could not be resumed with one
+        if so_far.main is None and not self._is_turn_open(so_far.snapshot):
+            raise RunError(
+                f"the turn of run {run_id} is over: its message has a reply, was set aside, or is not in the history "
+                f"of {branch!r} any more; generate() makes another run"
+            )
         wanted = so_far.snapshot.settings["validator"]
         if wanted is not None and validator is None and so_far.main is None:
             raise RunError(
                 f"run {run_id} began with a validator, {wanted!r}, that looks at its reply; give it again: "
                 f"resume_run({run_id!r}, validator=...)"
             )
+
+    def _is_turn_open(self, snapshot: RunStarted) -> bool:
+        if snapshot.trigger is Trigger.GENERATE:
+            return snapshot.turn_id is None or self._turns.is_open(snapshot.turn_id)
+        return any(one.commit_hash == snapshot.replaces for one in self.compile().messages)
 
     def _profile_of(self, given: str | Profile | None) -> Profile | None:
         if given is None:
@@ -259,11 +265,13 @@ class Running(Conducting, Reading):
         self, trigger: Trigger, profile: Profile | None, call: MainCall, options: RunOptions, on_event: OnEvent | None
     ) -> ChatResponse:  # fmt: skip
         _ = self.llm
-        log = RunLog(self._database, self._run_rows, uuid4().hex, on_event=on_event)
-        with self._lease(log.run_id) as lease, self._aborted_by_ctrl_c(log):
-            snapshot = self._begin(log, trigger, profile, call, options)
-            ending = self._conduct(snapshot, log, lease, call, options)
-        return self._response(log, call, ending)
+        self._check_place()
+        with self._turns.answering(is_new=trigger is Trigger.GENERATE) as turn:
+            log = RunLog(self._database, self._run_rows, turn.lease.run_id, on_event=on_event)
+            with _told(turn, log), self._aborted_by_ctrl_c(log):
+                snapshot = self._begin(log, trigger, profile, call, options)
+                ending = self._conduct(snapshot, log, turn.lease, call, options)
+                return self._response(log, call, ending)
 
     def _begin(
         self, log: RunLog, trigger: Trigger, profile: Profile | None, call: MainCall, options: RunOptions
@@ -275,17 +283,21 @@ class Running(Conducting, Reading):
         operations = () if compiled is None else compiled.operations
         self._check_models(operations, trigger)
         name = "" if profile is None else profile.profile_id
-        session = None if profile is None else session_key(self.tract_id, branch, name, profile.session_id)
+        # of no branch: what it keeps follows the history, and so is on each branch what it was where that began
+        session = None if profile is None else session_key(self.tract_id, None, name, profile.session_id)
         with self.batch():
-            counted = due(operations, start, trigger, self._counters.load(branch, name))
-            if counted.counters:
-                self._counters.save(branch, name, counted.counters)
+            counted = due(
+                operations, start, trigger, self._run_artifacts.at(context.head).counters.get(name, {})
+            )
+            start = self._unrewritten(start, operations, trigger, counted.skips)
             snapshot = RunStarted(
                 trigger=trigger, tract_id=self.tract_id, branch=branch,
                 profile=None if profile is None else profile.name, session_key=session,
                 operations=operations, plain_prompt=start.prompt.messages, user_key=start.prompt.user_key,
-                user_commit=start.user_commit, base_commit=context.head, turn_id=start.user_commit,
+                user_commit=start.user_commit, base_commit=context.head, turn_id=start.turn_id,
                 replaces=start.replaces, activation_skips=counted.skips, seed=secrets.randbits(32),
+                profile_id=name or None,
+                counters={key: (one.turns, one.tokens) for key, one in counted.counters.items()},
                 artifacts={} if session is None else dict(self._run_artifacts.load(session)),
                 clock=datetime.now(UTC).isoformat(), variables=plain(dict(options.variables)),
                 settings=plain({
@@ -297,6 +309,22 @@ class Running(Conducting, Reading):
             log.add(snapshot)
             log.flush()
         return snapshot
+
+    def _unrewritten(
+        self, start: Opening, operations: Iterable[Operation], trigger: Trigger, skips: Mapping[str, Skip]
+    ) -> Opening:
+        """The turn without what those of these operations that are due have made of the user's message before."""
+        due = {
+            one.id
+            for one in operations
+            if one.config.enabled and trigger in one.config.triggers and one.id not in skips
+        }
+        if start.turn_id is None or not due:
+            return start
+        version = original(versions := self._history.versions(start.turn_id), due)
+        if version.commit_hash == versions[-1].commit_hash:
+            return start
+        return started_from(start, version, str(self.get_content(version.commit_hash)["text"]))
 
     def _check_models(self, operations: Iterable[Operation], trigger: Trigger) -> None:
         """Look before any call whether the models that operations name are there, with their keys.
@@ -350,6 +378,17 @@ def _left(so_far: Unfinished) -> list[Operation]:
         one for one in so_far.snapshot.operations
         if any(one.id not in so_far.results[hook] for hook in one.config.hooks)
     ]  # fmt: skip
+
+
+@contextmanager
+def _told(turn: OpenTurn, log: RunLog) -> Iterator[None]:
+    """Tell the turn how its run stands: it has ended, waits for a person, or was cut off."""
+    try:
+        yield
+    finally:
+        events = log.events
+        turn.goes_on = bool(events) and not isinstance(events[-1].data, RunFinished)
+        turn.waits = turn.waits or (bool(events) and project(events).status is RunStatus.WAITING)
 
 
 def _check_run(run: object, on_event: object) -> None:

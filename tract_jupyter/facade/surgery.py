@@ -5,21 +5,23 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from tract_jupyter.facade.compiling import Compiling
 from tract_jupyter.facade.gated import Gated
 from tract_jupyter.history.compress import Compressor
 from tract_jupyter.history.compress_plan import Range
 from tract_jupyter.history.expand import Expander
 from tract_jupyter.history.gc import Choice, GarbageCollector, Retain
-from tract_jupyter.history.model_written import LLMSummarizer, message_text
+from tract_jupyter.history.model_written import AnswerShortener, LLMSummarizer, message_text
 from tract_jupyter.history.model_written import guidance as write_guidance
 from tract_jupyter.history.past import names_of
 from tract_jupyter.history.price import CACHED_READ, OUTPUT_PRICE, Rates
 from tract_jupyter.history.splice import Splicer
-from tract_jupyter.history.summaries import Source, guided
+from tract_jupyter.history.summaries import MAX_RETRIES, Source, guided
 from tract_jupyter.history.tool_compact import ToolCompactor
 from tract_jupyter.history.tool_turns import ToolTurns
 from tract_jupyter.hooks.builtin.compress import PendingCompress
 from tract_jupyter.hooks.builtin.gc import PendingGC
+from tract_jupyter.storage.events import triggered
 from tract_jupyter.storage.reach import Reach
 
 if TYPE_CHECKING:
@@ -29,14 +31,17 @@ if TYPE_CHECKING:
     from tract_jupyter.models.cleanup import GCResult
     from tract_jupyter.models.commit import CommitInfo
     from tract_jupyter.models.compression import CompressPlan, CompressResult, ExpandResult
+    from tract_jupyter.models.context import Message
     from tract_jupyter.models.tool_turn import ToolCompactResult, ToolDropResult, ToolTurn
-    from tract_jupyter.protocols import Summarizer
+    from tract_jupyter.protocols import Summarizer, TokenCounter
+
+    Validator = Callable[[str], str | bool | tuple[bool, str | None] | None]
 
 
-class Surgery(Gated):
+class Surgery(Compiling, Gated):
     """The part of `Tract` that compresses, expands and cleans up."""
 
-    def compress(
+    def compress(  # noqa: PLR0913 # keyword-only, and each is a choice of its own
         self,
         *,
         commits: Iterable[str] | None = None,
@@ -49,8 +54,14 @@ class Surgery(Gated):
         instructions: str | None = None,
         guidance: str | None = None,
         two_stage: bool = False,
-        validator: Callable[[str], str | None] | None = None,
+        validator: Validator | None = None,
+        max_retries: int = MAX_RETRIES,
+        token_tolerance: int | None = None,
+        one_summary: bool = False,
+        include_context: bool = False,
+        system_prompt: str | None = None,
         message: str | None = None,
+        triggered_by: str | None = None,
     ) -> CompressResult:
         """Put summaries in the places of messages of the current branch, anywhere in the context.
 
@@ -67,12 +78,21 @@ class Surgery(Gated):
             content: the summary, or a list with one for each run of messages.
             summarizer: writes them instead; called for each run. The configured model, if neither is given.
             preserve: commits that stay although nobody pinned them.
-            target_tokens: how long each summary should be; for the summarizer.
+            target_tokens: how long each summary should be. What a summarizer writes may in no case be longer than what
+                it stands for (or 100 tokens).
             instructions: what to look after; for the summarizer.
             guidance: what matters in these messages; the summarizer is told it before the instructions.
             two_stage: first have the configured model say what matters in these messages; that is the guidance then.
-            validator: says what is wrong with a summary, None if nothing is.
+            validator: called with each summary; returns None or True if it is good, else a text that tells what is
+                wrong, False, or `(False, text)`.
+            max_retries: how often a summary that is not good is written again at most, with what was wrong.
+            token_tolerance: how many tokens over the target are still good; 500 if left out.
+            one_summary: write one summary for all messages, across those that stay between them. It stands where the
+                first of them stood, and `expand` puts them all back there.
+            include_context: show the configured model the rest of the context, too, to understand them by.
+            system_prompt: what the configured model is told about its task, instead of the usual words.
             message: a line for the log, instead of the beginning of the summary.
+            triggered_by: what set it off, for the log.
 
         Raises:
             CompressionError: there is nothing to compress, or a summary is missing, empty or lacks what must be kept.
@@ -86,18 +106,24 @@ class Surgery(Gated):
             pending = self.propose_compress(
                 commits=commits, from_commit=from_commit, to_commit=to_commit, content=content, summarizer=summarizer,
                 preserve=preserve, target_tokens=target_tokens, instructions=instructions, guidance=guidance,
-                two_stage=two_stage,
-                validator=validator, message=message,
+                two_stage=two_stage, validator=validator, max_retries=max_retries, token_tolerance=token_tolerance,
+                one_summary=one_summary, include_context=include_context, system_prompt=system_prompt,
+                message=message, triggered_by=triggered_by,
             )  # fmt: skip
             return self._decided(pending)  # type: ignore[no-any-return]
-        found = self._compressor.look(Range(commits, from_commit, to_commit, preserve))
-        writer = self._summarizer(content, summarizer)
+        found = self._compressor.look(Range(commits, from_commit, to_commit, preserve, one_summary))
+        context = found.past.context.messages if include_context else ()
+        writer = self.summarizer_for(content, summarizer, system_prompt, context)
         if two_stage and guidance is None:
             guidance = self._guidance(found, instructions)
-        source = Source(content, writer, target_tokens, guided(guidance, instructions), validator)
-        return self._compressor.compress(found, source, message)
+        source = Source(
+            content, writer, target_tokens, guided(guidance, instructions), validator, token_tolerance, max_retries,
+            self.counter.count_text,
+        )  # fmt: skip
+        with triggered(triggered_by):
+            return self._compressor.compress(found, source, message)
 
-    def propose_compress(
+    def propose_compress(  # noqa: PLR0913 # those of `compress`
         self,
         *,
         commits: Iterable[str] | None = None,
@@ -110,17 +136,25 @@ class Surgery(Gated):
         instructions: str | None = None,
         guidance: str | None = None,
         two_stage: bool = False,
-        validator: Callable[[str], str | None] | None = None,
+        validator: Validator | None = None,
+        max_retries: int = MAX_RETRIES,
+        token_tolerance: int | None = None,
+        one_summary: bool = False,
+        include_context: bool = False,
+        system_prompt: str | None = None,
         message: str | None = None,
+        triggered_by: str | None = None,
     ) -> PendingCompress:
         """Return the pending whose approval does what `compress` would; the arguments are the same.
 
         The summaries are written now, and can be looked at, changed and written again before anything happens.
         """
-        found = self._compressor.look(Range(commits, from_commit, to_commit, preserve))
+        found = self._compressor.look(Range(commits, from_commit, to_commit, preserve, one_summary))
+        context = found.past.context.messages if include_context else ()
+        writer = self.summarizer_for(content, summarizer, system_prompt, context)
         source = Source(
-            content, self._summarizer(content, summarizer), target_tokens, instructions, validator
-        )
+            content, writer, target_tokens, instructions, validator, token_tolerance, max_retries
+        )  # the pending itself looks at the length, which may be that of an edit
         said_by = None if guidance is None else "user"
         if two_stage and guidance is None:
             guidance, said_by = self._guidance(found, instructions), "llm"
@@ -132,20 +166,33 @@ class Surgery(Gated):
             "instructions": instructions,
             "message": message,
         }
-        return PendingCompress(fields, tract=self, compressor=self._compressor, source=source)
+        return PendingCompress(
+            fields, tract=self, compressor=self._compressor, source=source, triggered_by=triggered_by
+        )
 
     def _restored_compress(self, fields: dict[str, Any]) -> PendingCompress:
         """What another process proposed; the configured model can write its summaries again, to the same length."""
-        source = Source(None, self._summarizer(None, None), fields["target_tokens"], fields["instructions"])
+        source = Source(
+            None, self.summarizer_for(None, None), fields["target_tokens"], fields["instructions"]
+        )
         return PendingCompress(fields, tract=self, compressor=self._compressor, source=source)
 
-    def _summarizer(
-        self, content: str | Sequence[str] | None, summarizer: Summarizer | None
+    @property
+    def counter(self) -> TokenCounter:
+        """What counts the tokens of this tract."""
+        return self._commits.counter
+
+    def summarizer_for(
+        self,
+        content: object,
+        summarizer: Summarizer | None,
+        system_prompt: str | None = None,
+        context: Sequence[Message] = (),
     ) -> Summarizer | None:
-        """Who writes summaries: the configured model, where nobody else does."""
+        """Return who writes summaries: the configured model, where nothing else is given."""
         if content is not None or summarizer is not None or self._client is None:
             return summarizer
-        return LLMSummarizer(self.llm_for("compress"))
+        return LLMSummarizer(self.llm_for("compress"), system_prompt=system_prompt, context=context)
 
     def _guidance(self, found: Found, instructions: str | None) -> str:
         texts = [message_text(message) for message in found.selection.messages]
@@ -206,6 +253,7 @@ class Surgery(Gated):
         archive_retention_days: float | None = None,
         keep: Iterable[str | CommitInfo] = (),
         dry_run: bool = False,
+        triggered_by: str | None = None,
     ) -> GCResult:
         """Remove commits of this tract that nothing leads to, and contents that nobody uses.
 
@@ -218,6 +266,7 @@ class Surgery(Gated):
             archive_retention_days: remove originals of summaries if they ended longer ago; None keeps them. In days.
             keep: commits that stay, with all that they need; each by hash, prefix, branch or its `CommitInfo`.
             dry_run: only say what would be removed.
+            triggered_by: what set it off, for the log.
 
         Raises:
             HistoryError: these are no numbers of days, or `keep` is no list of commits.
@@ -229,10 +278,12 @@ class Surgery(Gated):
                 orphan_retention_days=orphan_retention_days,
                 archive_retention_days=archive_retention_days,
                 keep=keep,
+                triggered_by=triggered_by,
             )
             return self._decided(pending)  # type: ignore[no-any-return]
         retain, choice = Retain(orphan_retention_days, archive_retention_days), self._kept(keep)
-        return self._garbage_collector.run(retain, choice, dry_run=dry_run)
+        with triggered(triggered_by):
+            return self._garbage_collector.run(retain, choice, dry_run=dry_run)
 
     def propose_gc(
         self,
@@ -240,6 +291,7 @@ class Surgery(Gated):
         orphan_retention_days: float = 7,
         archive_retention_days: float | None = None,
         keep: Iterable[str | CommitInfo] = (),
+        triggered_by: str | None = None,
     ) -> PendingGC:
         """Return the pending whose approval does what `gc` would; the arguments are the same."""
         retain, choice = Retain(orphan_retention_days, archive_retention_days), self._kept(keep)
@@ -251,7 +303,7 @@ class Surgery(Gated):
             "orphan_retention_days": orphan_retention_days,
             "archive_retention_days": archive_retention_days,
         }
-        return PendingGC(fields, tract=self, run=self._collect)
+        return PendingGC(fields, tract=self, run=self._collect, triggered_by=triggered_by)
 
     def _kept(self, keep: Iterable[str | CommitInfo]) -> Choice:
         """What stays, by full hashes: a name that was compared as it is would keep nothing, and say nothing."""
@@ -295,6 +347,12 @@ class Surgery(Gated):
         summarizer: Summarizer | None = None,
         target_tokens: int | None = None,
         instructions: str | None = None,
+        validator: Validator | None = None,
+        max_retries: int = MAX_RETRIES,
+        token_tolerance: int | None = None,
+        include_context: bool = False,
+        system_prompt: str | None = None,
+        triggered_by: str | None = None,
     ) -> ToolCompactResult:
         """Edit answers of tools to shorter ones, one step for `undo`; `restore` brings back a single one.
 
@@ -302,17 +360,33 @@ class Surgery(Gated):
             commits: some answers, by hash, prefix or branch; all of the current branch if left out.
             name: only those of this tool.
             content: the new texts, one for each answer, oldest first or in the order of `commits`.
-            summarizer: writes them instead; called for each answer.
-            target_tokens: how long each should be; for the summarizer.
+            summarizer: writes them instead; called for each answer. The configured model, if neither is given.
+            target_tokens: how long each should be; the rest as for `compress`.
             instructions: what to look after; for the summarizer.
+            validator: see `compress`, like the four after it.
+            max_retries: how often each is written again at most.
+            token_tolerance: tokens over the target that are still good.
+            include_context: show the configured model the rest of the context, too.
+            system_prompt: what it is told about its task, instead of the usual words.
+            triggered_by: what set it off, for the log.
 
         Raises:
             CompressionError: there is no such answer, or a text is missing, empty or lacks what must be kept.
             DetachedHeadError: there is no current branch.
             BranchMovedError: somebody else moved the branch meanwhile. In each case nothing was changed.
         """
-        source = Source(content, summarizer, target_tokens, instructions)
-        return self._tool_compactor.compact(commits, name, source)
+        context = self.compile().messages if include_context else ()
+        writer = summarizer
+        if content is None and summarizer is None and self._client is not None:
+            writer = AnswerShortener(
+                self.llm_for("tool_result"), system_prompt=system_prompt, context=context
+            )
+        source = Source(
+            content, writer, target_tokens, instructions, validator, token_tolerance, max_retries,
+            self.counter.count_text,
+        )  # fmt: skip
+        with triggered(triggered_by):
+            return self._tool_compactor.compact(commits, name, source)
 
     @cached_property
     def _splicer(self) -> Splicer:

@@ -79,12 +79,17 @@ class Compressor:
 
     def preview(self, found: Found, source: Source, rates: Rates) -> CompressPlan:
         """What `compress` would do, and its price. Writes nothing, and calls no summarizer."""
+        given = source.given(found.selection.groups)
+        texts = None if given is None else source.checked(given, found.selection.groups)
+        return self._plan(found, texts, source.target_tokens, rates)
+
+    def _plan(
+        self, found: Found, texts: Sequence[str] | None, target_tokens: int | None, rates: Rates
+    ) -> CompressPlan:
         past, selection = found
-        given = source.given(selection.groups)
-        texts = None if given is None else source.checked(given, selection.groups)
         known: Sequence[str | None] = texts or [None] * len(selection.groups)
         summaries = [
-            self._message(group, text, source.target_tokens)
+            self._message(group, text, target_tokens)
             for group, text in zip(selection.groups, known, strict=True)
         ]
         after = _replaced(past.context, selection, summaries)
@@ -131,6 +136,8 @@ class Compressor:
             "preserved_commits": list(selection.preserved),
             "original_tokens": sum(group.tokens for group in selection.groups),
             "estimated_tokens": self.tokens(texts),
+            "most_tokens": [source.limit(group) for group in selection.groups],
+            "price": str(self._plan(found, texts, None, Rates()).price),
         }
 
     def carry_out(self, fields: Mapping[str, Any], source: Source, message: str | None) -> CompressResult:
@@ -141,7 +148,25 @@ class Compressor:
             BranchMovedError: another branch is the current one; nothing was changed.
         """
         past, selection = self.selected(fields)
-        return self._write(past, selection, source.checked(fields["summaries"], selection.groups), message)
+        self.check_lengths(fields)
+        texts = source.checked(fields["summaries"], selection.groups)
+        return self._write(past, selection, texts, message)
+
+    def check_lengths(self, fields: Mapping[str, Any]) -> None:
+        """Check that the summaries of a proposal are no longer than was said when it was made.
+
+        Raises:
+            CompressionError: one is.
+        """
+        for index, (text, most) in enumerate(zip(fields["summaries"], fields["most_tokens"], strict=True)):
+            tokens = self._counter.count_text(text) if isinstance(text, str) else 0
+            if most is not None and tokens > most:
+                target = fields.get("target_tokens")
+                wanted = f"should have {target:,}; " if target is not None else ""
+                raise CompressionError(
+                    f"summary {index} has {tokens:,} tokens, and {wanted}{most:,} are the most. Nothing was changed; "
+                    "shorten it"
+                )
 
     def selected(self, fields: Mapping[str, Any]) -> Found:
         """What was proposed to be compressed, on the branch as it is now.
@@ -152,7 +177,11 @@ class Compressor:
                 messages reads otherwise by now.
         """
         runs = fields["source_commits"]
-        wanted = Range([commit for run in runs for commit in run], preserve=fields["preserved_commits"])
+        wanted = Range(
+            [commit for run in runs for commit in run],
+            preserve=fields["preserved_commits"],
+            one_summary=len(runs) == 1,
+        )
         found = self.look(wanted, fields["branch"])
         if runs != [list(group.commits) for group in found.selection.groups]:
             raise CompressionError(

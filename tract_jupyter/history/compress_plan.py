@@ -29,6 +29,8 @@ class Range(NamedTuple):
     from_commit: str | CommitInfo | None = None
     to_commit: str | CommitInfo | None = None
     preserve: Iterable[str | CommitInfo] = ()
+    one_summary: bool = False
+    """One summary for all of it, across what stays in between."""
 
 
 class Selection(NamedTuple):
@@ -70,6 +72,8 @@ def select(past: Past, wanted: Range, resolve: Callable[[str], str]) -> Selectio
         if e.commit_hash in kept or (e.commit_hash in chosen and past.priority(e) is Priority.PINNED)
     )
     runs = _runs(past, chosen.difference(preserved), kept)
+    if wanted.one_summary:
+        runs = [[entry for run in runs for entry in run]]
     groups = tuple(_group(past, run) for run in runs if any(_shows(past, e) for e in run))
     if not groups:
         raise CompressionError(_nothing(past, chosen, preserved))

@@ -112,7 +112,7 @@ def _summary(
     criteria = tuple(found for message in messages if (found := heritage.criteria(message)) is not None)
     group = CompressGroup(commits, tuple(messages), criteria)
     given = curation.summary
-    source = Source(summarizer=given) if callable(given) else Source(content=given)
+    source = Source(summarizer=given, count=counter.count_text) if callable(given) else Source(content=given)
     content = {"content_type": "dialogue", "role": "assistant", "text": source.texts([group])[0]}
     priority, retention = inherited(group)
     origin = {"head": heritage.head.commit_hash, "commits": list(commits)}

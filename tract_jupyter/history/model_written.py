@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.llm.reply import Reply
-from tract_jupyter.prompts import compression
+from tract_jupyter.prompts import compression, tool_results
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,10 +15,20 @@ if TYPE_CHECKING:
 
 
 class LLMSummarizer:
-    """A `Summarizer` that asks a client."""
+    """A `Summarizer` that asks a client.
 
-    def __init__(self, client: LLMClient) -> None:
+    Args:
+        client: who is asked.
+        system_prompt: instead of the usual words about the task.
+        context: the whole context, which is shown beside the messages, to be understood by.
+    """
+
+    def __init__(
+        self, client: LLMClient, *, system_prompt: str | None = None, context: Sequence[Message] = ()
+    ) -> None:
         self._client = client
+        self._system_prompt = compression.SUMMARIZE if system_prompt is None else system_prompt
+        self._context = context
 
     def __call__(
         self,
@@ -33,10 +43,52 @@ class LLMSummarizer:
             LLMResponseError: what the client gave back is no reply.
         """
         kept = [part for each in criteria for part in (each["instructions"], *each["match_patterns"]) if part]
-        asked = compression.summary_request(
-            [message_text(message) for message in messages], kept, instructions, target_tokens
+        texts = [message_text(message) for message in messages]
+        around = _around(self._context, messages)
+        asked = compression.summary_request(texts, kept, instructions, target_tokens, around)
+        return _ask(self._client, self._system_prompt, asked)
+
+
+class AnswerShortener:
+    """A `Summarizer` of single answers of tools; the arguments are those of `LLMSummarizer`."""
+
+    def __init__(
+        self, client: LLMClient, *, system_prompt: str | None = None, context: Sequence[Message] = ()
+    ) -> None:
+        self._client = client
+        self._system_prompt = tool_results.SYSTEM if system_prompt is None else system_prompt
+        self._context = context
+
+    def __call__(
+        self,
+        messages: Sequence[Message],
+        criteria: Sequence[dict[str, Any]],
+        instructions: str | None,
+        target_tokens: int | None,
+    ) -> str:
+        """Return the shorter answer; see `protocols.Summarizer`.
+
+        Raises:
+            LLMResponseError: what the client gave back is no reply.
+        """
+        (answer,) = messages
+        kept = [part for each in criteria for part in (each["instructions"], *each["match_patterns"]) if part]
+        wanted = [
+            instructions or "",
+            f"It should have at most {target_tokens:,} tokens." if target_tokens is not None else "",
+            f"It must contain, or say: {'; '.join(kept)}" if kept else "",
+        ]
+        told = "\n".join(filter(None, wanted))
+        asked = tool_results.request(
+            answer.name or "", str(answer.content), told, _around(self._context, messages)
         )
-        return _ask(self._client, compression.SUMMARIZE, asked)
+        return _ask(self._client, self._system_prompt, asked)
+
+
+def _around(context: Sequence[Message], taken: Sequence[Message]) -> list[str]:
+    """The other messages of a context, as texts."""
+    hashes = {message.commit_hash for message in taken}
+    return [message_text(message) for message in context if message.commit_hash not in hashes]
 
 
 def guidance(client: LLMClient, task: str, texts: Sequence[str], instructions: str | None) -> str:

@@ -9,9 +9,9 @@ of messages that are gone go with them. Tags that were added later are added to 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tract_jupyter.engine.writer import Plan
+from tract_jupyter.engine.writer import COPIED, Plan
 from tract_jupyter.storage.entry import MERGE, Draft
 from tract_jupyter.storage.refs import Position
 
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from tract_jupyter.history.past import Past
     from tract_jupyter.storage.entry import Entry
     from tract_jupyter.storage.events import EventRows
-
-_MARK: Final = "restored "
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +94,8 @@ def restored(entry: Entry) -> Draft:
     The original may be in the history as well, by a merge; the mark keeps apart what changes the one and the other.
     """
     if entry.edit_target is None:
-        return Draft.of(entry, source=_MARK + entry.commit_hash)
-    return Draft.of(entry, source=_MARK + entry.commit_hash, edit_target=_MARK + entry.edit_target)
+        return Draft.of(entry, source=COPIED + entry.commit_hash)
+    return Draft.of(entry, source=COPIED + entry.commit_hash, edit_target=COPIED + entry.edit_target)
 
 
 def _start(past: Past, dropped: Collection[str]) -> int:
@@ -135,7 +133,7 @@ def _pieces(
 def _spliced(pieces: Sequence[_Piece], entries: Sequence[Entry]) -> Spliced:
     pairs = list(zip(pieces, entries, strict=True))
     copies = {
-        piece.draft.source.removeprefix(_MARK): entry.commit_hash
+        piece.draft.source.removeprefix(COPIED): entry.commit_hash
         for piece, entry in pairs
         if piece.draft.source is not None
     }

@@ -1,4 +1,7 @@
-"""The summaries of a compression: where they come from, and what they must keep."""
+"""What takes the place of messages: who writes it, how long it may be, what it must keep, and how often it is tried.
+
+Compressions, shorter answers of tools, the outcomes of children and curated histories all get their texts here.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import CompressionError
+from tract_jupyter.models.checks import diagnosis_of
 from tract_jupyter.models.priority import Priority
 from tract_jupyter.models.retention import Retention
 
@@ -21,12 +25,26 @@ if TYPE_CHECKING:
 
 
 _REMEDY: Final = "Change the summary, or annotate the important message without retain_match"
+_ALWAYS_ALLOWED: Final = 100
+"""Tokens that a summary may have, however little it stands for."""
+TOKEN_TOLERANCE: Final = 500
+MAX_RETRIES: Final = 3
 _SUMMARIZER: Final = "a summarizer is a function (messages, criteria, instructions, target_tokens) -> str"
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
     """Texts that are given, one for each group, or a function that writes them.
+
+    Attributes:
+        content: the texts.
+        summarizer: writes them instead.
+        target_tokens: how long each should be.
+        instructions: what the summarizer is told.
+        validator: says what is wrong with a text; see `diagnosis_of`.
+        token_tolerance: how many tokens over the target are still good.
+        max_retries: how often the summarizer is asked again at most, and told what was wrong, for each text.
+        count: counts the tokens of a text; without it no length is checked.
 
     Raises:
         CompressionError: these cannot be summaries.
@@ -36,8 +54,10 @@ class Source:
     summarizer: Summarizer | Callable[..., str] | None = None
     target_tokens: int | None = None
     instructions: str | None = None
-    validator: Callable[[str], str | None] | None = None
-    """Says what is wrong with a summary; None if nothing is."""
+    validator: Callable[[str], object] | None = None
+    token_tolerance: int | None = None
+    max_retries: int = MAX_RETRIES
+    count: Callable[[str], int] | None = None
 
     def __post_init__(self) -> None:
         if self.content is not None and self.summarizer is not None:
@@ -52,6 +72,16 @@ class Source:
         target = self.target_tokens
         if target is not None and (isinstance(target, bool) or not isinstance(target, int) or target < 1):
             raise CompressionError(f"target_tokens is a number of tokens for each summary, got {target!r}")
+        for name, least in (("token_tolerance", 0), ("max_retries", 0)):
+            number = getattr(self, name)
+            if number is not None and (
+                isinstance(number, bool) or not isinstance(number, int) or number < least
+            ):
+                raise CompressionError(f"{name} is a whole number from {least} on, got {number!r}")
+        if self.validator is not None and not callable(self.validator):
+            raise CompressionError(
+                f"a validator is a function that is given the text, not {type(self.validator).__name__}"
+            )
 
     def given(self, groups: Sequence[CompressGroup]) -> list[str] | None:
         """The texts that are given, None if there are none.
@@ -76,7 +106,21 @@ class Source:
         Raises:
             CompressionError: there are none, or they are not good, or the summarizer takes other arguments.
         """
-        return self.checked(self.written(groups), groups)
+        given = self.given(groups)
+        return [self._good(group) for group in groups] if given is None else self.checked(given, groups)
+
+    def limit(self, group: CompressGroup) -> int | None:
+        """Return how many tokens the summary of a group may have; None for any number.
+
+        What a summarizer writes is no longer than what it stands for, whatever the target is.
+        """
+        bounds = []
+        if self.target_tokens is not None:
+            tolerance = TOKEN_TOLERANCE if self.token_tolerance is None else self.token_tolerance
+            bounds.append(self.target_tokens + tolerance)
+        if self.content is None:
+            bounds.append(max(group.tokens, _ALWAYS_ALLOWED))
+        return min(bounds, default=None)
 
     def checked(self, texts: Sequence[str], groups: Sequence[CompressGroup]) -> list[str]:
         """The summaries, if they are good.
@@ -97,23 +141,40 @@ class Source:
             return f"{first} is {type(text).__name__}, and no text"
         if not text.strip():
             return f"{first} is empty"
+        if self.count is not None and (limit := self.limit(group)) is not None and self.count(text) > limit:
+            target = "" if self.target_tokens is None else f" (the target is {self.target_tokens:,})"
+            return f"{first} has {self.count(text):,} tokens, and {limit:,} are the most{target}"
         missing = [pattern for criteria in group.criteria for pattern in Retention.missing(criteria, text)]
         if missing:
             return f"{first} must contain {', '.join(map(repr, dict.fromkeys(missing)))}, and does not"
-        diagnosis = None if self.validator is None else self.validator(text)
-        return None if diagnosis is None else f"{first} is not good: {diagnosis}"
+        diagnosis = "" if self.validator is None else diagnosis_of(self.validator(text))
+        return f"{first} is not good: {diagnosis}" if diagnosis else None
 
-    def written(self, groups: Sequence[CompressGroup]) -> list[str]:
-        """The summaries as they are given, or as the summarizer writes them now.
+    def _good(self, group: CompressGroup) -> str:
+        """Have the summary of a group written until it is good, each time with what was wrong.
 
         Raises:
-            CompressionError: there are none, or the summarizer takes other arguments.
+            CompressionError: none was good.
         """
-        given = self.given(groups)
-        return [self.write(group) for group in groups] if given is None else given
+        problems: list[str] = []
+        while len(problems) <= self.max_retries:
+            text: Any = self.write(group, problem=problems[-1] if problems else None)
+            problem = self.problem(text, group)
+            if problem is None:
+                return str(text)
+            problems.append(problem)
+            if not isinstance(text, str):
+                break  # that is no model's mistake, and would be made again
+        tries = f" ({len(problems)} attempts, none of which was good)" if len(problems) > 1 else ""
+        raise CompressionError(f"{'; '.join(dict.fromkeys(problems))}{tries}; nothing was changed. {_REMEDY}")
 
-    def write(self, group: CompressGroup, guidance: str | None = None) -> str:
+    def write(self, group: CompressGroup, guidance: str | None = None, problem: str | None = None) -> str:
         """Have the summarizer write the summary of a group.
+
+        Args:
+            group: what it stands for.
+            guidance: told before the instructions.
+            problem: what was wrong with the last one; told after them.
 
         Raises:
             CompressionError: there is none, or it takes other arguments.
@@ -124,6 +185,9 @@ class Source:
                 "nothing to put in the place of the messages; give content, or a summarizer"
             )
         instructions = guided(guidance, self.instructions)
+        if problem is not None:
+            again = f"Your last text was not good: {problem}. Write it anew."
+            instructions = f"{instructions}\n\n{again}" if instructions else again
         arguments = (group.messages, group.criteria, instructions, self.target_tokens)
         try:
             return summarizer(*arguments)

@@ -13,6 +13,7 @@ from tract_jupyter.review.request import CodeBlock
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from tract_jupyter.analysis import Definition
     from tract_jupyter.hooks.dynamic.spec import ActionDef
 
 
@@ -52,17 +53,24 @@ class Advice:
             parts.append(f"What calls do is also told by {', '.join(self.effects)}.")
         return " ".join(parts)
 
-    def block(self, action: ActionDef) -> CodeBlock:
-        """An action's code as a reviewer sees it: the `def` line, then the body with its own line numbers."""
+    def block(self, action: ActionDef, definition: Definition | None = None) -> CodeBlock:
+        """An action's code as a reviewer sees it: the `def` line, then the body with its own line numbers.
+
+        Args:
+            action: the action.
+            definition: what its operation says about the names in it.
+        """
         header = f"def {action.name}{action.parameters().signature_text('pending')}:"
-        block = self.code_block(action.name, action.code)
+        block = self.code_block(action.name, action.code, definition=definition)
         notes = [REACH if action.is_sandboxed else "", block.analysis_note]
         note = " ".join(filter(None, notes))
         return replace(block, header=header, description=action.description, analysis_note=note)
 
-    def code_block(self, title: str, code: str, *, tools: Iterable[str] = ()) -> CodeBlock:
+    def code_block(
+        self, title: str, code: str, *, tools: Iterable[str] = (), definition: Definition | None = None
+    ) -> CodeBlock:
         """Code as a reviewer sees it, which may call these tools."""
-        result = self.analyzer.analyze(code, tools=tools)
+        result = self.analyzer.analyze(code, tools=tools, definition=definition)
         nothing = "" if result.findings else result.summary()
         note = " ".join(filter(None, [nothing, self.note]))
         return CodeBlock(title, code, result.findings, analysis_note=note)

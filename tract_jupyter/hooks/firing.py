@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from tract_jupyter.hooks.bus import Routed
 from tract_jupyter.review.decision import deciding
@@ -26,8 +26,14 @@ class Firing:
         self._reviewer = reviewer
 
     def decide(
-        self, pending: Pending, *, unhandled: Unhandled, ask: Unhandled = "ask", choice: Choice | None = None
-    ) -> None:
+        self,
+        pending: Pending,
+        *,
+        unhandled: Unhandled,
+        ask: Unhandled = "ask",
+        choice: Choice | None = None,
+        joins: bool = False,
+    ) -> Pending:
         """Have the handlers decide. What none of them took on is approved, or a person is asked.
 
         What a handler left open waits in the inbox. A person decides in the place of a saved handler that is not
@@ -38,6 +44,10 @@ class Firing:
             unhandled: what becomes of it if no handler took it on.
             ask: takes the place of asking a person, where it comes to that.
             choice: what a person chose who was asked about it before it was fired: done where no handler decides.
+            joins: where it stays open, the very same question that is open already takes its place.
+
+        Returns:
+            The pending that counts: the given one, or that question.
         """
         try:
             routed = self.bus.route(pending)
@@ -48,14 +58,37 @@ class Firing:
         if choice is not None and routed is not Routed.DECIDED and choice.holds_for(pending):
             self._choose(pending, choice)
         elif routed is Routed.LEFT_OPEN:
-            self._reviewer.keep(pending)
+            return self._left_open(pending, joins=joins)
         elif routed is Routed.UNGUARDED:
             self._ask(pending, ask)
         elif routed is Routed.UNHANDLED and unhandled == "approve":
             with deciding("automatic", "nobody"):
                 pending.approve()
         elif routed is Routed.UNHANDLED and (unhandled != "ask" or not self._reviewer.granted(pending)):
+            twin = self._twin(pending) if joins and unhandled == ask == "ask" else None
+            if twin is not None:
+                self._reviewer.show_again(twin)
+                return twin
             self._ask(pending, ask if unhandled == "ask" else unhandled)
+        return pending
+
+    def keep(self, pending: Pending) -> Pending:
+        """Put it into the inbox, unless the very same question of the same asker is there: return what is."""
+        return self._twin(pending) or self.kept(pending)
+
+    def kept(self, pending: Pending) -> Pending:
+        """Put it into the inbox, where it was not asked about, and return it."""
+        self._reviewer.keep(pending, unshown=True)
+        return pending
+
+    def _left_open(self, pending: Pending, *, joins: bool) -> Pending:
+        twin = self._twin(pending) if joins else None
+        if twin is None:
+            self._reviewer.keep(pending)
+        return twin or pending
+
+    def _twin(self, pending: Pending) -> Pending | None:
+        return cast("Pending | None", self._reviewer.twin(pending))
 
     def unguarded(self, operation: str) -> str:
         """Why a person is asked in the place of an operation's handlers; empty if these decide."""

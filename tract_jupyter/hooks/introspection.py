@@ -171,7 +171,11 @@ def rest_tables(pending: Question) -> tuple[ValueTable, ...]:
     if pending.in_view is None:
         return ()
     about = getattr(pending, "about", _NO_WORDS)
-    rest = {name: value for name, value in pending.fields.items() if name not in pending.in_view}
+    names = [
+        *(name for name in about if name in pending.fields),
+        *sorted(pending.fields.keys() - about.keys()),
+    ]
+    rest = {name: _as_stored(pending.fields[name]) for name in names if name not in pending.in_view}
     given = {name: value for name, value in rest.items() if value not in _NOTHING}
     empty = [name for name in rest if name not in given]
     decided = {name: value for name, value in given.items() if name not in pending.machinery}
@@ -182,6 +186,13 @@ def rest_tables(pending: Question) -> tuple[ValueTable, ...]:
         ValueTable("What carrying it out needs", value_rows(needed, {}, about), "nothing"),
     )
     return tuple(table for table in tables if table.rows)
+
+
+def _as_stored(value: Any) -> Any:
+    """A field's value with its keys in the order that they have after a restart, too."""
+    if isinstance(value, dict):
+        return {key: _as_stored(value[key]) for key in sorted(value, key=str)}
+    return [_as_stored(item) for item in value] if isinstance(value, list) else value
 
 
 def value_rows(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from tract_jupyter.exceptions import FingerprintError, OperationExistsError, SpecError, TractError
 from tract_jupyter.hooks.advice import Advice
@@ -147,7 +147,8 @@ class Operations(Rebuilding, Unreviewed):
         Raises:
             SpecError: the spec is wrong, or is active already, unchanged.
         """
-        return self._proposed(spec, is_own=actor == "user", triggered_by=triggered_by, actor=actor)
+        pending = self._proposed(spec, is_own=actor == "user", triggered_by=triggered_by, actor=actor)
+        return cast("PendingActivation", self._firing.keep(pending)) if pending.status.is_open else pending
 
     def _proposed(
         self, spec: OperationSpec, *, is_own: bool, triggered_by: str | None, actor: str = "user"
@@ -304,13 +305,15 @@ class Operations(Rebuilding, Unreviewed):
         cls = self.registry.require_class(operation)
         recorded = None if execute_fn is None else self._with_event(execute_fn)
         pending = cls(tract=self._tract, fields=fields, execute_fn=recorded, **options)
+        joins = execute_fn is None  # whether two functions do the same, nobody knows
         if review:
-            return pending
+            return self._firing.keep(pending) if joins else self._firing.kept(pending)
         pending.is_offered = (
             offer and len(cls.spec.actions) == 1 and execute_fn is None and self._can_offer(pending)
         )
         unhandled = "ask" if pending.is_offered else cls.spec.unhandled
-        self._firing.decide(pending, unhandled=unhandled, ask=ask, choice=choice)
+        decided = self._firing.decide(pending, unhandled=unhandled, ask=ask, choice=choice, joins=joins)
+        pending = cast("DynamicPending", decided)
         if execute_fn is not None and pending.status is PendingStatus.APPROVED:
             return pending.result
         return pending

@@ -57,6 +57,8 @@ class Question:
     tract: Any
     pending_id: str
     created_at: datetime
+    is_unshown: bool
+    """Whether it is in the inbox only since code made it, and nobody was asked about it."""
     branch: str | None
     """The branch that was current when it was asked; None if there was none."""
     status: PendingStatus
@@ -114,6 +116,7 @@ class Question:
         self.pending_id = secrets.token_hex(8)
         self.created_at = datetime.now(UTC)
         self.branch = tract.current_branch
+        self.is_unshown = False
         self.status = PendingStatus.PENDING
         self.rejection_reason = ""
         self.error = None

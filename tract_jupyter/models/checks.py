@@ -91,3 +91,28 @@ def listed(given: object, what: str, *, error: type[TractError] = ContentError) 
         if not isinstance(text, str):
             raise error(f"{what} is a list of texts, and {brief_repr(text)} is none")
     return texts
+
+
+def diagnosis_of(said: object) -> str:
+    """Read what a validator said: what is wrong, or an empty text if all is good.
+
+    It may say None or a text, True or False, or both as a pair: `(False, "the date is missing")`.
+
+    Raises:
+        ContentError: it is none of these.
+    """
+    if isinstance(said, tuple) and len(said) == 2:  # noqa: PLR2004 # a pair
+        passed, why = said
+        if isinstance(passed, bool) and (why is None or isinstance(why, str)):
+            return "" if passed else why or _NO_REASON
+    if isinstance(said, bool):
+        return "" if said else _NO_REASON
+    if said is None or isinstance(said, str):
+        return said or ""
+    raise ContentError(
+        "a validator returns None or True if all is good, else a text that tells what is wrong, False, or "
+        f"(False, text); not {brief_repr(said)}"
+    )
+
+
+_NO_REASON = "the validator turned it down, and did not say why"

@@ -111,10 +111,17 @@ class StatusInfo:
     max_tokens: int | None = None
     """The budget, where one is set."""
 
+    corrected_by: tuple[str, float] | None = None
+    """Where tokens are estimated and a provider has counted some: its model, and by what its count differs."""
+
     @property
     def tokens(self) -> str:
-        """The token count as it is shown: with `≈` where it is an estimate."""
-        return show_tokens(self.token_count, self.token_source)
+        """The token count as it is shown: with `≈` where it is an estimate, corrected by what a provider counted."""
+        if self.corrected_by is None:
+            return show_tokens(self.token_count, self.token_source)
+        model, factor = self.corrected_by
+        told = f" (as {model} counts)" if model else " (as the provider counts)"
+        return show_tokens(round(self.token_count * factor), self.token_source) + told
 
 
 APPROXIMATE = "approximate"

@@ -37,6 +37,8 @@ class Message(NamedTuple):
     tool_call_id: str | None = None
     is_error: bool = False
     generation_config: Mapping[str, Any] = _NOTHING
+    direction: str | None = None
+    """Of a `tool_io` content: `call` or `result`."""
 
     def to_dict(self) -> dict[str, Any]:
         """The shape that OpenAI's chat completions take."""

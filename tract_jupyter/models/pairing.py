@@ -46,7 +46,10 @@ def paired(messages: Sequence[Message]) -> Iterator[Message]:
 def as_user(answer: Message) -> Message:
     """What a tool said, as a message of the user."""
     source = f"the tool {answer.name}" if answer.name else "a tool"
-    heading = f"{'Error from' if answer.is_error else 'From'} {source}:"
+    if answer.direction == "call":
+        heading = f"Call of {source}:"
+    else:
+        heading = f"{'Error from' if answer.is_error else 'From'} {source}:"
     return answer._replace(
         role="user",
         content=f"{heading}\n{answer.content}",

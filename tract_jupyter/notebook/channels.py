@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from IPython.core.error import StdinNotImplementedError
+from IPython.core.getipython import get_ipython
 from IPython.display import display, update_display
 
 from tract_jupyter.exceptions import StoreClosedError
@@ -78,6 +79,7 @@ class _Shown:
         """The round that stands on the terminal in full, and need not be printed again for the prompt."""
         self.context = contextvars.copy_context()  # of the cell, so that later output belongs to it
         self.context.run(_board.set, None)  # what a click asks later is not gathered
+        self.cell = _cell()
 
     def refresh(self) -> None:
         """Bring it up to date."""
@@ -202,6 +204,12 @@ class NotebookChannel:
         """Show the request in a new place the next time; clicks in the old one still count."""
         self._moved.add(ticket.pending.pending_id)
 
+    def may_show_here(self, pending_id: str) -> bool:
+        """Whether an open pending can have a panel in the cell that runs, and has none there yet."""
+        return self._front_end.can_click and all(
+            shown.cell != _cell() for shown in self._shown.get(pending_id, ())
+        )
+
     def panel_may_answer(self, ticket: Ticket, waited: float) -> bool:
         """Whether the panel's script has run somewhere and reached this kernel, or still has time to."""
         panels = [shown.panel for shown in self._places(ticket) if shown.panel is not None]
@@ -294,6 +302,12 @@ class NotebookChannel:
 
         self._loop = _running_loop() or self._loop
         return Panel(ticket)
+
+
+def _cell() -> int:
+    """The number of the cell that runs."""
+    shell = get_ipython()
+    return 0 if shell is None else shell.execution_count
 
 
 async def _logged(run: Callable[[], None]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tract_jupyter.analysis import AnalysisSession, SandboxMode
 from tract_jupyter.exceptions import OperationError, nearest
 from tract_jupyter.models.text import printable
-from tract_jupyter.notebook.markup import OWN_KEYS, escaped, heading
+from tract_jupyter.notebook.markup import escaped, heading
 from tract_jupyter.notebook.panels.code import code_html
 from tract_jupyter.notebook.panels.render import static_css
 from tract_jupyter.review.request import CodeBlock
@@ -73,7 +73,7 @@ class CheckView:
         lines = "".join(f"<p>{escaped(line)}</p>" for line in self._lines())
         code = code_html(self._block) if self.result.findings else ""
         return (
-            f'<style>{static_css()}</style><section {OWN_KEYS} class="tract-panel" data-testid="tract-check" '
+            f'<style>{static_css()}</style><section class="tract-panel" data-testid="tract-check" '
             f'aria-label="{_TITLE}"><header>{heading(_TITLE, 3)}</header>{lines}{code}</section>'
         )
 

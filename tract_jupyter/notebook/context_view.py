@@ -13,7 +13,7 @@ from tract_jupyter.models.commit import show_tokens
 from tract_jupyter.models.priority import Priority
 from tract_jupyter.models.text import printable
 from tract_jupyter.notebook.excerpts import cut_note, one_line, style_tag, text_width
-from tract_jupyter.notebook.markup import heading
+from tract_jupyter.notebook.markup import OWN_KEYS, heading
 from tract_jupyter.notebook.message_text import full_text, preview, speaker
 from tract_jupyter.notebook.token_bar import TokenBar, token_bar
 
@@ -135,7 +135,10 @@ def _content(message: Message) -> str:
         return line
     more = cut_note(len(whole), _WHOLE)
     note = f'<p class="tract-dim">{more}</p>' if more else ""
-    return f"<details><summary>{line}</summary><pre>{html.escape(printable(whole, _WHOLE))}</pre>{note}</details>"
+    return (
+        f"<details><summary {OWN_KEYS}>"
+        f"{line}</summary><pre>{html.escape(printable(whole, _WHOLE))}</pre>{note}</details>"
+    )
 
 
 def _text(shown: _Shown) -> str:

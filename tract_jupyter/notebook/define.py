@@ -9,6 +9,7 @@ from IPython.display import display
 
 from tract_jupyter.exceptions import SpecError
 from tract_jupyter.hooks.builtin.activation import spec_diff
+from tract_jupyter.hooks.dynamic.pending import definition_of
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.notebook.cell_syntax import ParsedCell, parse_cell
 from tract_jupyter.notebook.display import Grid, View
@@ -94,7 +95,9 @@ def _finding_rows(parsed: ParsedCell, advice: Advice) -> Iterator[tuple[str, ...
     """What was found in each action, a row for each rule, the worst first; lines are those of the cell, if any."""
     for name, action in parsed.spec.actions.items():
         before = parsed.first_lines.get(name, 1) - 1
-        for rule in by_rule(advice.analyzer.analyze(action.code).findings):
+        for rule in by_rule(
+            advice.analyzer.analyze(action.code, definition=definition_of(parsed.spec, action)).findings
+        ):
             numbers = ", ".join(map(str, dict.fromkeys(before + f.span.line for f in rule.findings)))
             place = numbers if parsed.first_lines else f"{name}: {numbers}"
             worst = rule.worst

@@ -10,7 +10,7 @@ from tract_jupyter.models.diff import show_delta
 from tract_jupyter.models.priority import Priority
 from tract_jupyter.models.text import brief_repr, printable
 from tract_jupyter.notebook.excerpts import cut_note, one_line, style_tag
-from tract_jupyter.notebook.markup import heading
+from tract_jupyter.notebook.markup import OWN_KEYS, heading
 from tract_jupyter.notebook.message_text import full_text, preview, speaker
 from tract_jupyter.notebook.text_diff import diff_lines
 
@@ -91,7 +91,7 @@ def _body_html(diff: MessageDiff) -> str:
     if diff.old is not None and diff.new is not None:
         lines = "".join(map(_line_html, diff_lines(full_text(diff.old), full_text(diff.new))))
         return (
-            f'<div class="tract-lines" tabindex="0" role="region" aria-label="Lines">{lines}</div>'
+            f'<div class="tract-lines" {OWN_KEYS} tabindex="0" role="region" aria-label="Lines">{lines}</div>'
             if lines
             else ""
         )
@@ -101,7 +101,10 @@ def _body_html(diff: MessageDiff) -> str:
         return f"<div>{first}</div>"
     more = cut_note(len(whole), _WHOLE)
     note = f'<p class="tract-dim">{more}</p>' if more else ""
-    return f"<details><summary>{first}</summary><pre>{html.escape(printable(whole, _WHOLE))}</pre>{note}</details>"
+    return (
+        f"<details><summary {OWN_KEYS}>"
+        f"{first}</summary><pre>{html.escape(printable(whole, _WHOLE))}</pre>{note}</details>"
+    )
 
 
 def _line_html(line: DiffLine) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from tract_jupyter.hooks.pending import Pending
     from tract_jupyter.llm.connections import Models
     from tract_jupyter.models.context import CompiledContext
     from tract_jupyter.models.diff import DiffResult
@@ -20,18 +21,40 @@ if TYPE_CHECKING:
 
 
 def register(shell: InteractiveShell) -> None:
-    """Show contexts, differences, runs and what came of them as views from now on."""
+    """Show contexts, differences, runs and what came of them as views, and pendings as panels, from now on."""
+    shell.display_formatter.ipython_display_formatter.for_type_by_name(*_PENDING, _show_pending)  # type: ignore[union-attr]
     for module, name in _FORMATTERS:
         _bundles(shell).for_type_by_name(module, name, _FORMATTERS[module, name])
 
 
 def unregister(shell: InteractiveShell) -> None:
     """Show them as IPython shows anything. What the user registered for these types since is left alone."""
+    displayed: Any = shell.display_formatter.ipython_display_formatter  # type: ignore[union-attr]
+    with suppress(KeyError):
+        if displayed.lookup_by_type(".".join(_PENDING)) is _show_pending:
+            displayed.pop(".".join(_PENDING))
     bundles = _bundles(shell)
     for (module, name), function in _FORMATTERS.items():
         with suppress(KeyError):  # raised where there is none any more
             if bundles.lookup_by_type(f"{module}.{name}") is function:
                 bundles.pop(f"{module}.{name}")
+
+
+def _show_pending(pending: Pending) -> None:
+    """Display an open pending as its panel, unless that is in this cell already, and another one as its text."""
+    from IPython.display import display
+
+    from tract_jupyter.exceptions import TractError
+
+    reviewer = pending.tract.reviewer
+    can_show = getattr(reviewer.channel, "may_show_here", None)
+    if pending.status.is_open and can_show is not None and can_show(pending.pending_id):
+        try:
+            reviewer.show_again(pending)
+        except TractError as error:
+            display({"text/plain": f"{pending!r}: {error}"}, raw=True)
+    else:
+        display({"text/plain": repr(pending)}, raw=True)
 
 
 def _bundles(shell: InteractiveShell) -> Any:
@@ -75,6 +98,7 @@ def _show_models(models: Models, **_: object) -> dict[str, str]:
     return View("Models", told, (grid,))._repr_mimebundle_()
 
 
+_PENDING: Final = ("tract_jupyter.hooks.pending", "Pending")
 _FORMATTERS: Final = {
     ("tract_jupyter.llm.connections", "Models"): _show_models,
     ("tract_jupyter.models.context", "CompiledContext"): _show_context,

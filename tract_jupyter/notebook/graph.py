@@ -11,7 +11,7 @@ from tract_jupyter.notebook.graph_layout import lay_out
 from tract_jupyter.notebook.graph_rows import Mark, make_rows
 from tract_jupyter.notebook.graph_svg import dot, graph_svg
 from tract_jupyter.notebook.graph_text import GLYPHS, graph_text
-from tract_jupyter.notebook.markup import heading
+from tract_jupyter.notebook.markup import OWN_KEYS, heading
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,7 +39,7 @@ class Graph:
         """A part of a page that stands alone, everything escaped."""
         label = f"{self.summary}, newest first"
         drawing = (
-            f'<div class="tract-canvas" tabindex="0" role="region" aria-label="Graph of commits">'
+            f'<div class="tract-canvas" {OWN_KEYS} tabindex="0" role="region" aria-label="Graph of commits">'
             f"{graph_svg(self.layout, self.rows, label)}</div>{self._legend()}"
         )
         notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes)

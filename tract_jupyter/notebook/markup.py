@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from tract_jupyter.review.display import Piece
 
 OWN_KEYS = 'data-lm-suppress-shortcuts="true"'
-"""The attribute below which JupyterLab leaves keys alone: "d d" on what has the focus here would delete the cell."""
+"""Stands on each element that can have the focus: elsewhere "d d" there deletes the cell in JupyterLab.
+
+Its commands look at the element with the focus first, so that an attribute further out comes too late.
+"""
 
 
 def escaped(text: str) -> str:

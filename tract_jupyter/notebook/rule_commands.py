@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tract_jupyter.notebook.command import Command, arguments
 from tract_jupyter.notebook.display import Grid, View
-from tract_jupyter.notebook.markup import OWN_KEYS, heading
+from tract_jupyter.notebook.markup import heading
 
 if TYPE_CHECKING:
     from tract_jupyter.analysis.rules import Rule
@@ -61,7 +61,7 @@ class RulePage:
         about = f"category {self.rule.category}, level {_level(self.rule, self.advice)}"
         title = heading(f"{self.rule.code} {self.rule.name}", 3, about)
         return (
-            f'<style>{static_css()}</style><section {OWN_KEYS} class="tract-panel tract-rule-page">'
+            f'<style>{static_css()}</style><section class="tract-panel tract-rule-page">'
             f"<header>{title}</header>{page_html(self.rule)}</section>"
         )
 

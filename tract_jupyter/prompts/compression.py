@@ -19,7 +19,11 @@ that stands in them."""
 
 
 def summary_request(
-    messages: Sequence[str], kept: Sequence[str], instructions: str | None, target_tokens: int | None
+    messages: Sequence[str],
+    kept: Sequence[str],
+    instructions: str | None,
+    target_tokens: int | None,
+    around: Sequence[str] = (),
 ) -> str:
     """What is asked of the one that sums up.
 
@@ -28,11 +32,14 @@ def summary_request(
         kept: what must be in the summary, each as text.
         instructions: what to look after.
         target_tokens: how long it should be at most.
+        around: what else is in the conversation, each as text.
     """
     wanted = [
         instructions or "",
         f"It should have at most {target_tokens:,} tokens." if target_tokens is not None else "",
         "It must contain, or say:\n" + "\n".join(f"- {text}" for text in kept) if kept else "",
+        "What else is in the conversation, and stays there; it is not to be summed up:" if around else "",
+        *around,
         "The messages:",
         *messages,
     ]

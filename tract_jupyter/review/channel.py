@@ -43,6 +43,7 @@ class Reviewable(Protocol):
     deciding_thread: int | None
     decision: Decision | None
     branch: str | None
+    is_unshown: bool
     unfinished: StoredDecision | None
     note: str
     doubt: str

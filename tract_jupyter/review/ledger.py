@@ -65,12 +65,12 @@ class Ledger(Records):
         """
         with self._database.write() as connection:
             stored = self._rows.get(connection, pending.pending_id)
+            waited: dict[str, Any] = {"waited_until": _in(wait)} if wait else {}
             if stored is None:
-                waited: dict[str, Any] = {"waited_until": _in(wait)} if wait else {}
                 self._insert(connection, pending, request, **waited)
             elif request is not None and _is_ours(pending, stored):
                 asked = self._as_asked(pending, request_to_dict(request))
-                self._rows.update(connection, pending.pending_id, **asked, **_time(pending))
+                self._rows.update(connection, pending.pending_id, **asked, **_time(pending), **waited)
             pending.rounds = self._decisions.count(connection, pending.pending_id)
 
     def wait(self, pending_id: str, seconds: float) -> None:
@@ -181,7 +181,13 @@ class Ledger(Records):
     ) -> dict[str, Any]:
         """What is asked and came of it, for its row; signed, so that nothing else can be taken for it."""
         came_of_it = "" if outcome is None else self._proofs.of_outcome(pending.pending_id, outcome)
-        signed = {"request": shown, "signature": self._proofs.of_asked(pending, shown), "outcome": came_of_it}
+        signed: dict[str, Any] = {
+            "request": shown,
+            "signature": self._proofs.of_asked(pending, shown),
+            "outcome": came_of_it,
+        }
+        if pending.is_unshown:
+            signed["is_unshown"] = True
         return {
             "fields": pending.fields,
             "fingerprint": pending.fingerprint,

@@ -53,7 +53,9 @@ def find_entries(
     """
     decided = ledger.decided(CHANNELS)
     asked = [
-        (d, p) for d, p in decided if (p.request is not None or p.operation == _ACTIVATE) and _is_offered(d)
+        (d, p)
+        for d, p in decided
+        if ((p.request is not None and not p.is_unshown) or p.operation == _ACTIVATE) and _is_offered(d)
     ]
     chosen = [(d, p) for d, p in asked if since is None or d.decided_at >= since]
     usable = [(d, p) for d, p in chosen if _is_done(d) and ledger.verifies(d)]

@@ -130,6 +130,11 @@ class Records:
                 self.is_waiting(pending) or self._decisions.was_chosen(connection, pending.identity, "reject")
             )
 
+    def same(self, pending: Reviewable) -> list[StoredPending]:
+        """What is left to decide or to run and has the same identity, oldest first."""
+        with self._database.read() as connection:
+            return self._rows.same(connection, pending.identity)
+
     def is_waiting(self, pending: Reviewable) -> bool:
         """Whether something of the same identity is left to decide or to run."""
         with self._database.read() as connection:

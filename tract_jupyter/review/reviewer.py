@@ -21,6 +21,7 @@ from tract_jupyter.exceptions import (
     UndecidedError,
     in_one_line,
 )
+from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.review.channel import Channel, NoChannel, Reviewable
 from tract_jupyter.review.decision import Answer, Decision, deciding, without_grant
 from tract_jupyter.review.dispatch import capturing, dispatch
@@ -91,12 +92,29 @@ class Reviewer:
             pending.execute_tool(before.action, without_grant(before.action, before.arguments))
         return True
 
-    def keep(self, pending: Reviewable) -> None:
-        """Put it into the inbox, without showing it."""
+    def keep(self, pending: Reviewable, *, unshown: bool = False) -> None:
+        """Put it into the inbox, without showing it; `unshown` if it is code's, and no question to anybody yet."""
+        pending.is_unshown = unshown
         self.ledger.ask(pending, pending.review_request())
         with self._lock:
             open_ones = {key: one for key, one in self._kept.items() if one.status.is_open}
             self._kept = {**open_ones, pending.pending_id: pending}
+
+    def twin(self, pending: Reviewable) -> Reviewable | None:
+        """Return what asks the very same and is open: of this process, by the same actor. None if nothing does.
+
+        What somebody waits for is that caller's own question, and so is one whose time is limited.
+        """
+        if pending.expires_at is not None:
+            return None
+        for stored in self.ledger.same(pending):
+            found = self.asked_here(stored.pending_id)
+            with self._lock:
+                ticket = self._tickets.get(stored.pending_id)
+            is_free = ticket is None or not ticket.waiting
+            if found is not None and found is not pending and is_free and _asks_the_same(found, pending):
+                return found
+        return None
 
     def asked_here(self, pending_id: str) -> Reviewable | None:
         """The very pending, if this process asked about it and it is open."""
@@ -213,6 +231,7 @@ class Reviewer:
             raise PendingStateError(f"{pending!r} is decided already; there is nothing to ask")
         if pending.timeout is None and self.timeout is not None:
             pending.timeout, pending.on_timeout = self.timeout, self.on_timeout
+        pending.is_unshown = False
         ticket = Ticket(pending, self._on_answer)
         self.ledger.ask(pending, ticket.request, wait=wait)
         with self._lock:
@@ -383,6 +402,21 @@ class Reviewer:
             self._tickets.pop(ticket.pending.pending_id, None)
             ticket.settled.set()
         self.channel.show(ticket)
+
+
+def _asks_the_same(one: Reviewable, other: Reviewable) -> bool:
+    """Whether two pendings, whose identity is the same, are one question of one asker."""
+    is_open = (
+        one.status is PendingStatus.PENDING
+        and one.expires_at is None
+        and one.deciding_thread is None
+        and one.origin is None
+    )
+    return is_open and (one.operation, one.actor, one.fingerprint) == (
+        other.operation,
+        other.actor,
+        other.fingerprint,
+    )
 
 
 def _outcome(ticket: Ticket) -> Decision:

@@ -1,7 +1,6 @@
 """How often an operation is due: every so many turns, or every so many tokens of context (X01).
 
-Counters are data, and counting is pure. Whoever runs operations saves the counters first: a run that crashes has
-counted, and is not counted again when it is resumed.
+Counters are data, and counting is pure. They are kept with the reply: a turn that was stopped and tried again is one.
 """
 
 from __future__ import annotations

@@ -111,8 +111,8 @@ def commit(hook: Hook, queue: Iterable[CommitItem], turn: Turn, target: TurnTarg
             if report is None:
                 report = _apply(hook, order, steps, turn, target)
                 target.record(report)
-            if any(one.is_persisted for one in steps):
-                persisted = target.artifacts()
+                if any(one.is_persisted for one in steps):
+                    persisted = target.artifacts()
     except Exception as error:  # noqa: BLE001 # a database or a disk may raise anything; a bad one is no reason to die
         return Committed(
             turn, _report(hook, order, steps, [one.error or storage_error(error) for one in steps])
@@ -192,9 +192,8 @@ def _turn_after(
 ) -> Turn:
     """The turn after what a report says was applied: of this commit, or of one before a crash."""
     applied = list(_applied(steps, report))
-    writes = [one for _, one in applied if isinstance(one, ArtifactUpsert)]
-    artifacts = turn.artifacts.upsert(one for one in writes if one.persistence is Persistence.RUN_ONLY)
-    if persisted is not None:
+    artifacts = turn.artifacts.upsert(one for _, one in applied if isinstance(one, ArtifactUpsert))
+    if persisted is not None:  # as they stand in the target; before a crash they stood as in the turn
         artifacts = replace(artifacts, persisted=dict(persisted))
     prompt = turn.prompt
     if hook == Hook.BEFORE:  # afterwards it is what was sent

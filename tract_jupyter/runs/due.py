@@ -15,7 +15,6 @@ from tract_jupyter.runs.activation import (
 )
 from tract_jupyter.runs.model import Skip
 from tract_jupyter.runs.terms import SkippedReason, Trigger
-from tract_jupyter.storage.run_counters import StoredCounter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,14 +24,14 @@ if TYPE_CHECKING:
 
 
 class Due(NamedTuple):
-    """What is not due, with its counters; and the counters to be stored before anything runs."""
+    """What is not due, with its counters; and the counters once the turn has its reply."""
 
     skips: dict[str, Skip]
-    counters: dict[str, StoredCounter]
+    counters: dict[str, Counters]
 
 
 def due(
-    operations: Sequence[Operation], opening: Opening, trigger: Trigger, stored: Mapping[str, StoredCounter]
+    operations: Sequence[Operation], opening: Opening, trigger: Trigger, stored: Mapping[str, Counters]
 ) -> Due:
     """Count this run for each operation with an interval.
 
@@ -51,7 +50,7 @@ def due(
         before = _before(stored.get(operation.id), activation, messages, Trigger.GENERATE in config.triggers)
         step = Step(opening.source, context_tokens(messages), trigger in config.triggers)
         is_due, after = advance(activation, before, step)
-        counters[operation.id] = StoredCounter(after.turns, after.tokens)
+        counters[operation.id] = after
         if not is_due:
             skips[operation.id] = Skip(
                 reason=SkippedReason.ACTIVATION_NOT_REACHED, activation=skip_details(activation, after)
@@ -60,11 +59,11 @@ def due(
 
 
 def _before(
-    stored: StoredCounter | None,
+    stored: Counters | None,
     activation: Activation,
     messages: Sequence[RunMessage],
     supported: bool,  # noqa: FBT001
 ) -> Counters:
     if stored is not None:
-        return Counters(stored.turns, stored.context_tokens)
+        return stored
     return replay(activation, steps_of(messages, trigger_supported=supported)[:-1])

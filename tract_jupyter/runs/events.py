@@ -51,6 +51,7 @@ class RunStarted(Tagged):
         artifacts: the persisted ones, as they were at the start.
         replaces: the commit of the reply that gets another variant, of `regenerate`.
         activation_skips: the operations that were not due.
+        counters: turns and tokens of operations with an interval, once the turn has its reply.
         clock: what operations take for the present, ISO 8601.
         settings: of the main call: model, temperature, ...
         signature: of all the rest, by the user who began the run; see `store.snapshots`.
@@ -62,6 +63,7 @@ class RunStarted(Tagged):
     tract_id: str = ""
     branch: str | None = None
     profile: str | None = None
+    profile_id: str | None = None
     session_key: str | None = None
     mode: ExecutionMode = ExecutionMode.CONCURRENT
     operations: tuple[Operation, ...] = ()
@@ -73,6 +75,7 @@ class RunStarted(Tagged):
     replaces: str | None = None
     artifacts: dict[str, ArtifactView] = Field(default_factory=dict)
     activation_skips: dict[str, Skip] = Field(default_factory=dict)
+    counters: dict[str, tuple[int, int]] = Field(default_factory=dict)
     seed: int = 0
     clock: str = ""
     variables: dict[str, Any] = Field(default_factory=dict)

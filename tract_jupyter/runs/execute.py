@@ -122,6 +122,7 @@ class _Coordinator:
         self._paused: dict[str, _Attempt] = {}
         self._attempts: dict[str, int] = {}
         self._started_at: dict[str, float] = {}
+        self._settled_at: dict[str, float] = {}
         self._runs: dict[str, OperationRun] = {}
         self._is_stopped = False
         self._deadline: float | None = None
@@ -158,8 +159,13 @@ class _Coordinator:
 
     def _executed(self) -> Executed:
         found = self._schedule.results
+        untold = (
+            self._schedule.untold
+        )  # it is settled anew when the run goes on, and all that it depends on has ended
         results = {
-            operation.id: found[operation.id] for operation in self._plan.operations if operation.id in found
+            operation.id: found[operation.id]
+            for operation in self._plan.operations
+            if operation.id in found and operation.id not in untold
         }
         runs = tuple(self._runs[key] for key in results if key in self._runs)
         waiting = tuple(key for key, result in results.items() if not result.status.is_terminal)
@@ -299,6 +305,8 @@ class _Coordinator:
     # --- telling
 
     def _tell_settled(self) -> None:
+        for key in self._schedule.untold:
+            self._settled_at.setdefault(key, self._workers.now())
         for result in self._schedule.take_settled():
             key, now = result.operation_id, self._workers.now()
             attempts = self._attempts.get(key, 0)
@@ -307,7 +315,7 @@ class _Coordinator:
                 self._plan.by_id[key],
                 result,
                 started_at=self._started_at.get(key),
-                ended_at=now,
+                ended_at=self._settled_at.pop(key, now),
                 attempts=attempts,
             )
             stage = _STAGES.get(result.status, Stage.FINISHED)

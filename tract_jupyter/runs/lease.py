@@ -18,6 +18,8 @@ from tract_jupyter.storage.run_leases import StoredLease
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from sqlalchemy import Connection
+
     from tract_jupyter.storage.database import Database
     from tract_jupyter.storage.run_leases import RunLeaseRows
 
@@ -37,10 +39,27 @@ class Lease:
         database: where the run is.
         rows: of the tract.
         run_id: the run.
+        branch: that it answers on: nobody else does meanwhile.
+        question: the commit that it answers. If no reply comes, the store says that it is open.
+
+    Attributes:
+        open: the leases of this branch with questions that no reply came to, the oldest first.
+        has_failed: whether the question stays open when the lease is given back.
     """
 
-    def __init__(self, database: Database, rows: RunLeaseRows, run_id: str) -> None:
+    def __init__(
+        self,
+        database: Database,
+        rows: RunLeaseRows,
+        run_id: str,
+        branch: str | None = None,
+        question: str | None = None,
+    ) -> None:
         self.run_id = run_id
+        self.branch = branch
+        self.question = question
+        self.open: list[StoredLease] = []
+        self.has_failed = False
         self._database = database
         self._rows = rows
         self._renew_at = 0.0
@@ -74,11 +93,31 @@ class Lease:
                     f"run {self.run_id} is being run by {_holder(held)}; wait for its end, or resume it once that "
                     "process has ended"
                 )
+            if self.branch is not None:
+                self._look_at_branch(connection, self.branch)
             self._rows.put(connection, self._fresh())
             # within the transaction: another thread, which comes next, is to see it
             _HERE.add(self.run_id)
             self._is_taken = True
             self._database.if_rolled_back(lambda: _HERE.discard(self.run_id))
+
+    def _look_at_branch(self, connection: Connection, branch: str) -> None:
+        for other in self._rows.on_branch(connection, branch):
+            if other.run_id != self.run_id and _is_held(other):
+                raise RunError(
+                    f"{_holder(other)} answers on branch {branch!r} (run {other.run_id[:8]}), and two at once would "
+                    "not see what the other does; wait for its end, stop it, or use another branch"
+                )
+            if other.question is not None:
+                self.open.append(other)
+
+    def ask(self, question: str | None) -> None:
+        """Say which commit is to be answered, and that the open ones of this branch are seen to."""
+        with self._database.write() as connection:
+            for other in self.open:
+                self._rows.remove(connection, other.run_id)
+            self.question, self.open = question, []
+            self._rows.put(connection, self._fresh())
 
     @whole
     def __exit__(
@@ -97,7 +136,10 @@ class Lease:
             with self._database.write() as connection:
                 held = self._rows.of(connection, self.run_id)
                 if held is not None and held.process == this_process():
-                    self._rows.remove(connection, self.run_id)
+                    if self.has_failed and self.question is not None:
+                        self._rows.put(connection, self._fresh()._replace(process=""))
+                    else:
+                        self._rows.remove(connection, self.run_id)
                 # within the transaction: another thread may take it right after
                 _HERE.discard(self.run_id)
         except BaseException:
@@ -128,7 +170,7 @@ class Lease:
     def _fresh(self) -> StoredLease:
         self._renew_at = time.monotonic() + _BETWEEN
         until = datetime.now(UTC) + timedelta(seconds=LASTS)
-        return StoredLease(self.run_id, this_process(), to_text(until))
+        return StoredLease(self.run_id, this_process(), to_text(until), self.branch, self.question)
 
 
 def is_held(database: Database, rows: RunLeaseRows, run_id: str) -> bool:
@@ -143,6 +185,8 @@ def is_held(database: Database, rows: RunLeaseRows, run_id: str) -> bool:
 
 
 def _is_held(lease: StoredLease) -> bool:
+    if not lease.process:
+        return False
     if lease.process == this_process():
         return lease.run_id in _HERE
     if has_ended(lease.process):

@@ -16,12 +16,17 @@ from tract_jupyter.exceptions import ContentError, StoreCorruptError, UnknownRun
 from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.models.text import brief_repr, one_line
 from tract_jupyter.runs.events import EVENTS, VERSION, OperationProgress, RunEvent
+from tract_jupyter.runs.store.states import add_artifacts, read_artifacts
 from tract_jupyter.runs.terms import MAX_PROGRESS, MAX_PROGRESS_EVENTS
 from tract_jupyter.storage.clock import from_text, to_text
+from tract_jupyter.storage.lenient import read_dict
 from tract_jupyter.storage.run_events import StoredRunEvent
+from tract_jupyter.storage.run_objects import RunObjectRows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from sqlalchemy import Connection
 
     from tract_jupyter.runs.events import EventData
     from tract_jupyter.storage.database import Database
@@ -30,6 +35,7 @@ if TYPE_CHECKING:
 _LARGEST: Final = 1e15  # of a number that tells progress
 _MESSAGE: Final = 500  # characters of what is wrong with an event
 _NAME: Final = 100
+_WITH_ARTIFACTS: Final = {"run.started", "commit.finished"}
 
 
 class EventLog:
@@ -128,7 +134,9 @@ class RunLog(EventLog):
         if not fresh:
             return
         with self._database.write() as connection:
-            self._rows.append(connection, [_stored(event, text) for event, text in fresh])
+            objects = RunObjectRows(self._rows.tract_id)
+            packed = [_packed(objects, connection, event, text) for event, text in fresh]
+            self._rows.append(connection, packed)
             self._database.if_rolled_back(lambda: self._back_to(first))
             self._stored = first + len(fresh)
 
@@ -144,10 +152,33 @@ def load(database: Database, rows: RunEventRows, run_id: str) -> list[RunEvent]:
         StoreCorruptError: an event is damaged or missing, or a newer version wrote it.
     """
     with database.read() as connection:
-        stored = rows.of(connection, run_id)
+        stored = unpacked(rows, connection, rows.of(connection, run_id))
     if not stored:
         raise UnknownRunError(f"this tract has no run {run_id!r}; list_runs() lists those that it has")
     return read_events(stored)
+
+
+def unpacked(
+    rows: RunEventRows, connection: Connection, stored: Sequence[StoredRunEvent]
+) -> list[StoredRunEvent]:
+    """The same rows with the artifacts that their events name.
+
+    Raises:
+        StoreCorruptError: an artifact is damaged or missing.
+    """
+    named: dict[int, dict[str, Any]] = {}
+    for place, row in enumerate(stored):
+        data = read_dict(row.data_json) if row.event_type in _WITH_ARTIFACTS else {}
+        artifacts = data.get("artifacts")
+        if isinstance(artifacts, dict) and all(isinstance(name, str) for name in artifacts.values()):
+            named[place] = data
+    names = [name for data in named.values() for name in data["artifacts"].values()]
+    found = read_artifacts(RunObjectRows(rows.tract_id), connection, names)
+    whole = list(stored)
+    for place, data in named.items():
+        artifacts = {tag: found[name].to_dict() for tag, name in data["artifacts"].items()}
+        whole[place] = stored[place]._replace(data_json=canonical_json({**data, "artifacts": artifacts}))
+    return whole
 
 
 def read_events(stored: Sequence[StoredRunEvent]) -> list[RunEvent]:
@@ -207,7 +238,12 @@ def _text(data: EventData) -> str:
     return canonical_json(values)
 
 
-def _stored(event: RunEvent, text: str) -> StoredRunEvent:
+def _packed(objects: RunObjectRows, connection: Connection, event: RunEvent, text: str) -> StoredRunEvent:
+    """The row of an event. The artifacts in it are stored by themselves, each once however many events tell of it."""
+    artifacts = getattr(event.data, "artifacts", None)
+    if artifacts:
+        names = add_artifacts(objects, connection, artifacts.values())
+        text = canonical_json({**json.loads(text), "artifacts": dict(zip(artifacts, names, strict=True))})
     return StoredRunEvent(event.run_id, event.seq, event.type, text, to_text(event.at))
 
 

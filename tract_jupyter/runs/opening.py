@@ -11,8 +11,9 @@ from tract_jupyter.runs.prompt import Prompt
 from tract_jupyter.runs.terms import Trigger
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
+    from tract_jupyter.models.commit import CommitInfo
     from tract_jupyter.models.context import CompiledContext, Message
 
 
@@ -21,12 +22,14 @@ class Opening(NamedTuple):
 
     Attributes:
         prompt: what would be sent without operations.
-        user_commit: the commit of the current user's message; None if there is none.
+        turn_id: the commit of the current user's message; None if there is none.
+        user_commit: the version of it that the run starts from: that commit, or an edit of it.
         replaces: the commit of the reply that gets another variant, of `regenerate`.
         source: whether the user has said something new.
     """
 
     prompt: Prompt
+    turn_id: str | None
     user_commit: str | None
     replaces: str | None
     source: Source
@@ -48,7 +51,27 @@ def opening(context: CompiledContext, trigger: Trigger) -> Opening:
         messages, replaces = messages[:-1], messages[-1].commit_hash
     user = next((one for one in reversed(messages) if one.role == "user"), None)
     prompt = Prompt.of_context(replace(context, messages=messages))
-    return Opening(prompt, None if user is None else user.commit_hash, replaces, _source(messages, trigger))
+    turn_id = None if user is None else user.commit_hash
+    return Opening(prompt, turn_id, turn_id, replaces, _source(messages, trigger))
+
+
+def original(versions: Sequence[CommitInfo], operations: Collection[str]) -> CommitInfo:
+    """The version of the user's message that operations start from, so that none rewrites what it has rewritten itself.
+
+    Args:
+        versions: of the message, the oldest first.
+        operations: the ids of those that may run: what they made of it before does not count.
+    """
+    person = max((place for place, one in enumerate(versions) if not one.metadata.get("run_id")), default=0)
+    for place in range(person + 1, len(versions)):
+        if versions[place].metadata.get("operation_id") in operations:
+            return versions[place - 1]
+    return versions[-1]
+
+
+def started_from(opening: Opening, version: CommitInfo, text: str) -> Opening:
+    """The same turn with another version of the user's message."""
+    return opening._replace(prompt=opening.prompt.with_user(text), user_commit=version.commit_hash)
 
 
 def _source(messages: Sequence[Message], trigger: Trigger) -> Source:

@@ -77,6 +77,12 @@ class Prompt:
             draft.apply(effect, label)
         return replace(self, messages=draft.messages())
 
+    def with_user(self, text: str) -> Prompt:
+        """The prompt with another text of the current user's message."""
+        return replace(self, messages=tuple(
+            one.model_copy(update={"content": text}) if one.key == self.user_key else one for one in self.messages
+        ))  # fmt: skip
+
     @property
     def sent(self) -> tuple[RunMessage, ...]:
         """The messages that a provider is sent: those that have something to say."""

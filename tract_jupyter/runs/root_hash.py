@@ -1,7 +1,7 @@
 """The root hash of a run: sha256 over all that a replay must give again, and nothing that differs by itself.
 
 It covers the trigger, the compiled operations, the prompt without operations, every result (status, effects, reasons,
-codes), what was committed, the prompt that was sent, the reply, the artifacts that were written, and how it ended. It
+codes, blockers), commits, the prompt that was sent, the reply, the artifacts that were written, and how it ended. It
 leaves out times, ids (of the run, commits, pendings, messages), texts of errors, usage and what is left for debugging.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from tract_jupyter.models.canonical import digest
+from tract_jupyter.models.canonical import canonical_json, digest
 from tract_jupyter.runs.history import History
 from tract_jupyter.runs.terms import Hook
 
@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from tract_jupyter.runs.events import CommitFinished, OperationFinished, RunEvent, RunFinished
-    from tract_jupyter.runs.model import MainReply, RunMessage
+    from tract_jupyter.runs.model import MainReply, Operation, RunMessage
 
 _VERSION: Final = 1
+_SETS: Final = frozenset({"dependsOn", "hooks", "triggers", "runConditions"})
+"""Of an operation's configuration: in which order they are listed means nothing."""
 
 
 def root_hash(events: Iterable[RunEvent], end: RunFinished | None = None) -> str:
@@ -59,7 +61,7 @@ def covered(events: Iterable[RunEvent], end: RunFinished | None = None) -> dict[
         "version": _VERSION,
         "trigger": snapshot.trigger,
         "mode": snapshot.mode,
-        "operations": [operation.to_dict() for operation in snapshot.operations],
+        "operations": [_operation(one) for one in sorted(snapshot.operations, key=lambda one: one.id)],
         "plainPrompt": _messages(snapshot.plain_prompt),
         "results": {
             hook: {name: _result(e) for (at, name), e in history.ended.items() if at is hook} for hook in Hook
@@ -77,14 +79,27 @@ def _messages(messages: Sequence[RunMessage]) -> list[dict[str, Any]]:
     return [message.model_copy(update={"key": None}).to_dict() for message in messages]
 
 
+def _operation(operation: Operation) -> dict[str, Any]:
+    """An operation, however its sets were listed."""
+    told = operation.to_dict()
+    config = {
+        name: sorted(value, key=canonical_json) if name in _SETS else value
+        for name, value in told["config"].items()
+    }
+    return {**told, "config": config}
+
+
 def _result(ended: OperationFinished) -> dict[str, Any]:
     result, skip = ended.result, ended.result.skip
+    details = skip.to_dict() if skip is not None else result.error.details if result.error is not None else {}
+    blocked_by = (details or {}).get("blockedBy")
     return {
         "status": result.status,
         "required": result.required,
         "effects": [effect.to_dict() for effect in result.effects],
         "error": None if result.error is None else result.error.code,
         "skip": None if skip is None else [skip.reason, skip.dep],
+        **({"blockedBy": blocked_by} if blocked_by else {}),
     }
 
 

@@ -106,6 +106,7 @@ class Schedule:
         self._running: Counter[str | None] = Counter()
         self._to_follow: deque[str] = deque()
         self._fresh: list[OperationResult] = []
+        self._blocked: set[str] = set()  # by dependencies that ended; which ones is told once all have
         self._started: dict[str, None] = {}
         self.results: dict[str, OperationResult] = {}
 
@@ -129,7 +130,7 @@ class Schedule:
         for key in self._pending():
             missing = self._missing(key)
             if missing is not None:
-                self._place(key, self._blocked(key, missing))
+                self._place(key, self._blocked_result(key, missing))
         self._connect()
         self._follow()
 
@@ -242,9 +243,35 @@ class Schedule:
         self._to_follow.clear()
 
     def take_settled(self) -> list[OperationResult]:
-        """Return the results since the last call, in the order in which they came."""
-        fresh, self._fresh = self._fresh, []
-        return fresh
+        """Return the results since the last call, in the order in which they came.
+
+        What is blocked is settled with the first dependency that fails (G12), and is told once all of them have ended:
+        its blockers are those that are not done then, whatever was faster.
+        """
+        told = [one for one in self._fresh if one.operation_id not in self._blocked]
+        left = deque(one.operation_id for one in self._fresh if one.operation_id in self._blocked)
+        unknown = 0  # in a row
+        while unknown < len(left):
+            key = left.popleft()
+            if all(map(self._has_ended, self._depends_on(key))):
+                self._blocked.discard(key)
+                self.results[key] = self._blocked_result(key, self._not_done(key))
+                told.append(self.results[key])
+                unknown = 0  # one before it may depend on it
+            else:
+                left.append(key)
+                unknown += 1
+        self._fresh = [self.results[key] for key in left]
+        return told
+
+    @property
+    def untold(self) -> frozenset[str]:
+        """What is blocked, and has dependencies that run or wait for a person."""
+        return frozenset(self._blocked)
+
+    def _has_ended(self, key: str) -> bool:
+        result = self.results.get(key)
+        return result is not None and result.status.is_terminal and key not in self._blocked
 
     def _leave(self, key: str) -> None:
         if self._state[key] is State.RUNNING:
@@ -265,7 +292,8 @@ class Schedule:
                 if self._state[dependent] is not State.PENDING:
                     continue
                 if not is_done:
-                    self._place(dependent, self._blocked(dependent, self._not_done(dependent)))
+                    self._blocked.add(dependent)
+                    self._place(dependent, self._blocked_result(dependent, self._not_done(dependent)))
                     continue
                 self._unmet[dependent] -= 1
                 if not self._unmet[dependent]:
@@ -274,10 +302,10 @@ class Schedule:
     # --- results of those that did not run
 
     def _not_done(self, key: str) -> Skip:
-        """Which dependencies are not done at this moment: at least one failed, others may still run."""
-        results = [(one, self.results.get(one)) for one in self._depends_on(key)]
-        blockers = [(one, result) for one, result in results if result is None or not result.is_done]
-        reasons = {result.skip.reason if result and result.skip else None for _, result in blockers}
+        """Which dependencies have ended, and not as done."""
+        results = [(one, self.results[one]) for one in self._depends_on(key) if self._has_ended(one)]
+        blockers = [(one, result) for one, result in results if not result.is_done]
+        reasons = {result.skip.reason if result.skip else None for _, result in blockers}
         return Skip(
             reason=SkippedReason.DEPENDENCY_FAILED,
             dep=Blocked.NOT_DONE,
@@ -285,7 +313,7 @@ class Schedule:
             blocked_by_reason=reasons.pop() if len(reasons) == 1 else None,
         )
 
-    def _blocked(self, key: str, skip: Skip) -> OperationResult:
+    def _blocked_result(self, key: str, skip: Skip) -> OperationResult:
         """R61: skipped if it may be missing, an error if it is required."""
         if not self._plan.by_id[key].config.required:
             return self._skipped(key, skip)

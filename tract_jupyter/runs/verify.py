@@ -9,7 +9,7 @@ from tract_jupyter.engine.verify import Damage
 from tract_jupyter.exceptions import TractError
 from tract_jupyter.models.rendering import text_of
 from tract_jupyter.runs.history import History
-from tract_jupyter.runs.log import read_events
+from tract_jupyter.runs.log import read_events, unpacked
 from tract_jupyter.runs.root_hash import root_hash
 from tract_jupyter.runs.terms import Hook, RunPhase
 from tract_jupyter.storage.lenient import read_dict
@@ -52,7 +52,7 @@ def verify_runs(
         reports = {(row.run_id, row.hook): row.report_json for row in commit_rows.all(connection)}
         for run_id, stored in list(rows.by_run(connection)):
             where = f"run {run_id}"
-            problems = _of_run(connection, commits, stored, reports)
+            problems = _of_run(connection, commits, rows, stored, reports)
             found += [Damage(where, problem) for problem in problems]
             for step in (*Hook, RunPhase.MAIN_LLM):
                 reports.pop((run_id, step), None)
@@ -78,10 +78,14 @@ def _root(last: StoredRunEvent) -> RunRoot:
 
 
 def _of_run(
-    connection: Connection, commits: CommitRows, stored: Sequence[StoredRunEvent], reports: Reports
+    connection: Connection,
+    commits: CommitRows,
+    rows: RunEventRows,
+    stored: Sequence[StoredRunEvent],
+    reports: Reports,
 ) -> Iterator[str]:
     try:
-        events = read_events(stored)
+        events = read_events(unpacked(rows, connection, stored))
         history = History.of(events)
         yield from _of_root(history, events)
     except TractError as error:

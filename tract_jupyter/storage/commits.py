@@ -35,11 +35,29 @@ _NAMES = Entry._fields[:-1]
 _ADD_BLOB = Prepared(
     lambda dialect: dialect.insert(blobs).on_conflict_do_nothing(), ("content_hash", "payload")
 )
+_parent = commits.alias("parent")
+# in the statement, since a run may change it at the tip without moving the branch
+_INHERITED = select(_parent.c.run_state).where(_parent.c.commit_hash == bindparam("parent")).scalar_subquery()
 _ADD_COMMIT = Prepared(
     lambda dialect: (
-        dialect.insert(commits).values({n: bindparam(n) for n in _NAMES}).on_conflict_do_nothing()
+        dialect.insert(commits)
+        .values({**{n: bindparam(n) for n in _NAMES}, "run_state": _INHERITED})
+        .on_conflict_do_nothing()
     ),
-    _NAMES,
+    (*_NAMES, "parent"),
+)
+_copy = commits.alias("copied")
+_COPY_STATE = Prepared(
+    lambda _: (
+        commits.update()
+        .where(commits.c.commit_hash == bindparam("of_copy"))
+        .values(
+            run_state=select(_copy.c.run_state)
+            .where(_copy.c.commit_hash == bindparam("source"))
+            .scalar_subquery()
+        )
+    ),
+    ("source", "of_copy"),
 )
 _ADD_PARENT = Prepared(
     lambda dialect: dialect.insert(commit_parents).on_conflict_do_nothing(),
@@ -65,7 +83,7 @@ class CommitRows:
     def add(self, connection: Connection, entries: Sequence[Entry], parents: MergeParents) -> None:
         """Add commits and their contents, each unless it is there: what has the same hash is the same thing."""
         _ADD_BLOB.run_all(connection, [(entry.content_hash, entry.payload) for entry in entries])
-        _ADD_COMMIT.run_all(connection, [entry[:-1] for entry in entries])
+        _ADD_COMMIT.run_all(connection, [(*entry[:-1], entry.parent_hash) for entry in entries])
         rows = [
             (of, parent, position)
             for of, others in parents.items()
@@ -73,6 +91,11 @@ class CommitRows:
         ]
         if rows:
             _ADD_PARENT.run_all(connection, rows)
+
+    def copy_run_state(self, connection: Connection, pairs: Sequence[tuple[str, str]]) -> None:
+        """Have runs remember at copies what they did at the originals; pairs of original and copy."""
+        if pairs:
+            _COPY_STATE.run_all(connection, pairs)
 
     def add_blob(self, connection: Connection, payload: bytes) -> str:
         """Keep bytes under their hash, and return it."""

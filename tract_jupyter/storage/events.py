@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +15,7 @@ from tract_jupyter.storage.clock import from_text, now_text
 from tract_jupyter.storage.schema import events
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from datetime import datetime
 
     from sqlalchemy import Connection
@@ -29,6 +32,19 @@ class Event:
     created_at: datetime
 
 
+_triggered_by: ContextVar[str | None] = ContextVar("triggered_by", default=None)
+
+
+@contextmanager
+def triggered(by: str | None) -> Iterator[None]:
+    """Have the events of a block say what set it off; None leaves that to an outer block."""
+    token = _triggered_by.set(by if by is not None else _triggered_by.get())
+    try:
+        yield
+    finally:
+        _triggered_by.reset(token)
+
+
 class EventRows:
     """The events of one tract."""
 
@@ -37,6 +53,9 @@ class EventRows:
 
     def append(self, connection: Connection, event_type: str, actor: str, data: dict[str, Any]) -> None:
         """Add an event, in the caller's transaction."""
+        by = _triggered_by.get()
+        if by is not None:
+            data = {"triggered_by": by, **data}
         row = {
             "tract_id": self.tract_id,
             "event_type": event_type,

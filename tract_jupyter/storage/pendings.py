@@ -48,6 +48,8 @@ class StoredPending:
     error: str | None
     created_at: datetime
     executed_at: datetime | None
+    is_unshown: bool = False
+    """In the inbox only since code made it: nobody was asked."""
 
 
 # made once: building a statement takes longer than running it
@@ -136,7 +138,7 @@ def _stored(row: Any) -> StoredPending:
         row.status, row.actor, row.triggered_by, row.branch, row.resumable,
         asked.get("request"), str(asked.get("signature", "")), str(asked.get("outcome", "")), row.origin,
         _moment(row.waited_until), _moment(row.expires_at), row.on_timeout, row.error,
-        read_moment(row.created_at), _moment(row.executed_at),
+        read_moment(row.created_at), _moment(row.executed_at), bool(asked.get("is_unshown")),
     )  # fmt: skip
 
 

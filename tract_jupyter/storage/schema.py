@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import (
-    BigInteger,
     Boolean,
     Column,
     ForeignKey,
@@ -94,6 +93,7 @@ commits = Table(
     # of the whole context at this commit, so that status and budgets need no walk; not hashed, but verified
     _required("context_tokens", Integer),
     _required("context_messages", Integer),
+    Column("run_state", String(32)),  # what runs remember here; of `run_objects`, not hashed
 )
 
 commit_parents = Table(
@@ -322,8 +322,10 @@ run_leases = Table(
     metadata,
     Column("run_id", String(32), primary_key=True),
     _required("tract_id", String(32)),
-    _required("process", String(255)),
+    _required("process", String(255)),  # empty, if there is only the question left of it
     _required("held_until", String(32)),
+    Column("branch", String(255)),  # that is held
+    Column("question", String(64)),  # the commit of the user's message that has no reply
 )
 
 run_commits = Table(
@@ -336,16 +338,12 @@ run_commits = Table(
     _created(),
 )
 
-run_artifacts = Table(
-    "run_artifacts",  # those that outlive their run
+run_objects = Table(
+    "run_objects",  # what runs remember: values, artifacts, states; under the beginning of their sha256
     metadata,
     Column("tract_id", String(32), primary_key=True),
-    Column("session_key", String(255), primary_key=True),
-    Column("tag", String(64), primary_key=True),
-    _required("value_json", Text),
-    _required("history_json", Text),
-    _required("settings_json", Text),
-    _created(),  # of the value
+    Column("name", String(32), primary_key=True),
+    _required("body_json", Text),
 )
 
 run_profiles = Table(
@@ -359,17 +357,6 @@ run_profiles = Table(
     _required("is_active", Boolean),
     _created(),
     UniqueConstraint("tract_id", "name"),
-)
-
-run_counters = Table(
-    "run_counters",  # since an operation was last due
-    metadata,
-    Column("tract_id", String(32), primary_key=True),
-    Column("branch", String(255), primary_key=True),
-    Column("profile", String(255), primary_key=True),
-    Column("operation_id", String(255), primary_key=True),
-    _required("turns", BigInteger),
-    _required("context_tokens", BigInteger),
 )
 
 _is_change = commits.c.edit_target.is_not(None)  # most commits are not, and pay nothing

@@ -5,19 +5,20 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import and_, func, select
+from sqlalchemy import and_, func, literal, select
 
 from tract_jupyter.models.spawn import TimelineEntry, TractInfo
 from tract_jupyter.storage.clock import from_text, now_text
 from tract_jupyter.storage.entry import Entry
 from tract_jupyter.storage.refs import BRANCHES, HEAD
-from tract_jupyter.storage.schema import blobs, commits, events, refs, tracts
+from tract_jupyter.storage.schema import blobs, commits, events, refs, spawns, tracts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sqlalchemy import Connection
 
+_DEEPEST = 1_000  # generations; a store that names more, or a circle, is not followed any further
 _head, _tip = refs.alias("head"), refs.alias("tip")
 _STANDING = (
     select(
@@ -65,10 +66,11 @@ class TractRows:
         return found
 
     def last_worked_on(self, connection: Connection) -> str | None:
-        """The tract with the newest commit; without any commits the newest tract."""
+        """Return the tract with the newest commit, or else the newest one; of a child, its first ancestor."""
         newest = select(commits.c.tract_id).order_by(commits.c.id.desc()).limit(1)
         made = select(tracts.c.tract_id).order_by(tracts.c.created_at.desc()).limit(1)
-        return connection.scalar(newest) or connection.scalar(made)
+        found = connection.scalar(newest) or connection.scalar(made)
+        return None if found is None else _root(connection, found)
 
     def starting_with(self, connection: Connection, prefix: str) -> list[Entry]:
         """At most two commits, of any tract, whose hashes begin with `prefix`."""
@@ -108,3 +110,13 @@ def _columns() -> tuple[Any, ...]:
 
 def _told(data_json: str) -> str:
     return ", ".join(f"{key}: {value}" for key, value in json.loads(data_json).items())
+
+
+def _root(connection: Connection, tract_id: str) -> str:
+    """The first ancestor of a tract, in one statement; itself, if nobody spawned it."""
+    line = select(literal(tract_id).label("tract_id"), literal(0).label("depth")).cte(recursive=True)
+    is_child = (spawns.c.child_tract_id == line.c.tract_id) & spawns.c.child_branch.is_(None)
+    parents = select(spawns.c.parent_tract_id, line.c.depth + 1).where(is_child, line.c.depth < _DEEPEST)
+    line = line.union_all(parents)
+    found = connection.scalar(select(line.c.tract_id).order_by(line.c.depth.desc()).limit(1))
+    return tract_id if found is None else str(found)

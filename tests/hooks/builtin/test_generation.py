@@ -238,11 +238,22 @@ def test_when_no_reply_is_good_the_error_tells_all_that_was_wrong(ask, retries):
     assert tract.inbox() == []
 
 
-@pytest.mark.parametrize("said", [True, False, (False, "x"), 3])
-def test_a_validator_has_one_contract(ask, said):
+@pytest.mark.parametrize("said", [3, (False,), (0, "x"), [False, "x"]])
+def test_a_validator_says_nothing_else(ask, said):
     tract, _ = ask("x")
-    with pytest.raises(ContentError, match="returns None if all is good"):
+    with pytest.raises(ContentError, match="returns None or True if all is good"):
         tract.generate(validator=lambda _: said)
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [(False, "did not say why"), ((False, "no unit"), "no unit"), ((False, None), "say why")],
+)
+def test_a_validator_may_say_no_with_or_without_a_reason(ask, said, words):
+    tract, client = ask("5", "5 m")
+    reply = tract.generate(validator=lambda text: True if "m" in text else said)
+    assert reply.text == "5 m"
+    assert words in client.last_messages[-1]["content"]
 
 
 def test_a_client_that_fails_between_retries_leaves_the_reply_in_the_inbox(ask):

@@ -200,7 +200,7 @@ def test_summaries_come_from_the_configured_model(t):
     pending = t.propose_tool_result("a", "read_file", {"text": "long " * 100})
     with pytest.raises(LLMConfigError, match="configure_llm"):
         pending.summarize()
-    client = ScriptedClient(" ", "short")
+    client = ScriptedClient(" ", " ", " ", " ", "short")
     t.configure_llm(client)
     with pytest.raises(LLMResponseError, match="as it was"):
         pending.summarize()

@@ -75,6 +75,15 @@ def test_how_long_an_approval_may_hold(elsewhere, scopes):
     assert (number["shown"], number["is_text"], number["text"]) == ("3", False, "")
 
 
+def test_for_whom_it_may_be_and_what_it_does_not_look_at():
+    subject = Subject("operation", "deploy", "0" * 64, {"n": 3}, "agent:a", {"at": "noon"})
+    offer = standing_form(subject, elsewhere=False)
+    assert offer["whom"] == [
+        ("this", "agent:a only"), ("children", "agent:a and its children"), ("anybody", "anybody who asks")
+    ]  # fmt: skip
+    assert offer["ignored"] == [{"name": "at", "shown": "'noon'"}]
+
+
 def test_only_the_button_that_approves_has_these_forms(tract, spec):
     tract.register_operation(spec())
     ticket = tract.reviewer.show(tract.fire("citation_check", {"urls": []}, review=True))

@@ -1,4 +1,4 @@
-"""Artifacts, counters and reports in the store."""
+"""What runs remember at each commit, and reports, in the store."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
 
+from tract_jupyter import Tract
 from tract_jupyter.exceptions import ContentError, StoreCorruptError, StoreError
+from tract_jupyter.runs.activation import Counters
 from tract_jupyter.runs.model import ArtifactView
-from tract_jupyter.runs.store.artifacts import SqlArtifacts
-from tract_jupyter.runs.store.counters import SqlCounters
 from tract_jupyter.runs.store.reports import SqlCommitLog
+from tract_jupyter.runs.store.states import TurnStates
 from tract_jupyter.runs.terms import Persistence, Usage
 from tract_jupyter.storage.database import Database
-from tract_jupyter.storage.run_artifacts import RunArtifactRows
 from tract_jupyter.storage.run_commits import RunCommitRows
-from tract_jupyter.storage.run_counters import RunCounterRows, StoredCounter
+from tract_jupyter.storage.run_objects import RunObjectRows
 
 TRACT, SESSION, RUN = "1" * 32, "5" * 64, "a" * 32
 
@@ -31,8 +31,15 @@ def database(store_url):
 
 
 @pytest.fixture
-def artifacts(database):
-    return SqlArtifacts(database, RunArtifactRows(TRACT))
+def artifacts(database, store_url):
+    return states(database, store_url, TRACT)
+
+
+def states(database, store_url, tract_id):
+    """The states of a tract with one commit."""
+    with Tract.open(url=store_url, tract_id=tract_id) as tract:
+        head = tract.user("Where is it?").commit_hash
+    return TurnStates(database, RunObjectRows(tract_id), lambda: head)
 
 
 def artifact(tag="world", value="wet", **more):
@@ -43,7 +50,8 @@ def artifact(tag="world", value="wet", **more):
 
 def change(database, statement, **values):
     with database.write() as connection:
-        connection.execute(text(statement), values)
+        result = connection.execute(text(statement), values)
+        return result.freeze()() if result.returns_rows else None
 
 
 # --- artifacts
@@ -54,7 +62,8 @@ def test_an_artifact_outlives_its_run(database, artifacts):
     kept = artifact(history=("dry", "wet"), usage=Usage.PROMPT_AND_UI, semantics="state")
     artifacts.put(SESSION, [kept])
     artifacts.put(SESSION, [artifact("mood", {"joy": [1, None, True]})])
-    assert SqlArtifacts(database, RunArtifactRows(TRACT)).load(SESSION) == {
+    again = TurnStates(database, RunObjectRows(TRACT), artifacts._head)
+    assert again.load(SESSION) == {
         "mood": artifact("mood", {"joy": [1, None, True]}), "world": kept,
     }  # fmt: skip
 
@@ -67,9 +76,9 @@ def test_a_write_takes_the_place_of_the_one_before(artifacts):
     artifacts.put(SESSION, [])
 
 
-def test_sessions_and_tracts_do_not_see_each_other(database, artifacts):
+def test_sessions_and_tracts_do_not_see_each_other(database, store_url, artifacts):
     """E11: resetting a session leaves the old data with the old one."""
-    other = SqlArtifacts(database, RunArtifactRows("2" * 32))
+    other = states(database, store_url, "2" * 32)
     artifacts.put(SESSION, [artifact()])
     assert artifacts.load("6" * 64) == other.load(SESSION) == {}
     other.put(SESSION, [artifact(value="there")])
@@ -118,52 +127,62 @@ def test_what_is_no_json_is_refused(artifacts, value):
     assert artifacts.load(SESSION)["world"].value == "wet"
 
 
-@pytest.mark.parametrize(
-    ("column", "value"),
-    [
-        ("value_json", "{"), ("history_json", "7"), ("settings_json", "[]"), ("settings_json", '{"colour":"red"}'),
-        ("tag", "No tag"), ("settings_json", '{"persistence":"for ever"}'),
-    ],
-)  # fmt: skip
-def test_a_damaged_artifact_is_recognised(database, artifacts, column, value):
+@pytest.mark.parametrize("body", ["{", "7", '{"colour":"red"}', '"wet"'])
+def test_a_damaged_artifact_is_recognised(database, artifacts, body):
     """R52: it is an error that says so, never another value."""
-    artifacts.put(SESSION, [artifact()])
-    change(database, f"UPDATE run_artifacts SET {column} = :value", value=value)
-    if column == "tag":
-        assert artifacts.load(SESSION)["No tag"].value == "wet"  # a tag is only where it lies
-    else:
-        with pytest.raises(StoreCorruptError, match=r"art\.world is damaged"):
+    artifacts.put(SESSION, [artifact(history=())])
+    for (name,) in change(database, "SELECT name FROM run_objects").fetchall():
+        before = change(database, "SELECT body_json FROM run_objects WHERE name = :name", name=name).scalar()
+        change(database, "UPDATE run_objects SET body_json = :body WHERE name = :name", name=name, body=body)
+        with (
+            contextlib.nullcontext() if body == before else pytest.raises(StoreCorruptError, match="damaged")
+        ):
             artifacts.load(SESSION)
+        change(
+            database, "UPDATE run_objects SET body_json = :body WHERE name = :name", name=name, body=before
+        )
+    change(database, "DELETE FROM run_objects")
+    with pytest.raises(StoreCorruptError, match="damaged"):
+        artifacts.load(SESSION)
 
 
 # --- counters
 
 
-def test_counters_are_kept_by_branch_and_profile(database):
+def test_counters_are_kept_by_profile(artifacts):
     """X01: the whole set is stored at once; the first use is told by there being none."""
-    counters = SqlCounters(database, RunCounterRows(TRACT))
-    assert counters.load("main", "p") == {}
-    counters.save("main", "p", {"a": StoredCounter(1, 2**40), "b": StoredCounter(0, 0)})
-    counters.save("topic", "p", {"a": StoredCounter(9, 9)})
-    counters.save("main", "q", {"a": StoredCounter(8, 8)})
-    assert counters.load("main", "p") == {"a": StoredCounter(1, 2**40), "b": StoredCounter(0, 0)}
-    counters.save("main", "p", {"b": StoredCounter(1, 5)})
-    assert counters.load("main", "p") == {"b": StoredCounter(1, 5)}
-    counters.save("main", "p", {})
-    assert counters.load("main", "p") == {}
-    assert counters.load("topic", "p") == {"a": StoredCounter(9, 9)}
-    assert SqlCounters(database, RunCounterRows("2" * 32)).load("main", "q") == {}
+    head = artifacts._head()
+    assert artifacts.at(head).counters == artifacts.at(None).counters == {}
+    both = {"a": Counters(1, 2**40), "b": Counters(0, 0)}
+    artifacts.remember(None, [], "p", both)
+    artifacts.remember(SESSION, [artifact()], "q", {"a": Counters(8, 8)})
+    assert artifacts.at(head).counters == {"p": both, "q": {"a": Counters(8, 8)}}
+    artifacts.remember(None, [], "p", {"b": Counters(1, 5)})
+    assert artifacts.at(head).counters["p"] == {"b": Counters(1, 5)}
+    assert artifacts.load(SESSION)["world"] == artifact()
+
+
+def test_what_stays_the_same_is_stored_once(database, artifacts):
+    """E24: a run stores what it has changed."""
+    artifacts.put(SESSION, [artifact(f"t{number}", "wet" * 1_000) for number in range(20)])
+
+    def size():
+        return change(database, "SELECT count(*), sum(length(body_json)) FROM run_objects").one()
+
+    before = size()
+    artifacts.put(SESSION, [artifact("t3", "wet" * 1_000)])
+    assert size() == before
+    artifacts.put(SESSION, [artifact("t3", "dry", history=("wet" * 1_000, "dry"))])
+    assert size()[0] == before[0] + 3  # a value, an artifact, a state
+    assert size()[1] < before[1] + 3_000
 
 
 # --- reports
 
 
-def test_a_run_commits_once_at_each_hook(database):
+def test_a_run_commits_once_at_each_hook(database, artifacts):
     """R58: a second commit is refused, and what was written with it is rolled back."""
-    log, artifacts = (
-        SqlCommitLog(database, RunCommitRows(TRACT)),
-        SqlArtifacts(database, RunArtifactRows(TRACT)),
-    )
+    log = SqlCommitLog(database, RunCommitRows(TRACT))
     assert log.find(RUN, "before_main_llm") is None
     for value in ("wet", "dry"):
         try:

@@ -3,9 +3,11 @@
 The words: ``missing``, ``true``, ``false``, ``none``, ``number``; ``=text`` for a text itself; the last part of a
 dotted name (``SafeLoader``); ``function`` and ``class`` for the author's own. Of texts: ``plain`` for an expression
 that only computes, ``reaches`` for one that leads to objects or statements, ``text`` for any that is known,
-``computed`` for one that is known in part. Of addresses and paths: ``public`` for an address of data that carries
+``computed`` for one that is known in part, ``.pkl`` for its extension.
+Of addresses and paths: ``public`` for an address of data that carries
 nothing out, ``remote``, ``inside``, ``outside``, ``temporary``, ``protected``, ``steering``. ``unknown`` is what
-nothing is known of, ``any`` is everything.
+nothing is known of, ``given`` what comes from a field or a person, ``foreign`` also from
+a file or the network, ``any`` is everything.
 """
 
 from __future__ import annotations
@@ -13,22 +15,44 @@ from __future__ import annotations
 import ast
 import re
 from functools import lru_cache
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.paths import Place
+from tract_jupyter.analysis.rules.base import LOW
 from tract_jupyter.analysis.tables.effects import derived, effects
 from tract_jupyter.analysis.values import HOLE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from tract_jupyter.analysis.findings import RiskLevel
     from tract_jupyter.analysis.rules.base import Reference, Rule
     from tract_jupyter.analysis.tables.effects import Call
+    from tract_jupyter.analysis.values import Value
     from tract_jupyter.analysis.view import View
+
+_WORDS = frozenset(
+    {
+        "missing",
+        "true",
+        "false",
+        "none",
+        "number",
+        "function",
+        "class",
+        "plain",
+        "reaches",
+        "text",
+        "computed",
+    }
+    | {"public", "given", "foreign", *(place.name.lower() for place in Place)}
+)
+"""Words with a meaning of their own, which the name of somebody's attribute must not be taken for."""
 
 _BOOLEANS = {True: "true", False: "false"}
 _MAX_DEPTH = 6
+_MAX_MEMBERS = 16
 _MAX_PARTS = 200
 _MAX_TEXT = 500
 
@@ -38,6 +62,9 @@ def judged(reference: Reference, rule: Rule, view: View) -> RiskLevel | None:
     calls = effects().calls.get((reference.symbol, rule.name))
     if calls is None:
         return reference.level
+    if isinstance(reference.node, ast.alias):
+        called = (reference.node.asname or reference.node.name) in view.program.calls
+        return LOW if called else reference.level  # its calls are mentions of their own
     call = view.call_of(reference.node)
     levels = [level for each in calls for level in _levels(each, reference, call, view)]
     return max((level for level in levels if level is not None), default=None)
@@ -50,7 +77,17 @@ def _levels(
     if call is None:
         yield usual
         return
-    for words in described(_argument(entry, call), call, view):
+    if entry.where is not None:
+        name, word = entry.where
+        other = next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
+        if not any(word in words for words in described(other, call, view)):
+            return
+    argument = _argument(entry, call)
+    asked = {word for word, _ in entry.levels}
+    brought = {"foreign"} if "foreign" in asked and is_foreign(argument, view) else set()
+    brought |= {"given"} if "given" in asked and is_given(argument, view) else set()
+    for found in described(argument, call, view):
+        words = found if "text" in found else found | brought
         yield next((level for word, level in entry.levels if word in words), usual)
 
 
@@ -79,18 +116,26 @@ def described(node: ast.expr | None, call: ast.Call | None, view: View) -> Itera
     if isinstance(node, ast.Constant) and node.value is None:
         yield frozenset({"none", "any"})
         return
-    value = view.resolver.value(node)
+    if isinstance(node, ast.Name) and node.id in view.program.classes:
+        yield frozenset({"class", "any"})
+        return
+    yield from described_value(view.resolver.value(node), call, view)
+
+
+def described_value(value: Value, call: ast.Call | None, view: View) -> Iterator[frozenset[str]]:
+    """The words for everything that a value may be; members of a list or tuple count as it."""
     for const in value.consts:
         if isinstance(const, int):
             yield frozenset({_BOOLEANS[const] if isinstance(const, bool) else "number", "any"})
         else:
             text = const if isinstance(const, str) else const.decode("utf-8", "replace")
             yield _of_text(text, call, view)
+    for member in (value.items or ())[:_MAX_MEMBERS]:
+        yield from (words - {"text", "computed"} for words in described_value(member, call, view))
     named = {name.removesuffix("()").rpartition(".")[2] for name in value.names}
-    yield from (frozenset({name, "unknown", "any"}) for name in named)
-    own = isinstance(node, ast.Name) and node.id in view.program.classes
-    if value.functions or own:
-        yield frozenset({"class" if own else "function", "any"})
+    yield from (frozenset({name, "unknown", "any"} - _WORDS) | {"unknown", "any"} for name in named)
+    if value.functions:
+        yield frozenset({"function", "any"})
     elif not value.consts and not named:
         yield frozenset({"unknown", "any"})
 
@@ -99,6 +144,9 @@ def _of_text(text: str, call: ast.Call | None, view: View) -> frozenset[str]:
     words = {"any", f"={text}"}
     words.add("computed" if HOLE in text else "text")
     words |= kind_of_code(text)
+    suffix = PurePosixPath(text).suffix if len(text) <= _MAX_TEXT else ""
+    if suffix:
+        words.add(suffix.lower())
     place = view.workspace.place(text) if len(text) <= _MAX_TEXT else Place.UNKNOWN
     words.add(place.name.lower())
     if place is Place.REMOTE and is_public(text) and (call is None or not carries(call, view)):
@@ -115,6 +163,9 @@ _DANGEROUS = re.compile(
 )
 
 
+_FILLED = re.compile(r"\{[{%].*?[%}]\}", re.DOTALL)
+
+
 @lru_cache(maxsize=1024)
 def kind_of_code(text: str) -> frozenset[str]:
     """``plain`` or ``reaches``; neither for what is no expression."""
@@ -122,6 +173,9 @@ def kind_of_code(text: str) -> frozenset[str]:
         return frozenset()
     if _DANGEROUS.search(text):
         return frozenset({"reaches"})
+    if "{{" in text or "{%" in text:
+        calls = any("(" in match[0] or "|attr" in match[0] for match in _FILLED.finditer(text))
+        return frozenset() if calls or HOLE in text else frozenset({"plain"})
     try:
         tree = ast.parse(text[:_MAX_TEXT].strip().replace("@", " ").replace("^", "**"), mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -212,8 +266,54 @@ def carries(call: ast.Call, view: View) -> bool:
     return any(private_parts(given, view))
 
 
+def is_given(node: ast.expr | None, view: View) -> bool:
+    """Whether something that somebody typed in flows into an argument."""
+    return node is not None and node is not _SPREAD and any(_parts([node], view, _is_typed))
+
+
+def _is_typed(name: str) -> bool:
+    return name.startswith(_FOREIGN)
+
+
+_FOREIGN = (
+    "tract_jupyter.pending().fields",
+    "tract_jupyter.Pending().fields",
+    "builtins.input()",
+    "sys.argv",
+)
+
+
+@derived
+def _brings(name: str) -> bool:
+    """Whether a value with this name came from elsewhere: a field, a file, the network, a person."""
+    if name.startswith(_FOREIGN):
+        return True
+    root, _, rest = name.partition("()")
+    if rest.rpartition(".")[2] not in _TEXTS:
+        return False
+    parts = root.split(".")
+    around = [root, *(".".join([*parts[:length], "*"]) for length in range(1, len(parts)))]
+    known = effects()
+    talks = known.symbols["talks-to-network"]
+    return root in known.paths or not talks.keys().isdisjoint(around) or root == "pathlib.Path"
+
+
+_TEXTS = frozenset(
+    {"read()", "read_text()", "readline()", "readlines()", "text", "content", "json()", "decode()"}
+)
+
+
+def is_foreign(node: ast.expr | None, view: View) -> bool:
+    """Whether something from elsewhere flows into an argument."""
+    return node is not None and node is not _SPREAD and any(_parts([node], view, _brings))
+
+
 def private_parts(nodes: Iterable[ast.expr], view: View) -> Iterator[ast.AST]:
     """The parts of expressions, and of what their names are bound to, that were read from here."""
+    return _parts(nodes, view, _is_private)
+
+
+def _parts(nodes: Iterable[ast.expr], view: View, is_asked: Callable[[str], bool]) -> Iterator[ast.AST]:
     stack: list[tuple[ast.AST, int]] = [(node, 0) for node in nodes]
     seen: set[ast.AST] = set()
     while stack and len(seen) < _MAX_PARTS:
@@ -227,7 +327,7 @@ def private_parts(nodes: Iterable[ast.expr], view: View) -> Iterator[ast.AST]:
             and isinstance(node.func, ast.Attribute)
             and f"{node.func.attr}()" in _READS
         )
-        if reads or any(map(_is_private, named)):
+        if reads or any(map(is_asked, named)):
             yield node
             continue
         if isinstance(node, ast.Name) and depth < _MAX_DEPTH:

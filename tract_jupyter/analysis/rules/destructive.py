@@ -26,6 +26,9 @@ _MOVES = frozenset(
 )
 
 
+_DECISIVE = frozenset({Place.STEERING, Place.SECRET})
+
+
 @register
 class Destroys(Rule):
     """Deletes, moves or changes files.
@@ -58,7 +61,8 @@ class Destroys(Rule):
         texts = [text for text, _ in paths_of(reference, view, _sinks(reference.symbol)) if text is not None]
         outside = [text for text in texts if view.workspace.place(text) is Place.OUTSIDE]
         view.external.extend(outside)
-        level = self._level(reference, view, outside=bool(outside))
+        steering = [text for text in texts if view.workspace.place(text) in _DECISIVE]
+        level = self._level(reference, view, outside=bool(outside or steering))
         reason = f"{reference.shown} {self.effect}{' outside the workspace' if outside else ''}."
         yield self.finding(view, reference.node, reason, level, reference.confidence)
 

@@ -156,7 +156,11 @@ def _keys(node: ast.AST, view: View) -> tuple[str, ...]:
     parent = view.parent(node)
     key = parent.slice if isinstance(parent, ast.Subscript) else view.argument(view.call_of(node), 0, "key")
     if key is None and parent is not None:
-        key = view.argument(view.call_of(parent), 0)
+        call = view.call_of(parent)
+        given = [keyword.arg for keyword in call.keywords if keyword.arg] if call is not None else []
+        if given:
+            return tuple(given)
+        key = view.argument(call, 0)
     if key is None:
         return ()
     known = view.resolver.value(key)

@@ -76,7 +76,7 @@ class AllowsCode(Rule):
 
     ## What it does
     Reports arguments such as `trust_remote_code=True`, `allow_dangerous_deserialization=True` and
-    `safe_mode=False`, whatever is called with them.
+    `safe_mode=False`, whatever is called with them, also by way of a dictionary or an attribute.
 
     ## Why it matters
     Their authors made them off by default, because what is loaded may then run code of its own.
@@ -126,6 +126,9 @@ class EvaluatesExpression(Rule):
     remedy = "Use plain column expressions, a boolean mask, or string.Template."
 
 
+_FACTORIES = frozenset({"()", "_target_", "class_path", "_partial_"})
+
+
 @register
 class ConfiguresByName(Rule):
     """Has a library call functions that a configuration names.
@@ -154,7 +157,7 @@ class ConfiguresByName(Rule):
 
     def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
         """A factory key in the code makes the difference."""
-        factory = any(node.value == "()" for node in view.of(ast.Constant))
+        factory = any(node.value in _FACTORIES for node in view.of(ast.Constant))
         level = HIGH if factory else reference.level
         yield self.finding(
             view, reference.node, f"{reference.shown} {self.effect}.", level, reference.confidence

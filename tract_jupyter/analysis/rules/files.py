@@ -245,7 +245,8 @@ class ReadsAddress(Rule):
     """Gives a network address to a reader of files.
 
     ## What it does
-    Reports addresses such as `https://...` that pandas, numpy and other readers fetch.
+    Reports addresses such as `https://...` that pandas, numpy and other readers fetch: at medium where a fixed,
+    public address is read and nothing that was read here goes out with it.
 
     ## Why it matters
     The data changes without notice, and the address can carry data out.

@@ -11,7 +11,8 @@ class TalksToNetwork(Rule):
     """Sends requests over the network.
 
     ## What it does
-    Reports HTTP clients, sockets, mail, FTP, SSH, cloud SDKs and name look-ups.
+    Reports HTTP clients, sockets, mail, FTP, SSH, cloud SDKs and name look-ups. To read a fixed, public address
+    without carrying anything out is medium.
 
     ## Why it matters
     A request carries data out (even a name look-up does) and brings instructions or code in.

@@ -11,6 +11,7 @@ from tract_jupyter.analysis.paths import Place
 from tract_jupyter.analysis.rules.base import CRITICAL, HIGH, LOW, MEDIUM, Rule, register
 from tract_jupyter.analysis.rules.environment import steers_code
 from tract_jupyter.analysis.tables import magics
+from tract_jupyter.analysis.tables.effects import of_set
 from tract_jupyter.analysis.values import HOLE
 
 if TYPE_CHECKING:
@@ -102,6 +103,12 @@ class UsesMagic(Rule):
         """``run_line_magic`` is as harmless as the magic that it names."""
         value = view.value(view.argument(view.call_of(reference.node), 0, "magic_name"))
         names = [text.split()[0].lstrip("%") for text in (value.texts if value else ()) if text.split()]
+        line = view.value(view.argument(view.call_of(reference.node), 1, "line"))
+        decides = names == ["tract"] and any(
+            text.split()[:1] == ["decide"] for text in (line.texts if line else ())
+        )
+        if decides:
+            names = []
         if names and all(magics.LINE.get(name, HIGH) is None for name in names):
             return
         known = [magics.LINE.get(name) or LOW for name in names]
@@ -127,7 +134,10 @@ def _cell_level(name: str, rest: str, view: View) -> RiskLevel | None:
 
 def _line_level(name: str, rest: str, view: View) -> RiskLevel | None:
     level = magics.LINE.get(name, LOW)
-    if name == "config" and "(" in rest:  # what is assigned is evaluated
+    setting = rest.partition("=")[0].strip()
+    if name == "config" and (
+        "(" in rest or of_set(f"*.{setting.rpartition('.')[2]}")
+    ):  # it is evaluated, or decides
         level = HIGH
     if name in {"env", "set_env"} and _SETS.search(rest) and steers_code(re.split(r"[=\s]", rest)[0]):
         level = HIGH

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from tract_jupyter.analysis.paths import Place
 from tract_jupyter.analysis.tables.effects import derived, effects
 from tract_jupyter.analysis.values import HOLE
 
@@ -140,7 +141,12 @@ def _texts(sink: Sink, reference: Reference, call: ast.Call, view: View) -> list
         texts = tuple(text if text.startswith("/") else f"{base.texts[0]}/{text}" for text in texts)
     if sink.address:
         texts = tuple(_LOCAL_DATABASE.sub("", text) for text in texts)
-    return [text for text in texts if text and not text.startswith(HOLE)]
+    return [text for text in texts if text and _is_known(text, view)]
+
+
+def _is_known(text: str, view: View) -> bool:
+    """Whether a path leads somewhere; of one that begins with something unknown, the rest may tell."""
+    return not text.startswith(HOLE) or view.workspace.place(text) is not Place.UNKNOWN
 
 
 def _is_true(node: ast.expr) -> bool:

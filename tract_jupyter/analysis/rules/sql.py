@@ -27,10 +27,13 @@ _EXECUTES = (
     "query",
 )
 _DESTROYS = re.compile(
-    r"(?is)^\s*(drop\s+(table|database|schema|view)|truncate\b|alter\s+table|delete\s+from\s+\S+\s*;?\s*$|attach\b)"
+    r"(?is)(?:^|;)\s*(drop\s+(table|database|schema|view|user|role|index|collection)|truncate\b"
+    r"|alter\s+(table|database|role|user|system)|attach\b|grant\b|revoke\b|create\s+(user|role|login)"
+    r"|(delete\s+from\s+\S+|update\s+\S+\s+set\b)(?![^;]*\bwhere\b)|shutdown\b)"
 )
 _RUNS = re.compile(
     r"(?i)\b(?:from|to)\s+program\b|\bxp_cmdshell\b|\bload_extension\s*\(|\bsys_exec\s*\(|\blanguage\s+plpython3?u"
+    r"|\binstall\s+'?\w+'?\s*(?:from\b|;|$)|\bsys_eval\s*\(|\bcreate\s+(?:or\s+replace\s+)?function\b[^;]*\blanguage\s+'?c\b"
 )
 _PATH = re.compile(
     r"(?is)\b(?:(?P<read>read_\w+|glob|parquet_scan|pg_read_file|pg_ls_dir|load_file|infile|attach(?:\s+database)?"
@@ -50,6 +53,27 @@ def _in_memory(call: ast.Call, view: View) -> bool:
     made = view.program.sole_value(owner) if isinstance(owner, ast.Name) else owner
     place = made.args[0] if isinstance(made, ast.Call) and made.args else None
     return isinstance(place, ast.Constant) and place.value == ":memory:"
+
+
+_TABLE = re.compile(
+    r"(?is)^\s*(?:drop|truncate|alter|delete)\b.*?(?:table|view|from|schema)?\s+(?:if\s+exists\s+)?([\w.\"`]+)\s*;?\s*$"
+)
+_LOCAL = ("sqlite3.", "duckdb.")
+
+
+def _is_local(call: ast.Call, view: View) -> bool:
+    """Whether the database is a file, or made of frames."""
+    owner = call.func.value if isinstance(call.func, ast.Attribute) else call.func
+    return any(name.startswith(_LOCAL) for name in view.resolver.value(owner).names)
+
+
+def _is_made_here(text: str, view: View) -> bool:
+    """Whether the code makes the table itself."""
+    match = _TABLE.match(text)
+    if match is None:
+        return False
+    made = re.compile(rf"(?is)\bcreate\s+(?:\w+\s+){{1,3}}?(?:if\s+not\s+exists\s+)?{re.escape(match[1])}\b")
+    return any(made.search(known) for _, known in _statements(view))
 
 
 @register
@@ -81,8 +105,9 @@ class DestroysTable(Rule):
     def check(self, view: View) -> Iterator[Finding]:
         """Look at the text of ``execute`` and its relatives, whatever they are called on."""
         for node, text in _statements(view):
-            if _DESTROYS.match(text) and not _in_memory(node, view):
-                yield self.finding(view, node, f"The statement {self.effect}.", confidence=LIKELY)
+            if _DESTROYS.search(text) and not _in_memory(node, view):
+                level = MEDIUM if _is_local(node, view) or _is_made_here(text, view) else HIGH
+                yield self.finding(view, node, f"The statement {self.effect}.", level, LIKELY)
 
 
 @register
@@ -133,4 +158,4 @@ class StatementReachesOut(Rule):
             return HIGH
         if place is Place.PROTECTED:
             return HIGH if match["write"] else MEDIUM
-        return MEDIUM if place is Place.REMOTE else None
+        return (HIGH if match["write"] else MEDIUM) if place is Place.REMOTE else None

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tract_jupyter.analysis.findings import Finding, RiskLevel
     from tract_jupyter.analysis.view import Store, View
 
+_OPEN_PARTS = frozenset({"fields", "budget", "models", "profiles"})
 _STREAMS = frozenset({"sys.stdout", "sys.stderr", "sys.stdin"})
 
 
@@ -49,7 +50,7 @@ class ReplacesMember(Rule):
     def check(self, view: View) -> Iterator[Finding]:
         """Look at what is assigned to members of modules, of their classes, and of what guards this notebook."""
         for store in view.stores:
-            for name in sorted(view.resolver.value(store.owner).names):
+            for name in sorted(_named(store.owner, view)):
                 if name.endswith(".__dict__") and "()" not in name:
                     reason = f"Changes members of {name.removesuffix('.__dict__')}."
                     yield self.finding(view, store.node, reason)
@@ -65,12 +66,29 @@ class ReplacesMember(Rule):
                     yield self.finding(view, call, f"Changes members of {name.removesuffix('.__dict__')}.")
 
 
+def _named(owner: ast.expr, view: View) -> frozenset[str]:
+    """The names of an object; of the class of an object, that of the object's kind."""
+    names = view.resolver.value(owner).names
+    inner = owner.args[0] if isinstance(owner, ast.Call) and len(owner.args) == 1 else None
+    if isinstance(owner, ast.Attribute) and owner.attr == "__class__":
+        names, inner = names | {"?.__class__"}, owner.value
+    elif "builtins.type()" not in names:
+        return names
+    kinds = view.resolver.value(inner).names if inner is not None else frozenset()
+    return names | {name.removesuffix("()") for name in kinds if name.startswith("tract_jupyter.")}
+
+
 def _level(name: str, store: Store, view: View) -> RiskLevel | None:
     if name in sys.stdlib_module_names:
         return MEDIUM if f"{name}.{store.member}" in _STREAMS else HIGH
     package = name.partition(".")[0]
     if package == "tract_jupyter":
-        return HIGH if "()" not in name or _is_own(store.value, view) else MEDIUM
+        part = name.partition("()")[2].partition(".")[2].partition(".")[0]
+        deleted = isinstance(getattr(store.node, "ctx", None), ast.Del)
+        opened = deleted or "()" not in name or store.member.startswith("_") or _is_own(store.value, view)
+        return HIGH if opened or (part and part not in _OPEN_PARTS) else None
+    if name == "builtins.type()" or name.endswith(".__class__"):
+        return HIGH if _is_own(store.value, view) else None
     if "()" in name or "?" in name or package == "tools":
         return None
     # Settings of packages are set every day, openai.api_key = ...; their functions are not replaced.
@@ -78,7 +96,8 @@ def _level(name: str, store: Store, view: View) -> RiskLevel | None:
 
 
 def _is_own(new: ast.expr | None, view: View) -> bool:
-    return new is not None and bool(view.resolver.value(new).functions or _is_own_class(new, view))
+    made = new.func if isinstance(new, ast.Call) else new
+    return made is not None and bool(view.resolver.value(made).functions or _is_own_class(made, view))
 
 
 def _is_own_class(node: ast.expr, view: View) -> bool:

@@ -171,7 +171,8 @@ class DecidesItself(Rule):
             if _decides(escape):
                 yield self.finding(view, escape.span, f"{escape.text.splitlines()[0][:80]} {self.effect}.")
         for node in view.of(ast.Attribute):
-            if isinstance(node.ctx, ast.Store) and _is_private_of_other(node) and _DECIDES.search(node.attr):
+            stores = isinstance(node.ctx, ast.Store) and _DECIDES.search(node.attr)
+            if _is_private_of_other(node) and (stores or _is_ours(node.value, view)):
                 yield self.finding(view, node, f"{node.attr} {self.effect}.", confidence=LIKELY)
         for call in view.method_calls(_EMPTIES):
             owner = call.func.value if isinstance(call.func, ast.Attribute) else call.func
@@ -181,9 +182,12 @@ class DecidesItself(Rule):
                     yield self.finding(view, call, f"Changes {name} for everybody.", level, LIKELY)
 
 
+_DECISIONS = frozenset({"--activate", "decide", "approve"})
+
+
 def _decides(escape: Escape) -> bool:
     if escape.name.startswith("tract"):
-        return "--activate" in escape.rest.split()
+        return not _DECISIONS.isdisjoint(escape.rest.split())
     return escape.name == "config" and escape.rest.lstrip().startswith("TractJupyter")
 
 
@@ -192,6 +196,10 @@ _DECIDES = re.compile(
     r"(?i)permission|allow|approv|whitelist|blacklist|denylist|sandbox|polic|trust|guard|review|analy[sz]|danger"
     r"|audit|bypass|forbid|block|gate\b|secur"
 )
+
+
+def _is_ours(node: ast.expr, view: View) -> bool:
+    return any(name.startswith("tract_jupyter.") for name in view.resolver.value(node).names)
 
 
 def _is_private_of_other(node: ast.Attribute) -> bool:

@@ -10,16 +10,20 @@ A file may have
 * ``paths``: lines ``kind owner: name name`` of what opens a path, and in which argument it stands;
 * ``same``: lines ``name: other other`` of other names of one thing, and of what a call returns:
   ``acme.Client(): acme.connect() acme.Pool().get()``;
+* ``values``: lines ``value: name name`` of what functions without arguments return, and constants are, such as the
+  folders of start-up files;
 * lists of words: ``path_keywords``, ``target_keywords``, ``named_keywords`` (the names that arguments with paths
   have), ``private_sources`` (functions whose values nobody else is to see), ``collecting_hosts`` (addresses that
-  collect what is sent to them), ``steering_files`` and ``steering_variables`` (what decides
-  which code runs later), ``secret_files``.
+  collect what is sent to them), ``steering_files``, ``steering_folders`` and ``steering_variables`` (what decides
+  which code runs later), ``secret_files``, ``collected`` (instances whose collections go by their name),
+  ``pass_on`` (functions whose value is as good as their first argument).
 """
 
 from __future__ import annotations
 
 import tomllib
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -32,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
 _Function = TypeVar("_Function", bound="Callable[..., Any]")
+_Key = TypeVar("_Key")
 
 FOLDER = Path(__file__).parent
 NONE = "none"
@@ -52,6 +57,7 @@ class Call:
         keywords: The argument's names.
         position: Where it stands; None if it has only names.
         levels: The first of these words that describes the argument decides; `rules.arguments` has the words.
+        where: The name of another argument and a word that must describe it; otherwise this says nothing.
     """
 
     level: RiskLevel | None
@@ -59,6 +65,7 @@ class Call:
     keywords: tuple[str, ...]
     position: int | None
     levels: tuple[tuple[str, RiskLevel | None], ...]
+    where: tuple[str, str] | None = None
 
 
 @dataclass
@@ -72,6 +79,7 @@ class Effects:
     calls: dict[tuple[str, str], list[Call]] = field(default_factory=dict)
     paths: dict[str, str] = field(default_factory=dict)
     same: dict[str, str] = field(default_factory=dict)
+    values: dict[str, str] = field(default_factory=dict)
     words: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def rules(self) -> frozenset[str]:
@@ -103,6 +111,7 @@ class Effects:
         self._add_calls(data.get("calls", ()))
         self.paths.update(reader.symbols(data.get("paths", "")))
         self.same.update(reader.aliases(data.get("same", "")))
+        self.values.update(reader.aliases(data.get("values", "")))
         for key in _WORDS & data.keys():
             self.words[key] = self.words.get(key, frozenset()) | reader.words(data[key])
 
@@ -134,6 +143,7 @@ class Effects:
                 tuple(place for place in at if isinstance(place, str)),
                 next((place for place in at if isinstance(place, int)), None),
                 tuple((word, _level(level)) for word, level in entry.get("levels", {}).items()),
+                tuple(entry["where"]) if "where" in entry else None,
             )
             for name in reader.names(entry["names"]):
                 if call.is_set:
@@ -143,11 +153,11 @@ class Effects:
 
 
 _WORDS = frozenset(
-    {"path_keywords", "target_keywords", "named_keywords"}
-    | {"collecting_hosts", "private_sources", "steering_files", "steering_variables", "secret_files"}
+    {"path_keywords", "target_keywords", "named_keywords", "collecting_hosts", "private_sources"}
+    | {"steering_files", "steering_variables", "secret_files", "collected", "pass_on", "steering_folders"}
 )
-_SECTIONS = _WORDS | {"symbols", "modules", "keywords", "sets", "calls", "paths", "same"}
-_ENTRY = frozenset({"rule", "names", "at", "level", "levels"})
+_SECTIONS = _WORDS | {"symbols", "modules", "keywords", "sets", "calls", "paths", "same", "values"}
+_ENTRY = frozenset({"rule", "names", "at", "level", "levels", "where"})
 
 
 def _level(name: str) -> RiskLevel | None:
@@ -169,6 +179,24 @@ def derived(function: _Function) -> _Function:
 def effects() -> Effects:
     """What the files say: ours, then those that were given to `use`."""
     return load(_own)
+
+
+@derived
+def of_keyword(name: str) -> tuple[tuple[tuple[str, str], RiskLevel], ...]:
+    """What is said of an argument's name: rule and word, and the level."""
+    return _matching(effects().keywords, name)
+
+
+@derived
+def of_set(name: str) -> tuple[tuple[str, RiskLevel], ...]:
+    """What is said of assigning to a name: rule and level."""
+    return _matching(effects().sets, name)
+
+
+def _matching(known: Mapping[str, Mapping[_Key, RiskLevel]], name: str) -> tuple[tuple[_Key, RiskLevel], ...]:
+    """What is said of a name, and of the patterns (``*_command``) that it fits."""
+    stars = (told for pattern, told in known.items() if "*" in pattern and fnmatchcase(name, pattern))
+    return tuple(pair for told in (known.get(name, {}), *stars) for pair in told.items())
 
 
 def own() -> tuple[str, ...]:

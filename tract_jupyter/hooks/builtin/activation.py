@@ -9,6 +9,7 @@ from tract_jupyter.analysis.findings import Category, Finding, RiskLevel, Span
 from tract_jupyter.exceptions import GrantError
 from tract_jupyter.hooks.actions import action
 from tract_jupyter.hooks.builtin.proposal import Proposal, changes_block, unified_diff
+from tract_jupyter.hooks.dynamic.pending import definition_of
 from tract_jupyter.hooks.dynamic.spec import spec_from_json, spec_to_json
 from tract_jupyter.hooks.reach import reach_table, spec_reach
 from tract_jupyter.models.type_text import type_text
@@ -151,7 +152,8 @@ class PendingActivation(Proposal):
     def code_blocks(self) -> tuple[CodeBlock, ...]:
         """The change since the active version, if there is one, and the code of each action."""
         spec = self.spec
-        blocks = [self.tract.operations.advice.block(action) for action in spec.actions.values()]
+        advice = self.tract.operations.advice
+        blocks = [advice.block(action, definition_of(spec, action)) for action in spec.actions.values()]
         if self.requests:
             blocks.insert(0, _request_block(spec, self.requests))
         if self._approved is not None:

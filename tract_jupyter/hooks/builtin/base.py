@@ -9,11 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from tract_jupyter.exceptions import ContentError, FingerprintError, TractError
+from tract_jupyter.exceptions import FingerprintError, TractError
 from tract_jupyter.hooks.actions import action
 from tract_jupyter.hooks.marks import reading
 from tract_jupyter.hooks.pending import Pending
-from tract_jupyter.models.text import brief_repr
+from tract_jupyter.models.checks import diagnosis_of
+from tract_jupyter.storage.events import triggered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -52,18 +53,15 @@ class ValidationResult:
 
     @classmethod
     def of(cls, said: Any) -> ValidationResult:
-        """Read what a validator said: None (or an empty text) if it is good, else a text that tells what is wrong.
+        """Read what a validator said; see `diagnosis_of`.
 
         Raises:
-            ContentError: it is neither; a True or False does not tell what to put right.
+            ContentError: it is nothing that a validator says.
         """
         if isinstance(said, ValidationResult):
             return said
-        if said is None or isinstance(said, str):
-            return cls(passed=not said, diagnosis=said or "")
-        raise ContentError(
-            f"a validator returns None if all is good, else a text that tells what is wrong; not {brief_repr(said)}"
-        )
+        diagnosis = diagnosis_of(said)
+        return cls(passed=not diagnosis, diagnosis=diagnosis)
 
 
 class BuiltinPending(Pending):
@@ -85,9 +83,11 @@ class BuiltinPending(Pending):
     def __init__(
         self, fields: dict[str, Any], *, tract: Any, run: Callable[[dict[str, Any]], Any], **options: Any
     ) -> None:
-        super().__init__(
-            self.name, tract=tract, fields=fields, execute_fn=lambda pending: run(pending.fields), **options
-        )
+        def execute(pending: Pending) -> Any:
+            with triggered(pending.triggered_by):
+                return run(pending.fields)
+
+        super().__init__(self.name, tract=tract, fields=fields, execute_fn=execute, **options)
 
     @property
     def title(self) -> str:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from tract_jupyter.history.summaries import Source
 
 _SHORTEST = 10  # characters
-_TOLERANCE = 500  # tokens over the target that are still good
 Index = Annotated[int, "Of the summary, from 0."]
 
 
@@ -39,6 +38,8 @@ class PendingCompress(Guided):
         "original_tokens": "How many tokens the messages have that the summaries stand for.",
         "estimated_tokens": "How many tokens the summaries have together.",
         "target_tokens": "How many tokens a summary should have; any number if null.",
+        "most_tokens": "How many tokens each summary may have; any number if null.",
+        "price": "What it costs and saves.",
         "instructions": "What the summarizer is told besides the guidance.",
         "message": "A line for the log; the beginning of the summary if null.",
         **Guided.about,
@@ -87,7 +88,7 @@ class PendingCompress(Guided):
         """Whether every summary is good: long enough, short enough, with all that must be kept."""
         _, selection = self._compressor.selected(self.fields)
         for index, (text, group) in enumerate(zip(self.summaries, selection.groups, strict=True)):
-            problem = self._source.problem(text, group) or self._length_problem(text)
+            problem = self._source.problem(text, group) or self._length_problem(index, text)
             if problem is not None:
                 return ValidationResult(passed=False, diagnosis=problem, index=index)
         return ValidationResult(passed=True)
@@ -108,7 +109,8 @@ class PendingCompress(Guided):
         many = "1 summary" if len(self.summaries) == 1 else f"{len(self.summaries)} summaries"
         return (
             f"{count:,} messages of {self.fields['branch']!r} ({self.original_tokens:,} tokens) become {many} "
-            f"({self.estimated_tokens:,} tokens). expand() and undo() bring the originals back."
+            f"({self.estimated_tokens:,} tokens). That {self.fields['price']}. expand() and undo() bring the originals "
+            "back."
         )
 
     def tables(self) -> tuple[ValueTable, ...]:
@@ -137,10 +139,12 @@ class PendingCompress(Guided):
             raise CompressionError(f"there is no summary {index}; they are 0 to {len(self.summaries) - 1}")
         return index
 
-    def _length_problem(self, text: str) -> str | None:
+    def _length_problem(self, index: int, text: str) -> str | None:
         if len(text.strip()) < _SHORTEST:
             return f"{text!r} is too short for a summary ({_SHORTEST} characters at least)"
-        target, tokens = self.fields["target_tokens"], self._compressor.tokens([text])
-        if target is not None and tokens > target + _TOLERANCE:
-            return f"the summary has {tokens:,} tokens, and should have {target:,}"
+        most = [self.fields["most_tokens"][index]]
+        try:
+            self._compressor.check_lengths({**self.fields, "summaries": [text], "most_tokens": most})
+        except CompressionError as error:
+            return str(error)
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from tract_jupyter.exceptions import FingerprintError, PendingError, PendingStateError
@@ -177,20 +178,27 @@ def sent_of(context: CompiledContext) -> list[dict[str, Any]]:
     return openai_messages(said)
 
 
-def ask_model(client: LLMClient, sent: list[dict[str, Any]], fields: Mapping[str, Any]) -> dict[str, Any]:
+def ask_model(
+    client: LLMClient,
+    sent: list[dict[str, Any]],
+    fields: Mapping[str, Any],
+    on_delta: Callable[[str], object] | None = None,
+) -> dict[str, Any]:
     """Ask for a reply, and return the fields that it fills.
 
     Args:
         client: who is asked.
         sent: the messages, in OpenAI's shape.
         fields: `retry_history`, what is sent after it; `tools`; `options`.
+        on_delta: is given the text piece by piece, if the client can stream: its `chat` has such a parameter.
 
     Raises:
         LLMResponseError: no reply can be read from what the client gave.
     """
     messages = [*sent, *openai_messages(_said_since(fields["retry_history"]))]
     offered = {"tools": fields["tools"]} if fields["tools"] else {}
-    reply = Reply.of(client.chat(messages, **offered, **fields["options"]))
+    streamed = {"on_delta": on_delta} if on_delta is not None and _can_stream(client) else {}
+    reply = Reply.of(client.chat(messages, **streamed, **offered, **fields["options"]))
     named = {"model": reply.model} if reply.model else {}
     return {
         # half a character, which cannot be stored, is not worth the reply
@@ -200,6 +208,13 @@ def ask_model(client: LLMClient, sent: list[dict[str, Any]], fields: Mapping[str
         "generation_config": {**fields["options"], **named},
         "usage": reply.usage,
     }
+
+
+def _can_stream(client: LLMClient) -> bool:
+    try:
+        return "on_delta" in inspect.signature(client.chat).parameters
+    except (TypeError, ValueError):  # what is not written in Python may not tell
+        return False
 
 
 def _said_since(retry_history: list[dict[str, Any]]) -> list[Message]:

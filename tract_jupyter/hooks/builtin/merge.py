@@ -146,7 +146,7 @@ class PendingMerge(Guided):
             decided = self.resolutions.get(conflict["key"])
             chosen = "not decided" if decided is None else decided["replacement"] or decided["action"]
             parts = {name: conflict[name] for name in ("ours", "theirs", "base", "target", "is_blocking")}
-            told = {**parts, "decided": decided}
+            told = {**parts, "decided": decided and dict(sorted(decided.items()))}  # as after a restart
             sides = "\n".join(f"{name}: {value!r}" for name, value in told.items() if value is not None)
             rows.append(ValueRow(conflict["key"], conflict["kind"], sides, f"→ {chosen}"))
         return (ValueTable("Conflicts", tuple(rows), "rows"),)

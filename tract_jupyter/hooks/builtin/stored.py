@@ -39,6 +39,8 @@ class _Compress(_Guided):
     original_tokens: int
     estimated_tokens: int
     target_tokens: Annotated[int, Field(ge=1)] | None
+    most_tokens: list[int | None]
+    price: str
     instructions: str | None
     message: str | None
 

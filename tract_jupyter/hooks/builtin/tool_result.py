@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from tract_jupyter.exceptions import FingerprintError, LLMResponseError
+from tract_jupyter.exceptions import CompressionError, FingerprintError, LLMResponseError
+from tract_jupyter.history.model_written import AnswerShortener
+from tract_jupyter.history.summaries import Source
 from tract_jupyter.hooks.actions import action
 from tract_jupyter.hooks.builtin.base import BuiltinPending, Field
 from tract_jupyter.hooks.marks import reading
-from tract_jupyter.llm.reply import Reply
 from tract_jupyter.models.canonical import canonical_json
+from tract_jupyter.models.compression import CompressGroup
+from tract_jupyter.models.context import Message
 from tract_jupyter.models.pending import PendingStatus
-from tract_jupyter.prompts import tool_results
 from tract_jupyter.review.request import ValueRow, ValueTable
 
 if TYPE_CHECKING:
@@ -81,16 +83,43 @@ class PendingToolResult(BuiltinPending):
         self._change(content)
 
     @action
-    def summarize(self, instructions: Annotated[str, "What to look after."] = "") -> str:
+    def summarize(
+        self,
+        instructions: Annotated[str, "What to look after."] = "",
+        target_tokens: Annotated[int | None, "How long it should be."] = None,
+    ) -> str:
         """Have the configured model shorten the answer, and return what it is then."""
+        return self.shorten(instructions, target_tokens)
+
+    def shorten(
+        self,
+        instructions: str,
+        target_tokens: int | None = None,
+        *,
+        system_prompt: str | None = None,
+        include_context: bool = False,
+    ) -> str:
+        """Do so, with what only code can choose; the arguments are those of `Tract.compress_tool_calls`.
+
+        Raises:
+            LLMError: no model is configured, or what it wrote is empty, too long, or no reply; the answer is as it was.
+        """
         text = self.content if isinstance(self.content, str) else canonical_json(self.content)
-        messages = [
-            {"role": "system", "content": tool_results.SYSTEM},
-            {"role": "user", "content": tool_results.request(self.tool_name, text, instructions)},
-        ]
-        shorter = Reply.of(self.tract.llm_for("tool_result").chat(messages)).text
-        if not shorter.strip():
-            raise LLMResponseError("the model's summary is empty; the answer is as it was")
+        answer = Message("tool", text, name=self.tool_name, token_count=self.token_count)
+        context = self.tract.compile().messages if include_context else ()
+        client = self.tract.llm_for("tool_result")
+        source = Source(
+            summarizer=AnswerShortener(client, system_prompt=system_prompt, context=context),
+            instructions=instructions or None,
+            target_tokens=target_tokens,
+            count=lambda written: self._count({**self.fields, "content": written}),
+        )
+        try:
+            (shorter,) = source.texts([CompressGroup((self.tool_call_id,), (answer,))])
+        except CompressionError as error:
+            raise LLMResponseError(
+                f"no text of the model was good, and the answer is as it was: {error}"
+            ) from error
         self._change(shorter)
         return shorter
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from tract_jupyter.analysis import Definition
 from tract_jupyter.hooks.field_pending import FieldPending
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.review.request import findings_text
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tract_jupyter.hooks.advice import Advice
-    from tract_jupyter.hooks.dynamic.spec import OperationSpec
+    from tract_jupyter.hooks.dynamic.spec import ActionDef, OperationSpec
     from tract_jupyter.models.parameters import Parameters
     from tract_jupyter.review.request import CodeBlock
 
@@ -113,8 +114,17 @@ def blocks_of(cls: type[DynamicPending], tract: Any) -> tuple[CodeBlock, ...]:
     advice: Advice = tract.operations.advice
     known = cls._analysed  # of the class above
     if known is None or known[0] is not advice:
-        known = cls._analysed = (advice, tuple(map(advice.block, cls.spec.actions.values())))
+        actions = cls.spec.actions.values()
+        blocks = tuple(advice.block(action, definition_of(cls.spec, action)) for action in actions)
+        known = cls._analysed = (advice, blocks)
     return known[1]
+
+
+def definition_of(spec: OperationSpec, action: ActionDef) -> Definition:
+    """What a spec says about the names in the code of one of its actions."""
+    declared = {name for cls in DynamicPending.__mro__[:-1] for name in cls.__annotations__}
+    members = declared.union(dir(DynamicPending), spec.actions)
+    return Definition(members, frozenset(spec.fields), frozenset(action.params))
 
 
 def unreviewed_text(cls: type[DynamicPending], tract: Any) -> str:

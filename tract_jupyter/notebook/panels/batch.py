@@ -239,12 +239,12 @@ class Batch:
         """A self-contained page part: a table of what was decided, and what was not."""
         rows = [(row.name(), row.ticket.status.value, row.said()) for row in self.rows]
         whole = "".join(
-            f'<details data-part="{row.pending_id}"><summary>{escaped(row.name())}</summary>'
+            f'<details data-part="{row.pending_id}"><summary {OWN_KEYS}>{escaped(row.name())}</summary>'
             f"{bound_html(row.ticket.request)}</details>"
             for row in self.rows
         )
         return (
-            f'<style>{static_css()}</style><section {OWN_KEYS} class="tract-panel" data-testid="tract-batch-record" '
+            f'<style>{static_css()}</style><section class="tract-panel" data-testid="tract-batch-record" '
             f'aria-label="{escaped(self._record_title)}"><header>{heading(self._record_title, 3)}</header>'
             f"{table_html('', ('What', 'State', 'Decision'), rows, ())}{whole}{self.rest_html()}</section>"
         )

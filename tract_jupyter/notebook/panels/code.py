@@ -13,7 +13,7 @@ from pygments.lexers import get_lexer_by_name
 from pygments.token import STANDARD_TYPES, Token
 
 from tract_jupyter.analysis import RiskLevel
-from tract_jupyter.notebook.markup import escaped, heading
+from tract_jupyter.notebook.markup import OWN_KEYS, escaped, heading
 from tract_jupyter.notebook.panels.findings import findings_html
 from tract_jupyter.review.display import shown_code
 from tract_jupyter.review.findings_by_rule import by_rule
@@ -50,7 +50,8 @@ def code_html(block: CodeBlock) -> str:
     label = f"{block.title}: code, {len(lines)} lines, {len(block.findings)} findings"
     return (
         f"{heading(block.title, 4, shown.description)}{findings_html(block)}"
-        f'<div class="tract-code" tabindex="0" role="region" aria-label="{escaped(label)}">{"".join(rows)}</div>'
+        f'<div class="tract-code" {OWN_KEYS}'
+        f' tabindex="0" role="region" aria-label="{escaped(label)}">{"".join(rows)}</div>'
     )
 
 

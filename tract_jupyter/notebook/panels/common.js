@@ -148,8 +148,8 @@ function follow(model, draw, kernel) {
 
 // A section with a heading, a badge and an alert, the same for both panels.
 function frame(id, testid) {
-  // JupyterLab leaves keys alone below `data-lm-suppress-shortcuts`, or "d d" would delete the cell; and takes no "$" for
-  // a formula below `mathjax_ignore`.
+  // No "$" here is a formula. JupyterLab's commands look at the element with the focus before they look for
+  // `data-lm-suppress-shortcuts` further out, so keys end here.
   const panel = ELEMENT("section", {
     class: "tract-panel mathjax_ignore", "data-lm-suppress-shortcuts": "true", "aria-labelledby": `${id}-title`, "data-testid": testid,
   });
@@ -157,7 +157,7 @@ function frame(id, testid) {
   const badge = ELEMENT("span", { class: "tract-badge", role: "status", tabindex: "-1" });
   const title = ELEMENT("div", { id: `${id}-title`, class: "tract-title", role: "heading", "aria-level": 3 });
   const header = ELEMENT("header", {}, title, badge);
-  panel.addEventListener("keydown", (event) => event.stopPropagation()); // other front ends listen further up
+  panel.addEventListener("keydown", (event) => event.stopPropagation()); // or the notebook takes "a", "b", "d d"
   const lost = () => {
     panel.dataset.status = "stale";
     badge.textContent = "disconnected";

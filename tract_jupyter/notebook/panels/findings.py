@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis import RiskLevel
 from tract_jupyter.analysis.rules import RULES
-from tract_jupyter.notebook.markup import escaped
+from tract_jupyter.notebook.markup import OWN_KEYS, escaped
 from tract_jupyter.notebook.rule_page import page_html
 from tract_jupyter.review.findings_by_rule import by_rule, lines_text
 
@@ -49,7 +49,7 @@ def _count_html(block: CodeBlock) -> str:
 def _rule_html(rule: RuleFindings, title: str) -> str:
     part = escaped(f"{title} {rule.code}")
     return (
-        f'<details class="tract-rule" data-part="{part}" data-code="{escaped(rule.code)}"><summary>'
+        f'<details class="tract-rule" data-part="{part}" data-code="{escaped(rule.code)}"><summary {OWN_KEYS}>'
         f'{chip_html(rule.level)} <code>{escaped(rule.code)}</code> <span class="tract-what">{_what(rule)}</span> '
         f'<span class="tract-where">{rule.where}</span></summary>'
         f'<div class="tract-rule-body">{_reasons_html(rule)}{_page_html(rule, part)}</div></details>'
@@ -85,6 +85,6 @@ def _page_html(rule: RuleFindings, part: str) -> str:
     if known is None:
         return ""
     return (
-        f'<details class="tract-manual" data-part="{part} page"><summary>About rule {escaped(rule.code)} '
+        f'<details class="tract-manual" data-part="{part} page"><summary {OWN_KEYS}>About rule {escaped(rule.code)} '
         f"{escaped(known.name)}</summary>{page_html(known)}</details>"
     )

@@ -60,10 +60,9 @@ def body_html(ticket: Ticket, *, why: bool = True) -> str:
 
 
 def bound_html(request: ReviewRequest) -> str:
-    """What an approval of it binds to, and nothing else: for a record that lists several."""
+    """What an approval of it binds to, without findings and without what asked: for a record that lists several."""
     blocks = [replace(block, findings=()) for block in request.code if block.binds != "nothing"]
-    tables = [table for table in request.tables if table.binds != "nothing"]
-    values = [_values_html(table, request.pending_id) for table in tables]
+    values = [_values_html(table, request.pending_id) for table in request.tables]
     return "".join([*map(code_html, blocks), *values])
 
 
@@ -77,7 +76,7 @@ def record_html(ticket: Ticket) -> str:
         else ""
     )
     return (
-        f'<style>{static_css()}</style><section {OWN_KEYS} class="tract-panel" data-testid="tract-record" '
+        f'<style>{static_css()}</style><section class="tract-panel" data-testid="tract-record" '
         f'data-status="{status}" aria-label="{escaped(title)}"><header>{heading(title, 3)}'
         f'<span class="tract-badge">{status}</span></header>{body_html(ticket)}{how}</section>'
     )
@@ -110,7 +109,10 @@ def _values_html(table: ValueTable, pending_id: str) -> str:
     made = _table_html(table.title, heads, body, in_code)
     if table.binds != "nothing" or sum(len(row.value) for row in rows) <= _FEW_PIECES:
         return made
-    return f'<details data-part="{escaped(table.title)}"><summary>{escaped(table.title)}</summary>{made}</details>'
+    return (
+        f'<details data-part="{escaped(table.title)}"><summary {OWN_KEYS}>'
+        f"{escaped(table.title)}</summary>{made}</details>"
+    )
 
 
 def _cell_html(pieces: tuple[Piece, ...]) -> str:
@@ -120,7 +122,7 @@ def _cell_html(pieces: tuple[Piece, ...]) -> str:
     size = sum(len(piece.text) for piece in pieces)
     label = f"{size:,} characters"
     return (
-        f'<span class="tract-long" tabindex="0" role="region" aria-label="{label}">'
+        f'<span class="tract-long" {OWN_KEYS} tabindex="0" role="region" aria-label="{label}">'
         f"{pieces_html(pieces)}</span>"
     )
 

@@ -66,11 +66,11 @@ class ProfileView:
         facts = "".join(f"<span><b>{escaped(n)}</b> {escaped(v)}</span>" for n, v in self.facts)
         said = f"<p>{escaped(self.said)}</p>" if self.said else ""
         return (
-            f'{styles}<section {OWN_KEYS} class="tract-views tract-run" data-testid="tract-profile" '
+            f'{styles}<section class="tract-views tract-run" data-testid="tract-profile" '
             f'aria-label="Profile"><header>'
             f"{heading(f'Profile {one_line(self.name, _NAME)}', 3)}{badge}</header>"
             f'<p class="tract-facts">{facts}</p>{said}{self._graph_html()}{self._warnings_html()}'
-            f'<details class="tract-section"{self._opened}><summary>Operations <span class="tract-about">'
+            f'<details class="tract-section"{self._opened}><summary {OWN_KEYS}>Operations <span class="tract-about">'
             f'{len(self.operations):,}</span></summary><div class="tract-canvas tract-view">{self._grid().to_html()}'
             f"</div></details>{self._given_html()}</section>"
         )
@@ -100,7 +100,7 @@ class ProfileView:
             return '<p class="tract-dim">It has no operations.</p>'
         return (
             f'<div class="tract-canvas tract-flow tract-plan" data-testid="tract-profile-graph" '
-            f'tabindex="0" role="region" aria-label="Graph of operations">{profile_svg(nodes)}</div>'
+            f'{OWN_KEYS} tabindex="0" role="region" aria-label="Graph of operations">{profile_svg(nodes)}</div>'
             f"{legend_html(nodes)}"
         )
 
@@ -119,7 +119,7 @@ class ProfileView:
         if not rows:
             return ""
         return (
-            f'<details class="tract-section" data-testid="tract-profile-given"{self._opened}><summary>'
+            f'<details class="tract-section" data-testid="tract-profile-given"{self._opened}><summary {OWN_KEYS}>'
             f"What they are given</summary><dl>{rows}</dl></details>"
         )
 

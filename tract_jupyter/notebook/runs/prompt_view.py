@@ -47,7 +47,7 @@ class PromptView:
         title = heading(f"Prompt of run {self.inspection.run_id[:8]}", 3, self.headline)
         styles = style_tag("views.css") + style_tag("runs/runs.css")
         return (
-            f'{styles}<section {OWN_KEYS} class="tract-views tract-run" data-testid="tract-prompt" aria-label="Prompt">'
+            f'{styles}<section class="tract-views tract-run" data-testid="tract-prompt" aria-label="Prompt">'
             f"{title}{self.body_html()}</section>"
         )
 
@@ -98,7 +98,7 @@ def _folded_html(parts: list[Part], source: str) -> str:
         return "".join(drawn)
     inner = "".join(drawn[_EDGE:-_EDGE])
     note = _fold_note(len(parts) - 2 * _EDGE)
-    fold = f'<details class="tract-fold"><summary>⋮ {note}</summary>{inner}</details>'
+    fold = f'<details class="tract-fold"><summary {OWN_KEYS}>⋮ {note}</summary>{inner}</details>'
     return "".join([*drawn[:_EDGE], fold, *drawn[-_EDGE:]])
 
 
@@ -137,13 +137,13 @@ def _body_html(part: Part, source: str) -> str:
     pieces = _pieces_html(part, source)
     lines = "".join(map(_line_html, diff_lines(part.before, text)))
     diff = (
-        f'<div class="tract-lines" tabindex="0" role="region" aria-label="Difference">{lines}</div>'
+        f'<div class="tract-lines" {OWN_KEYS} tabindex="0" role="region" aria-label="Difference">{lines}</div>'
         if lines
         else ""
     )
     if not pieces:
         return diff + _whole("The whole text", text)
-    return f"{pieces}<details><summary>Difference to the plain prompt</summary>{diff}</details>"
+    return f"{pieces}<details><summary {OWN_KEYS}>Difference to the plain prompt</summary>{diff}</details>"
 
 
 def _pieces_html(part: Part, source: str) -> str:
@@ -178,7 +178,7 @@ def _whole(summary: str, text: str) -> str:
     note = f'<p class="tract-dim">{more}</p>' if more else ""
     count = f'<span class="tract-dim"> ({len(text):,} characters)</span>'
     return (
-        f"<details><summary>{html.escape(summary)}{count}</summary>"
+        f"<details><summary {OWN_KEYS}>{html.escape(summary)}{count}</summary>"
         f"<pre>{html.escape(printable(text, _WHOLE))}</pre>{note}</details>"
     )
 

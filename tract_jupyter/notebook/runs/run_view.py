@@ -73,7 +73,7 @@ class RunView:
             _debug_html(self.run),
         ]
         return (
-            f'{styles}<section {OWN_KEYS} class="tract-views tract-run" data-testid="tract-run" data-status="{status}" '
+            f'{styles}<section class="tract-views tract-run" data-testid="tract-run" data-status="{status}" '
             f'aria-label="Run {html.escape(self.run.run_id[:8])}">{"".join(body)}</section>'
         )
 
@@ -121,7 +121,7 @@ def _graph_html(shown: Picture) -> str:
     if not shown.nodes:
         return '<p class="tract-dim">No operations: the context was sent as it stands.</p>'
     drawing = (
-        f'<div class="tract-canvas tract-flow" data-testid="tract-run-graph" tabindex="0" role="region" '
+        f'<div class="tract-canvas tract-flow" data-testid="tract-run-graph" {OWN_KEYS} tabindex="0" role="region" '
         f'aria-label="Graph of operations">{graph_svg(shown)}</div>'
     )
     return drawing + legend_html(shown.nodes)
@@ -150,7 +150,8 @@ def _reasons_html(told: list[Reason]) -> str:
     ]
     more = len(rows) - _REASONS
     rest = (
-        f"<details><summary>{more:,} more</summary><ul class='tract-reasons'>{''.join(rows[_REASONS:])}</ul></details>"
+        f"<details><summary {OWN_KEYS}>"
+        f"{more:,} more</summary><ul class='tract-reasons'>{''.join(rows[_REASONS:])}</ul></details>"
         if more > 0
         else ""
     )
@@ -197,7 +198,8 @@ def _timeline_html(shown: Picture) -> str:
         return ""
     committed = "".join(f"<p>{escaped(line)}</p>" for line in commit_lines(shown))
     body = (
-        f'<div class="tract-canvas" data-testid="tract-run-gantt" tabindex="0" role="region" aria-label="Time line">'
+        f'<div class="tract-canvas" data-testid="tract-run-gantt" {OWN_KEYS}'
+        f' tabindex="0" role="region" aria-label="Time line">'
         f"{gantt_svg(chart)}</div>{committed}"
     )
     return _section("Time line", side_by_side(chart), body, "timeline", is_open=len(chart.bars) <= _OPEN)
@@ -257,6 +259,7 @@ def _section(title: str, about: str, body: str, name: str, *, is_open: bool) -> 
     more = f' <span class="tract-about">{escaped(about)}</span>' if about else ""
     opened = " open" if is_open else ""
     return (
-        f'<details class="tract-section" data-testid="tract-run-{name}"{opened}><summary>{title}{more}</summary>'
+        f'<details class="tract-section" data-testid="tract-run-{name}"{opened}><summary {OWN_KEYS}>'
+        f"{title}{more}</summary>"
         f"{body}</details>"
     )

@@ -1,0 +1,380 @@
+"""A turn without a reply: it is not sent with later ones, trying it again is that turn, and nobody answers twice."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from contextlib import suppress
+from threading import Event, Thread
+
+import pytest
+
+from tests.hooks.fakes import ScriptedClient, said
+from tract_jupyter import Tract
+from tract_jupyter.exceptions import LLMError, RejectedError, RunError, RunFailedError, UndecidedError
+from tract_jupyter.facade.conducting import RunOptions
+from tract_jupyter.models.config import TokenBudget
+from tract_jupyter.runs.abort import Abort
+from tract_jupyter.runs.profile.build import operation
+from tract_jupyter.runs.profile.model import Profile
+
+PROFILE = Profile.of("p", [operation("shout", order=1, text="{{ lastUserMessage }}!", into="message")])
+
+
+class Moody(ScriptedClient):
+    """Replies, or raises what `fails` has."""
+
+    def __init__(self):
+        super().__init__()
+        self.fails = []
+        self.sent = []
+
+    def chat(self, messages, **options):
+        self.sent.append([one["content"] for one in messages])
+        if self.fails:
+            raise self.fails.pop()
+        self.replies = [f"reply {len(self.sent)}"]
+        return super().chat(messages, **options)
+
+
+@pytest.fixture
+def talk(tract):
+    tract.configure_llm(Moody())
+    return tract
+
+
+HOW = {"plain": {}, "run": {"profile": PROFILE}, "recorded": {"on_event": lambda _: None}}
+FAILURES = {
+    "provider": (OSError("the line is dead"), (OSError, RunFailedError)),
+    "ours": (LLMError("no"), (LLMError, RunFailedError)),
+    "ctrl-c": (KeyboardInterrupt(), KeyboardInterrupt),
+}
+
+
+def fail(tract, question, failure="provider", **options):
+    error, kind = FAILURES[failure]
+    tract.llm.fails.append(error)
+    with pytest.raises(kind):
+        tract.chat(question, **options) if question else tract.generate(**options)
+
+
+def texts(tract):
+    return [text for _, text in said(tract)]
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+@pytest.mark.parametrize("how", HOW)
+def test_a_question_without_a_reply_is_not_sent_with_the_next_one(talk, how, failure):
+    fail(talk, "Which?", failure, **HOW[how])
+    assert texts(talk) == []
+    talk.chat("And what?")
+    assert talk.llm.sent[-1] == ["And what?"]
+    assert texts(talk) == ["And what?", "reply 2"]
+    assert talk.verify() == []
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("again", ["chat", "generate"])
+def test_asking_again_tries_that_turn_again(talk, how, failure, again):
+    talk.chat("First.")
+    fail(talk, "Which?", failure, **HOW[how])
+    fail(talk, "Which?", failure, **HOW[how])
+    if again == "chat":
+        talk.chat("Which?", **HOW[how])
+    else:
+        talk.generate(**HOW[how])
+    asked = "Which?!" if how == "run" else "Which?"
+    assert talk.llm.sent[-1] == ["First.", "reply 1", asked]
+    assert texts(talk) == ["First.", "reply 1", asked, "reply 4"]
+    assert [one.message for one in talk.log(limit=None) if one.operation == "append"].count("Which?") == 1
+    talk.chat("Next.")
+    assert talk.llm.sent[-1][-1] == "Next."
+    assert talk.verify() == []
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_a_question_that_was_said_by_itself_waits_for_its_reply_and_not_for_the_next(talk, how):
+    """`user`, and then `generate`: the message is the user's own, and stays until something else is asked."""
+    talk.user("Which?")
+    fail(talk, None, **HOW[how])
+    talk.generate()
+    assert len(talk.llm.sent[-1]) == 1
+    talk.user("What?")
+    fail(talk, None, **HOW[how])
+    talk.user("When?")
+    talk.generate()
+    assert talk.llm.sent[-1][-2:] == ["reply 2", "When?"]
+    assert texts(talk)[-2:] == ["When?", "reply 4"]
+
+
+def test_what_is_said_besides_stays(talk):
+    """Only the question that was asked is set aside: notes before it, and what was pinned, are the user's own."""
+    talk.user("By the way, it rains.")
+    fail(talk, "Which?")
+    talk.chat("What?")
+    assert talk.llm.sent[-1] == ["By the way, it rains.", "What?"]
+
+
+def test_a_question_gets_back_the_priority_that_it_had(talk):
+    question = talk.user("Which?").commit_hash
+    talk.annotate(question, "pinned")
+    fail(talk, None)
+    talk.user("What?")
+    fail(talk, None)
+    assert talk.get_commit(question).priority == "skip"
+    other = talk.compile().messages[-1].commit_hash
+    talk.undo()  # the note that it is set aside
+    assert talk.get_commit(question).priority == "pinned"
+    assert other == talk.compile().messages[-1].commit_hash
+
+
+def test_a_question_that_has_a_reply_by_now_is_nobodys_business(talk):
+    talk.user("Which?")
+    fail(talk, None)
+    talk.assistant("That one.")
+    talk.chat("And what?")
+    assert talk.llm.sent[-1] == ["Which?", "That one.", "And what?"]
+
+
+def test_a_question_that_was_undone_is_gone(talk):
+    talk.chat("First.")
+    fail(talk, "Which?")
+    talk.undo()
+    talk.undo()
+    talk.chat("Which?")
+    assert texts(talk) == ["First.", "reply 1", "Which?", "reply 3"]
+
+
+def test_each_branch_has_its_own_turn(talk):
+    talk.chat("First.")
+    talk.branch("side")
+    fail(talk, "Which?")
+    talk.switch("main")
+    talk.chat("What?")
+    assert talk.llm.sent[-1] == ["First.", "reply 1", "What?"]
+    talk.switch("side")
+    talk.generate()
+    assert talk.llm.sent[-1] == ["First.", "reply 1", "Which?"]
+
+
+def test_another_variant_that_fails_leaves_the_reply(talk):
+    talk.chat("Which?", profile=PROFILE)
+    fail(talk, None, trigger="regenerate", profile=PROFILE)
+    assert texts(talk) == ["Which?!", "reply 1"]
+    talk.generate(trigger="regenerate", profile=PROFILE)
+    assert texts(talk) == ["Which?!", "reply 3"]
+
+
+# --- what has not failed
+
+
+def test_a_reply_that_waits_in_the_inbox_keeps_its_question(talk):
+    """It was paid for; its question is open, and is neither set aside nor asked anew behind its back."""
+    talk.on("generate", lambda pending: None)
+    with pytest.raises(UndecidedError):
+        talk.chat("Which?")
+    talk.operations.rebuild(talk.inbox()[0]).approve()
+    assert texts(talk) == ["Which?", "reply 1"]
+
+
+def test_a_reply_that_the_budget_refuses_keeps_its_question(any_store):
+    talk = any_store(budget=TokenBudget(max_tokens=12, action="reject"))
+    talk.configure_llm(ScriptedClient("On the mat, where else would it be at this time of the day?"))
+    with pytest.raises(RunFailedError):
+        talk.chat("Where?", on_event=lambda _: None)
+    assert texts(talk) == ["Where?"]
+
+
+def test_a_reply_that_was_turned_down_was_none(talk):
+    talk.on("generate", lambda pending: pending.reject("not so"))
+    with pytest.raises(RejectedError):
+        talk.chat("Which?")
+    assert texts(talk) == []
+
+
+def test_a_run_that_waits_for_a_person_keeps_its_question(talk, spec):
+    talk.register_operation(spec(unhandled="ask"))
+    asks = Profile.of(
+        "asks", [operation("sure", "dynamic", order=1, operation="citation_check", fields={"urls": []})]
+    )
+    with pytest.raises(UndecidedError):
+        talk.chat("Which?", profile=asks)
+    assert texts(talk) == ["Which?"]
+    talk.operations.rebuild(talk.inbox()[0]).approve()
+    assert talk.resume_run(talk.runs()[0].run_id).text == "reply 1"
+    assert texts(talk) == ["Which?", "reply 1"]
+
+
+def test_a_run_whose_turn_was_answered_meanwhile_does_not_answer_again(talk, spec):
+    talk.register_operation(spec(unhandled="ask"))
+    asks = Profile.of(
+        "asks", [operation("sure", "dynamic", order=1, operation="citation_check", fields={"urls": []})]
+    )
+    with pytest.raises(UndecidedError):
+        talk.chat("Which?", profile=asks)
+    talk.generate()
+    for pending in talk.inbox():
+        talk.operations.rebuild(pending).approve()
+    with pytest.raises(RunError, match="its message has a reply"):
+        talk.resume_run(talk.runs()[0].run_id)
+    assert texts(talk) == ["Which?", "reply 1"]
+
+
+def test_an_aborted_run_is_a_turn_that_failed(talk):
+    abort = Abort()
+    abort.set()
+    with pytest.raises(RunFailedError, match="aborted"):
+        talk.chat("Which?", profile=PROFILE, run=RunOptions(abort=abort))
+    assert texts(talk) == []
+    talk.chat("Which?", profile=PROFILE)
+    assert texts(talk) == ["Which?!", "reply 1"]
+
+
+class Streaming(Moody):
+    """Gives two pieces of its reply, and then raises; what can stream says so by `on_delta`."""
+
+    def chat(self, messages, *, on_delta=None, **options):
+        self.was_streamed = on_delta is not None
+        for piece in ("On the ", "mat"):
+            if on_delta is not None:
+                on_delta(piece)
+        return super().chat(messages, **options)
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+def test_what_an_aborted_stream_had_brought_is_kept_with_the_run(talk, failure):
+    talk.configure_llm(Streaming())
+    fail(talk, "Where?", failure, profile=PROFILE)
+    (run,) = talk.runs()
+    assert (run.reply, run.reply_commit, texts(talk)) == ("On the mat", None, [])
+    assert run.status == ("aborted" if failure == "ctrl-c" else "failed")
+    assert talk.chat("Where?", profile=PROFILE).text == "reply 2"
+    assert talk.llm.sent[-1] == ["Where?!"]
+    assert talk.verify() == []
+
+
+def test_without_a_run_nothing_is_streamed(talk):
+    talk.configure_llm(Streaming())
+    talk.chat("Where?")
+    assert not talk.llm.was_streamed
+
+
+# --- two at once
+
+
+class Slow(Moody):
+    """Replies once it may."""
+
+    def __init__(self):
+        super().__init__()
+        self.asked_now, self.may = Event(), Event()
+
+    def chat(self, messages, **options):
+        self.asked_now.set()
+        assert self.may.wait(30)
+        return super().chat(messages, **options)
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_a_second_one_on_the_same_branch_is_refused_and_says_nothing(talk, how):
+    talk.configure_llm(client := Slow())
+    first = Thread(target=lambda: talk.chat("Which?", **HOW[how]))
+    first.start()
+    assert client.asked_now.wait(30)
+    for second in (lambda: talk.chat("What?"), talk.generate, lambda: talk.generate(profile=PROFILE)):
+        with pytest.raises(RunError, match="answers on branch 'main'"):
+            second()
+    client.may.set()
+    first.join()
+    assert texts(talk)[-1] == "reply 1"
+    assert len(client.sent) == 1
+    talk.chat("What?")
+    assert len(texts(talk)) == 4
+
+
+# --- kill -9
+
+OPENED = """
+import sys
+from tests.facade.test_turns import Moody, PROFILE
+from tract_jupyter import Tract
+tract = Tract.open(sys.argv[1], tract_id="t")
+tract.configure_llm(client := Moody())
+"""
+DIES = (
+    OPENED
+    + """
+import os, signal
+client.chat = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
+tract.chat("Which?", **({"profile": PROFILE} if sys.argv[2] == "run" else {}))
+"""
+)
+HANGS = (
+    OPENED
+    + """
+answer = client.chat
+client.chat = lambda *given, **options: (print(flush=True), sys.stdin.read(1), answer(*given, **options))[2]
+tract.chat("Which?", **({"profile": PROFILE} if sys.argv[2] == "run" else {}))
+"""
+)
+
+
+def opened(path):
+    tract = Tract.open(path, tract_id="t")
+    tract.configure_llm(Moody())
+    return tract
+
+
+@pytest.mark.parametrize("how", ["plain", "run"])
+@pytest.mark.parametrize("then", ["same", "other", "generate"])
+def test_after_kill_9_it_is_as_after_any_failure(tmp_path, how, then):
+    path = tmp_path / "t.db"
+    killed = subprocess.run([sys.executable, "-c", DIES, path, how], check=False)
+    assert killed.returncode == -9
+    with opened(path) as tract:
+        if then == "generate":
+            tract.generate()
+        else:
+            tract.chat("Which?" if then == "same" else "What?")
+        question = (
+            "What?"
+            if then == "other"
+            else "Which?"
+            if how == "plain"
+            else tract.compile().messages[0].content
+        )
+        assert texts(tract) == [question, "reply 1"]
+        assert tract.llm.sent == [[question]]
+        assert tract.verify() == []
+        if how == "run":
+            with pytest.raises(RunError, match="its message has a reply, was set aside"):
+                tract.resume_run(tract.runs()[-1].run_id)
+
+
+def test_after_kill_9_the_run_can_be_resumed_as_well(tmp_path):
+    path = tmp_path / "t.db"
+    subprocess.run([sys.executable, "-c", DIES, path, "run"], check=False)
+    with opened(path) as tract:
+        tract.resume_run(tract.runs()[0].run_id)
+        assert texts(tract) == ["Which?!", "reply 1"]
+        tract.chat("What?")
+        assert tract.llm.sent[-1] == ["Which?!", "reply 1", "What?"]
+
+
+@pytest.mark.parametrize("how", ["plain", "run"])
+def test_another_process_is_refused_while_one_answers(tmp_path, how):
+    path = tmp_path / "t.db"
+    command = [sys.executable, "-c", HANGS, str(path), how]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        process.stdout.readline()
+        with opened(path) as tract:
+            with pytest.raises(RunError, match=f"process {process.pid} .*answers on branch 'main'"):
+                tract.chat("What?")
+            assert "What?" not in texts(tract)
+            with suppress(BrokenPipeError):
+                process.stdin.write("x")
+                process.stdin.close()
+            assert process.wait() == 0
+            tract.chat("What?")
+            assert texts(tract)[1:] == ["reply 1", "What?", "reply 1"]

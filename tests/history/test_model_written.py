@@ -1,0 +1,229 @@
+"""What a model writes into the history: how long it may be, what it must keep, how often it is tried, and who is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.hooks.fakes import ScriptedClient, reply
+from tract_jupyter import Session
+from tract_jupyter.exceptions import CompressionError, SessionError
+
+LONG = "word " * 2_000
+
+
+@pytest.fixture
+def talk(tract):
+    """A long message, a pinned one, and two more."""
+    tract.user("The bridge is 42 m long and was built in 1893. " * 10)
+    tract.annotate(tract.user("Keep this.").commit_hash, "pinned")
+    tract.assistant("It is made of steel. " * 20)
+    tract.user("And who built it? " * 20)
+    return tract
+
+
+def texts(tract):
+    return [message.content for message in tract.compile().messages]
+
+
+def asked(client, number=-1):
+    return client.asked[number][0][-1]["content"]
+
+
+def test_what_is_longer_than_what_it_stands_for_is_written_again_and_never_taken(talk):
+    talk.configure_llm(ScriptedClient(LONG, "a bridge", "steel, who built it?"))
+    talk.compress()
+    assert texts(talk) == ["a bridge", "Keep this.", "steel, who built it?"]
+    assert "are the most" in asked(talk.llm, 1)
+    talk.undo()
+    before = talk.head
+    talk.configure_llm(ScriptedClient(*[LONG] * 4))
+    with pytest.raises(CompressionError, match=r"2,000 tokens.*4 attempts.*nothing was changed"):
+        talk.compress()
+    assert talk.head == before
+
+
+def test_target_and_tolerance_are_enforced(talk):
+    talk.configure_llm(ScriptedClient("one two three four five six", "one two", "three four"))
+    talk.compress(target_tokens=2, token_tolerance=1)
+    assert texts(talk) == ["one two", "Keep this.", "three four"]
+    assert "the target is 2" in asked(talk.llm, 1)
+    with pytest.raises(CompressionError, match="token_tolerance is a whole number"):
+        talk.compress(content="x", token_tolerance=-1)
+
+
+@pytest.mark.parametrize("no", [False, (False, "no number"), "no number"])
+def test_a_validator_may_answer_in_any_way(talk, no):
+    client = ScriptedClient("a bridge", "a bridge of 42 m", "steel, 42")
+    talk.configure_llm(client)
+    talk.compress(validator=lambda text: "42" in text or no)
+    assert texts(talk)[0] == "a bridge of 42 m"
+    assert ("no number" in asked(client, 1)) is (no is not False)
+
+
+def test_the_number_of_retries_is_bounded(talk):
+    client = ScriptedClient("bad", "bad", "bad")
+    talk.configure_llm(client)
+    with pytest.raises(CompressionError, match="2 attempts"):
+        talk.compress(validator=lambda _: "not good", max_retries=1)
+    assert len(client.asked) == 2
+
+
+def test_one_summary_across_what_is_pinned(talk):
+    talk.configure_llm(ScriptedClient("a steel bridge"))
+    result = talk.compress(one_summary=True)
+    assert texts(talk) == ["a steel bridge", "Keep this."]
+    assert [len(group) for group in result.groups] == [3]
+    talk.expand(result.summaries[0])
+    assert len(texts(talk)) == 4
+    talk.undo()
+    talk.undo()
+    pending = talk.propose_compress(content="in short", one_summary=True)
+    pending.approve()
+    assert texts(talk) == ["in short", "Keep this."]
+
+
+def test_the_context_and_other_words_about_the_task(talk):
+    client = ScriptedClient("a", "b")
+    talk.configure_llm(client)
+    talk.compress(include_context=True, system_prompt="Be a poet.")
+    assert client.asked[0][0][0]["content"] == "Be a poet."
+    assert "Keep this." in asked(client, 0)
+    assert asked(client, 0).count("The bridge is 42 m long") == 10
+
+
+def test_a_proposal_says_its_price_and_holds_to_its_length(talk):
+    pending = talk.propose_compress(content=["short", "short too"], target_tokens=5, token_tolerance=0)
+    assert "saves" in pending.summary()
+    pending.edit_summary(0, LONG)
+    with pytest.raises(CompressionError, match="summary 0 has 2,000 tokens"):
+        pending.approve()
+    assert len(texts(talk)) == 4
+
+
+def test_what_set_it_off_is_in_the_log(talk):
+    talk.compress(content=["a", "b"], triggered_by="policy tidy")
+    assert talk.events("compress")[0].data["triggered_by"] == "policy tidy"
+    talk.on("compress", lambda pending: pending.approve())
+    talk.compress(content="all", triggered_by="policy tidier", one_summary=True)
+    assert talk.events("compress")[0].data["triggered_by"] == "policy tidier"
+
+
+# --- answers of tools
+
+
+@pytest.fixture
+def called(tract):
+    tract.user("look")
+    tract.assistant(
+        "",
+        tool_calls=[
+            {"id": "a", "name": "look", "arguments": {}},
+            {"id": "b", "name": "read", "arguments": {}},
+        ],
+    )
+    return tract
+
+
+def answers(tract):
+    return [message.content for message in tract.compile().messages if message.role == "tool"]
+
+
+def test_answers_are_shortened_by_the_configured_model(called):
+    called.tool_result("a", "look", "a long answer " * 50)
+    with pytest.raises(CompressionError, match="give content"):
+        called.compress_tool_calls()
+    client = ScriptedClient(LONG, "short")
+    called.configure_llm(client)
+    called.compress_tool_calls(instructions="keep names", triggered_by="me")
+    assert answers(called) == ["short"]
+    assert "keep names" in asked(client)
+    assert "are the most" in asked(client)
+    assert called.events("compress tool calls")[0].data["triggered_by"] == "me"
+
+
+def test_rules_for_the_answers_of_tools(called):
+    client = ScriptedClient("looked", "read")
+    called.configure_llm(client)
+    called.configure_tool_summarization(
+        {"look": "keep names"}, auto_threshold=50, default_instructions="in short"
+    )
+    called.tool_result("a", "look", "the answer")
+    info = called.tool_result("b", "read", "page " * 100)
+    assert answers(called) == ["looked", "read"]
+    assert "keep names" in asked(client, 0)
+    assert "in short" in asked(client, 1)
+    assert info.metadata["original_content"] == "page " * 100
+
+
+def test_what_no_rule_is_about_stays_and_so_does_what_the_model_cannot_shorten(called):
+    called.configure_llm(ScriptedClient(*[LONG] * 4))
+    called.configure_tool_summarization({"look": "keep names"}, auto_threshold=1_000)
+    called.tool_result("a", "look", "the answer")
+    called.tool_result("b", "read", "page")
+    assert answers(called) == ["the answer", "page"]
+    called.configure_tool_summarization()
+    assert called.list_hooks() == {}
+
+
+# --- the outcome of a child
+
+
+def test_a_childs_outcome_is_written_by_the_configured_model_and_checked(tmp_path):
+    with Session.open(tmp_path / "s.db") as session:
+        parent = session.create_tract()
+        parent.user("question")
+        child = session.spawn(parent, purpose="look")
+        child.user("found it in the attic " * 30)
+        with pytest.raises(SessionError, match="configure a model"):
+            session.collapse(child, parent)
+        client = ScriptedClient("", "in the attic")
+        parent.configure_llm(client)
+        session.collapse(child, parent, validator=lambda text: "attic" in text, triggered_by="me")
+        assert texts(parent)[-1] == "in the attic"
+        assert "is empty" in asked(client)
+        assert parent.events("collapse")[0].data["triggered_by"] == "me"
+
+
+# --- what a provider counts
+
+
+def test_reported_usage_corrects_the_estimate(tract):
+    tract.user("word " * 100)
+    before = tract.status()
+    usage = {"prompt_tokens": 2 * before.token_count, "completion_tokens": 1}
+    tract.configure_llm(ScriptedClient(reply("ok", usage=usage)))
+    tract.generate()
+    status = tract.status()
+    assert status.corrected_by[0] == "scripted-1"
+    assert status.corrected_by[1] == pytest.approx(2, rel=0.1)
+    assert status.tokens.startswith("≈2")
+    assert "as scripted-1 counts" in status.tokens
+
+
+@pytest.mark.parametrize(
+    "usage", [{}, {"prompt_tokens": "many"}, {"prompt_tokens": 0}, {"prompt_tokens": True}]
+)
+def test_usage_that_says_nothing_corrects_nothing(tract, usage):
+    tract.user("hello")
+    tract.configure_llm(ScriptedClient(reply("ok", usage=usage)))
+    tract.generate()
+    assert tract.status().corrected_by is None
+
+
+def test_the_tool_and_the_direction_of_a_tool_io_are_told(tract):
+    for direction in ("call", "result"):
+        tract.commit(
+            {
+                "content_type": "tool_io",
+                "tool_name": "look",
+                "direction": direction,
+                "payload": {"content": "x"},
+            }
+        )
+    call, result = tract.compile().messages
+    assert (call.name, call.direction) == ("look", "call")
+    assert (result.name, result.direction) == ("look", "result")
+    assert [message["content"] for message in tract.compile().to_dicts()] == [
+        "Call of the tool look:\nx",
+        "From the tool look:\nx",
+    ]

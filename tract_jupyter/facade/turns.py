@@ -1,0 +1,224 @@
+"""Turns: who answers on a branch, one at a time, and what a turn without a reply leaves behind.
+
+A question that no reply came to is not sent with later ones. The store says which questions are open, so that this
+holds after a crash too; the context says which are set aside: they have the priority `skip` until they are asked again.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
+
+from tract_jupyter.exceptions import TractError
+from tract_jupyter.models.priority import Priority
+from tract_jupyter.models.rendering import role_of
+from tract_jupyter.runs.lease import Lease
+from tract_jupyter.storage.entry import ANNOTATE, APPEND
+from tract_jupyter.storage.run_leases import RunLeaseRows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tract_jupyter.engine.commits import Commits
+    from tract_jupyter.engine.refs import Refs
+    from tract_jupyter.engine.timelines import Timelines
+    from tract_jupyter.models.commit import CommitInfo
+    from tract_jupyter.storage.database import Database
+    from tract_jupyter.storage.run_leases import StoredLease
+
+SET_ASIDE: Final = "no reply came to it, so it is not sent; it is sent again if the turn is tried again"
+
+
+@dataclass(eq=False)
+class OpenTurn:
+    """A turn that waits for its reply.
+
+    Attributes:
+        lease: holds the branch.
+        waits: its end is open: a person decides about the reply, or about an operation.
+        goes_on: it was cut off, and can be resumed.
+    """
+
+    owner: object
+    lease: Lease
+    waits: bool = False
+    goes_on: bool = False
+
+
+_turn: ContextVar[OpenTurn | None] = ContextVar("tract_turn", default=None)
+
+
+def left_open() -> None:
+    """Note that the reply of this thread's turn came, and waits for a decision."""
+    turn = _turn.get()
+    if turn is not None:
+        turn.waits = True
+
+
+class Turns:
+    """The turns of one tract.
+
+    Args:
+        tract_id: of the tract.
+        database: where it is.
+        refs: say which branch is the current one.
+        commits: where questions are set aside.
+        timelines: what stands in the history.
+    """
+
+    def __init__(
+        self,
+        tract_id: str,
+        database: Database,
+        refs: Refs,
+        commits: Commits,
+        timelines: Timelines,
+    ) -> None:
+        self._rows = RunLeaseRows(tract_id)
+        self._database = database
+        self._refs = refs
+        self._commits = commits
+        self._timelines = timelines
+
+    @contextmanager
+    def asking(self, content: dict[str, Any], say: Callable[[], CommitInfo]) -> Iterator[OpenTurn]:
+        """Hold the current branch, and have the user say something, unless it was said already and no reply came.
+
+        If none comes now, it is set aside.
+
+        Raises:
+            RunError: somebody else answers on this branch.
+        """
+        with self._held(uuid4().hex, self._refs.position.branch, None, sets_aside=True) as turn:
+            again = next((one for one in reversed(turn.lease.open) if self._was_said(one, content)), None)
+            self._set_others_aside(turn.lease, again)
+            if again is not None and again.question is not None:
+                self._take_back(again.question)
+                turn.lease.ask(again.question)
+            else:
+                with self._database.write():
+                    turn.lease.ask(say().commit_hash)
+            yield turn
+
+    @contextmanager
+    def answering(self, *, is_new: bool = True) -> Iterator[OpenTurn]:
+        """Hold the current branch, to have answered what the user said last; within `asking` it is that turn.
+
+        Args:
+            is_new: whether the turn has no reply yet.
+
+        Raises:
+            RunError: somebody else answers on this branch.
+        """
+        outer = _turn.get()
+        if outer is not None and outer.owner is self:
+            yield outer
+            return
+        question = self._question() if is_new else None
+        with self._held(uuid4().hex, self._refs.position.branch, question) as turn:
+            last = self._last_said()
+            again = next((one for one in turn.lease.open if is_new and one.question == last), None)
+            if turn.lease.open and is_new:
+                self._set_others_aside(turn.lease, again)
+                if again is not None and again.question is not None:
+                    self._take_back(again.question)
+                turn.lease.ask(question if again is None else again.question)
+            yield turn
+
+    @contextmanager
+    def resuming(self, run_id: str, branch: str | None, question: str | None) -> Iterator[OpenTurn]:
+        """Hold the branch of a run that goes on.
+
+        Raises:
+            RunError: another process works on it, or somebody else answers on its branch.
+        """
+        with self._held(run_id, branch, question) as turn:
+            yield turn
+
+    def is_open(self, question: str) -> bool:
+        """Whether a message of the user is sent, and has no reply."""
+        later = None
+        for commit, role in self._newest():
+            if commit == question:
+                return later != "assistant"
+            later = role if role in {"user", "assistant"} else later
+        return False
+
+    # ---
+
+    @contextmanager
+    def _held(
+        self, run_id: str, branch: str | None, question: str | None, *, sets_aside: bool = False
+    ) -> Iterator[OpenTurn]:
+        with Lease(self._database, self._rows, run_id, branch, question) as lease:
+            turn = OpenTurn(self, lease)
+            token = _turn.set(turn)
+            try:
+                yield turn
+            except BaseException:
+                with suppress(TractError):  # what was raised says more
+                    lease.has_failed = self._has_failed(turn)
+                    if lease.has_failed and sets_aside and not turn.goes_on:
+                        self._set_aside(lease.question)
+                raise
+            finally:
+                _turn.reset(token)
+
+    def _has_failed(self, turn: OpenTurn) -> bool:
+        question = turn.lease.question
+        if question is None or turn.waits:
+            return False
+        # on another branch it is looked at again with the next turn there
+        return self._refs.position.branch != turn.lease.branch or self.is_open(question)
+
+    def _question(self) -> str | None:
+        """What the user said last, if no reply came to it."""
+        for commit, role in self._newest():
+            if role in {"user", "assistant"}:
+                return commit if role == "user" else None
+        return None
+
+    def _newest(self) -> Iterator[tuple[str, str | None]]:
+        """The messages that are sent, with their roles, the newest first."""
+        with self._timelines.lock:
+            timeline = self._timelines.at(self._refs.position.commit_hash)
+            for step in reversed(timeline.steps):
+                if step.operation == APPEND and timeline.priority(step) is not Priority.SKIP:
+                    yield step.commit_hash, role_of(json.loads(step.payload))
+
+    def _last_said(self) -> str | None:
+        """The newest message of the current branch, also if it is set aside."""
+        with self._timelines.lock:
+            steps = self._timelines.at(self._refs.position.commit_hash).steps
+            return next((step.commit_hash for step in reversed(steps) if step.operation == APPEND), None)
+
+    def _was_said(self, row: StoredLease, content: dict[str, Any]) -> bool:
+        if row.question is None or row.question != self._last_said():
+            return False
+        said = self._commits.entry(row.question).content
+        return all(said.get(name) == value for name, value in content.items())
+
+    def _set_others_aside(self, lease: Lease, again: StoredLease | None) -> None:
+        for one in lease.open:
+            if one.question is not None and (again is None or one.question != again.question):
+                self._set_aside(one.question)
+
+    def _set_aside(self, question: str | None) -> None:
+        if question is not None and self.is_open(question):
+            self._commits.annotate(question, Priority.SKIP, SET_ASIDE)
+
+    def _take_back(self, question: str) -> None:
+        """Have a question sent again that was set aside, with the priority that it had."""
+        with self._timelines.lock:
+            steps = self._timelines.at(self._refs.position.commit_hash).steps
+            changes = [one for one in steps if one.operation == ANNOTATE and one.edit_target == question]
+        if changes and self._commits.entry(changes[-1].commit_hash).message == SET_ASIDE:
+            earlier = [one.priority for one in changes if one.priority != Priority.SKIP]
+            usual = self._commits.entry(question).starting_priority()
+            self._commits.annotate(
+                question, Priority(earlier[-1] or usual) if earlier else usual, "it is asked again"
+            )
