@@ -101,6 +101,8 @@ class Generating(Writing, Compiling, Branches, Gated):
     ) -> PendingGeneration:
         """Ask the model, and return the pending whose approval commits the reply; arguments as for `generate`.
 
+        It is in the inbox until it is decided.
+
         Raises:
             TractError: as `generate` does, until the reply is there.
         """
@@ -109,7 +111,8 @@ class Generating(Writing, Compiling, Branches, Gated):
         _ = self.llm
         self._check_place()
         with self._turns.answering():
-            return self._asked(settings, validator, options)
+            pending = self._asked(settings, validator, options)
+            return self._firing.keep(pending, validator)
 
     def chat(self, text: str, *, name: str | None = None, **options: Any) -> ChatResponse:
         """Commit what the user says, and `generate` the reply.
