@@ -88,7 +88,11 @@ class Kernel:
         self._manager.start_kernel(cwd=str(folder), env=_env(folder), stdout=self._log, stderr=self._log)
         self._client = self._manager.client()
         self._client.start_channels(hb=False)
-        self._until_it_answers()
+        try:
+            self._until_it_answers()
+        except BaseException:
+            self.close()  # nobody else has it yet
+            raise
 
     # --- cells
 
@@ -161,8 +165,14 @@ class Kernel:
             message["header"]["subshell_id"] = self.subshell
         self._client.shell_channel.send(message)
 
-    def until(self, happened: Callable[[], T], what: str, seconds: float = SECONDS) -> T:
-        """Read messages until something has happened.
+    def until(
+        self,
+        happened: Callable[[], T],
+        what: str,
+        seconds: float = SECONDS,
+        told: Callable[[], str] = str,
+    ) -> T:
+        """Read messages until something has happened; `told` says how things stand if it does not.
 
         Raises:
             AssertionError: it did not happen in time, or the kernel died.
@@ -173,7 +183,7 @@ class Kernel:
             if not alive or time.monotonic() > end:
                 why = f"not within {seconds:g} s" if alive else "the kernel died"
                 log = (self.folder / "kernel.log").read_text(errors="replace")[-2000:]
-                raise AssertionError(f"{what}: {why}. Seen:\n" + "\n".join(self._seen) + f"\n{log}")
+                raise AssertionError(f"{what}: {why}. {told()}\nSeen:\n" + "\n".join(self._seen) + f"\n{log}")
             self._pump(0.05)
         return result
 

@@ -55,7 +55,7 @@ class Panel:
             self._kernel.send_to_panel(self.comm_id, answer)
             if self._kernel.happens(heard, delay):
                 return
-        self._kernel.until(heard, f"the click on {action!r} being heard")
+        self._kernel.until(heard, f"the click on {action!r} being heard", told=self.told)
 
     def _answer(self, action: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """What the script sends; somebody has read to the end."""
@@ -66,4 +66,16 @@ class Panel:
 
     def until(self, status: str, seconds: float = 30.0) -> None:
         """Wait until it shows a status."""
-        self._kernel.until(lambda: self.status == status, f"the panel showing {status!r}", seconds)
+        self._kernel.until(lambda: self.status == status, f"the panel showing {status!r}", seconds, self.told)
+
+    def told(self) -> str:
+        """What somebody before it reads now, and how far the two halves came: the reason why a click did nothing."""
+        view = self.state["view"]
+        names = [form["name"] for form in view["actions"]]
+        facts = {
+            "ready": self.state["ready"],
+            "heard": self.state["heard"],
+            "round": view["round_id"],
+            "needs": view["needed"],
+        }
+        return f"the panel shows {view['status']!r} with {names}, says {view['late']!r}; {facts}"

@@ -28,6 +28,15 @@ SMALL = Limits(steps=2_000, work=200_000, output=10_000)
     "{{ big }}{{ big }}",
     "{% for i in (1..1000) %}{% if big == big %}{% endif %}{% endfor %}",
     "{% for i in (1..1000) %}{% capture a %}{{ big }}{% endcapture %}{% endfor %}",
+    "{% tablerow i in (1..999999999) %}{% endtablerow %}",
+    "{% tablerow i in (1..9999) cols: 3 %}{% tablerow j in (1..9999) %}{% endtablerow %}{% endtablerow %}",
+    "{% for i in (1..1000) %}{% ifchanged %}{{ i }}{{ big }}{% endifchanged %}{% endfor %}",
+    "{% for i in (1..1000) %}{% cycle big: i, i %}{% endfor %}",
+    "{% liquid\nfor i in (1..9999)\nfor j in (1..9999)\nendfor\nendfor %}",
+    "{% assign a = big %}{% for i in (1..40) %}{% assign a = a | base64_encode %}{% endfor %}",
+    "{% assign a = '&' %}{% for i in (1..40) %}{% assign a = a | append: a | escape %}{% endfor %}",
+    "{% assign a = '%' %}{% for i in (1..40) %}{% assign a = a | append: a | url_encode %}{% endfor %}",
+    "{{ big | replace: '', big }}",
 ])  # fmt: skip
 def test_no_template_runs_for_ever_or_grows_without_end(source):
     """X10, E21: steps, characters and output have limits."""
@@ -38,11 +47,24 @@ def test_no_template_runs_for_ever_or_grows_without_end(source):
 @pytest.mark.parametrize("source", [
     "{{" + " " * 190_000, "{{ " * 60_000, "{% " * 60_000, "{{ " + "(" * 190_000 + " }}", "{{ " + "'" * 190_001 + " }}",
     "{{ " + "a|" * 90_000 + " }}", "{% raw %}" * 20_000, "{% if " + "a and " * 30_000 + "%}",
+    "{% liquid " * 1 + "liquid " * 28_000 + " %}", "{% liquid\n" + "comment\n" * 20_000 + "%}", "{% doc %}" * 20_000,
+    "{% comment %}" + "{% raw %}" * 20_000, "{% comment %}{% raw %}{% endraw %}" * 6_000, "{%" + "-" * 190_000,
     "{{ " + "not " * 40_000 + " }}", "{% comment %}{{" * 10_000, "{" * 200_000 + "{{", "{{ " + "a." * 90_000 + " }}",
 ])  # fmt: skip
 def test_hostile_texts_are_refused_quickly(source):
     with pytest.raises(TemplateError):
         parse(source)
+
+
+@pytest.mark.parametrize(
+    "part", ["<", "<script", "<!--", "<!--<style<script", "&a", "<script></script", "&#", "'"]
+)
+@pytest.mark.parametrize("name", [
+    "strip_html", "escape_once", "squish", "strip_newlines", "split", "sort_natural", "uniq", "find: '<<<<'", "date: '%F'",
+])  # fmt: skip
+def test_filters_take_linear_time(part, name):
+    """X10: no text makes a filter search the same characters again and again; the time limit of the tests would tell."""
+    parse("{{ text | " + name + " | size }}").render({"text": part * (900_000 // len(part) // 5)})
 
 
 def test_a_text_without_placeholders_may_be_as_long_as_any():
@@ -78,7 +100,8 @@ def test_code_in_data_is_text(value):
 PIECES = st.sampled_from([
     "{{", "}}", "{%", "%}", "-", " ", "\n", "if", "endif", "for", "in", "endfor", "x", "y", ".", "|", ":", ",", "'a'", '"', "'", "(", ")",
     "1", "..", "[", "]", "assign", "=", "==", "contains", "append", "size", "times", "split", "join", "raw", "endraw", "case", "when",
-    "else", "capture", "cycle", "date", "json", "(1..9)", "{{ x | append: y }}", "{% for i in x %}", "{% endfor %}", "f(", "f(3)", "blank",
+    "else", "tablerow", "endtablerow", "liquid", "comment", "endcomment", "ifchanged", "doc", "#", "cols", "offset: continue", "strip_html",
+    "base64_decode", "find", "slice", "round", "divided_by", "modulo", "sum", "0", "1.5", "sort_natural", "uniq", "%d %Y", "capture", "cycle", "date", "json", "(1..9)", "{{ x | append: y }}", "{% for i in x %}", "{% endfor %}", "f(", "f(3)", "blank",
 ])  # fmt: skip
 TEXTS = st.one_of(
     st.lists(PIECES, max_size=40).map("".join),

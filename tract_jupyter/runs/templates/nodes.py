@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from typing_extensions import override
 
 from tract_jupyter.exceptions import TemplateError
-from tract_jupyter.runs.templates.values import elements, is_true, number, same, text_of
+from tract_jupyter.runs.templates.values import MISSING, elements, is_true, number, same, text_of
 
 if TYPE_CHECKING:
     from tract_jupyter.runs.templates.expressions import Expression
@@ -140,42 +140,98 @@ class Case(Node):
 
 
 @dataclass(frozen=True, slots=True)
+class Selection:
+    """`list limit: 2 offset: 1 reversed`: what a loop goes through. `offset: continue` begins where `key` ended."""
+
+    over: Expression
+    key: str
+    limit: Expression | None = None
+    offset: Expression | None = None
+    resumed: bool = False
+    backwards: bool = False
+
+    def elements(self, scope: Scope) -> list[Any]:
+        """They, in order."""
+        found = elements(self.over.value(scope))
+        scope.budget.step(len(found))
+        first = scope.reached.get(self.key, 0) if self.resumed else _whole(self.offset, scope) or 0
+        limit = _whole(self.limit, scope)
+        found = found[first:] if limit is None else found[first : first + limit]
+        scope.reached[self.key] = first + len(found)
+        return found[::-1] if self.backwards else found
+
+
+def _whole(expression: Expression | None, scope: Scope) -> int | None:
+    """A whole number that is not negative, or None if nothing is there."""
+    value = expression.value(scope) if expression else None
+    return None if value is None or value is MISSING else max(0, int(number(value)))
+
+
+@dataclass(frozen=True, slots=True)
 class Loop(Node):
     """`for name in list limit: 2 offset: 1 reversed`."""
 
     name: str
-    over: Expression
+    over: Selection
     block: Block
     otherwise: Block = Block()
-    limit: Expression | None = None
-    offset: Expression | None = None
-    backwards: bool = False
 
     @override
     def render(self, scope: Scope, out: Written) -> Signal:
-        found = self._elements(scope)
+        found = self.over.elements(scope)
         if not found:
             return self.otherwise.render(scope, out)
         frame: dict[str, Any] = {}
+        parent = scope.around("forloop")
         scope.enter(frame)
         try:
             for index, one in enumerate(found):
                 scope.budget.step()
-                frame[self.name], frame["forloop"] = one, _position(index, len(found))
+                frame[self.name] = one
+                frame["forloop"] = {**_position(index, len(found)), "parentloop": parent}
                 if self.block.render(scope, out) == "break":
                     break
         finally:
             scope.leave()
         return None
 
-    def _elements(self, scope: Scope) -> list[Any]:
-        found = elements(self.over.value(scope))
-        scope.budget.step(len(found))
-        first = max(0, int(number(self.offset.value(scope)))) if self.offset else 0
-        found = found[first:]
-        if self.limit:
-            found = found[: max(0, int(number(self.limit.value(scope))))]
-        return found[::-1] if self.backwards else found
+
+@dataclass(frozen=True, slots=True)
+class Table(Node):
+    """`tablerow name in list cols: 2 limit: 4 offset: 1`: rows and cells in HTML."""
+
+    name: str
+    over: Selection
+    block: Block
+    columns: Expression | None = None
+
+    @override
+    def render(self, scope: Scope, out: Written) -> Signal:
+        found = self.over.elements(scope)
+        columns = _whole(self.columns, scope) or max(1, len(found))
+        frame: dict[str, Any] = {}
+        scope.enter(frame)
+        out.add('<tr class="row1">\n')
+        try:
+            for index, one in enumerate(found):
+                scope.budget.step()
+                row, column = divmod(index, columns)
+                frame[self.name] = one
+                frame["tablerowloop"] = {
+                    **_position(index, len(found)), "row": row + 1, "col": column + 1, "col0": column,
+                    "col_first": column == 0, "col_last": column == columns - 1,
+                }  # fmt: skip
+                out.add(f'<td class="col{column + 1}">')
+                signal = self.block.render(scope, out)
+                out.add("</td>")
+                if signal == "break":
+                    break
+                if column == columns - 1 and index < len(found) - 1:
+                    out.add(f'</tr>\n<tr class="row{row + 2}">')
+        finally:
+            scope.leave()
+        out.add("</tr>\n")
+        return None
 
 
 def _position(index: int, length: int) -> dict[str, Any]:
@@ -244,12 +300,45 @@ class Cycle(Node):
     """`cycle "a", "b"`: one after the other, each time that it is rendered."""
 
     values: tuple[Expression, ...]
-    group: str
+    group: Expression | None
+    key: str
 
     @override
     def render(self, scope: Scope, out: Written) -> Signal:
-        key = f"cycle {self.group}"
-        turn = scope.counters.get(key, 0)
-        scope.counters[key] = turn + 1
-        out.add(text_of(self.values[turn % len(self.values)].value(scope)))
+        key = f"named {text_of(self.group.value(scope))}" if self.group else self.key
+        scope.budget.charge(len(key))
+        turn = scope.turns.get(key, 0)
+        scope.turns[key] = turn + 1 if turn + 1 < len(self.values) else 0
+        # values of another length may be in the same group, and have nothing at this turn
+        if turn < len(self.values):
+            value = self.values[turn].value(scope)
+            scope.budget.weigh(value)
+            out.add(text_of(value))
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class IfChanged(Node):
+    """`ifchanged`: written if it is something else than the last time."""
+
+    block: Block
+
+    @override
+    def render(self, scope: Scope, out: Written) -> Signal:
+        inner = Written(scope)
+        signal = self.block.render(scope, inner)
+        if inner.text != scope.shown:
+            scope.shown = inner.text
+            out.add(inner.text)
+        return signal
+
+
+@dataclass(frozen=True, slots=True)
+class Lines(Node):
+    """`liquid`: several tags, one in each line."""
+
+    block: Block
+
+    @override
+    def render(self, scope: Scope, out: Written) -> Signal:
+        return self.block.render(scope, out)

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 import operator
+from decimal import ROUND_HALF_UP, Decimal, localcontext
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.runs.templates.values import number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from tract_jupyter.runs.templates.scope import Scope
 
 _MOST_BITS: Final = 128
 _MOST_DIGITS: Final = 15
+_PRECISION: Final = 350
+"""Digits, enough for the largest number and all its decimals."""
 
 
 def _bounded(value: float) -> int | float:
@@ -25,11 +28,25 @@ def _bounded(value: float) -> int | float:
     return value
 
 
+def _decimal(value: float) -> Decimal:
+    return Decimal(repr(value))
+
+
 def _of_two(compute: Callable[[Any, Any], Any]) -> Callable[..., int | float]:
+    """Whole numbers stay whole; others are taken for the decimals that they are written as, so 0.1 and 0.2 are 0.3."""
+
     def apply(scope: Scope, value: Any, other: Any) -> int | float:  # noqa: ARG001
-        return _bounded(compute(_bounded(number(value)), _bounded(number(other))))
+        one, two = _bounded(number(value)), _bounded(number(other))
+        if isinstance(one, int) and isinstance(two, int):
+            return _bounded(compute(one, two))
+        with localcontext(prec=_PRECISION):
+            return _bounded(float(compute(_decimal(one), _decimal(two))))
 
     return apply
+
+
+def _chosen(choose: Callable[[Any, Any], int | float]) -> Callable[..., int | float]:
+    return lambda scope, value, other: _bounded(choose(number(value), number(other)))  # noqa: ARG005
 
 
 def _of_one(compute: Callable[[Any], Any]) -> Callable[..., int | float]:
@@ -38,13 +55,41 @@ def _of_one(compute: Callable[[Any], Any]) -> Callable[..., int | float]:
 
 def _divide(value: Any, other: Any) -> int | float:
     """Of whole numbers the quotient is whole, as in Liquid."""
-    return value // other if isinstance(value, int) and isinstance(other, int) else value / other
+    _see_divisor(other)
+    quotient: int | float = value // other if isinstance(value, int) else value / other
+    return quotient
+
+
+def _see_divisor(other: Any) -> None:
+    if not other:
+        raise ZeroDivisionError("nothing can be divided by 0")
+
+
+def _modulo(value: Any, other: Any) -> Any:
+    """The rest has the divisor's sign, of decimals too."""
+    _see_divisor(other)
+    rest = value % other
+    return rest + other if rest and (rest < 0) != (other < 0) else rest
 
 
 def _round(scope: Scope, value: Any, digits: Any = 0) -> int | float:  # noqa: ARG001
+    """To the nearest, and a half away from zero."""
     places = min(max(int(number(digits)), 0), _MOST_DIGITS)
     found = _bounded(number(value))
-    return round(found, places) if places else round(found)
+    if isinstance(found, int):
+        return found
+    with localcontext(prec=_PRECISION):
+        made = _decimal(found).quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP)
+    return float(made) if places else int(made)
+
+
+def total(values: Iterable[Any]) -> int | float:
+    """The sum of numbers."""
+    found = [_bounded(number(one)) for one in values]
+    if all(isinstance(one, int) for one in found):
+        return _bounded(sum(found))
+    with localcontext(prec=_PRECISION):
+        return _bounded(float(sum(map(_decimal, found))))
 
 
 NUMBER_FILTERS: Final[dict[str, Callable[..., Any]]] = {
@@ -52,9 +97,9 @@ NUMBER_FILTERS: Final[dict[str, Callable[..., Any]]] = {
     "minus": _of_two(operator.sub),
     "times": _of_two(operator.mul),
     "divided_by": _of_two(_divide),
-    "modulo": _of_two(operator.mod),
-    "at_least": _of_two(max),
-    "at_most": _of_two(min),
+    "modulo": _of_two(_modulo),
+    "at_least": _chosen(max),
+    "at_most": _chosen(min),
     "abs": _of_one(abs),
     "ceil": _of_one(math.ceil),
     "floor": _of_one(math.floor),

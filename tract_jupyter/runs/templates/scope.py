@@ -22,6 +22,12 @@ class Scope:
         strict: whether a variable that is missing is an error.
         seed: of all that is random.
         now: the run's clock, as ISO 8601.
+
+    Attributes:
+        counters: what `increment` and `decrement` count.
+        turns: whose turn it is in each `cycle`.
+        reached: how far each loop came, for `offset: continue`.
+        shown: what the last `ifchanged` wrote.
     """
 
     def __init__(
@@ -38,6 +44,9 @@ class Scope:
         self.random = Random(str(seed))  # noqa: S311 # dice, not secrets
         self.now = now
         self.counters: dict[str, int] = {}
+        self.turns: dict[str, int] = {}
+        self.reached: dict[str, int] = {}
+        self.shown = ""
         self._assigned: dict[str, Any] = {}
         self._frames: list[dict[str, Any]] = []
         self._variables, self._functions, self._strict = variables, functions, strict
@@ -80,6 +89,10 @@ class Scope:
     def assign(self, name: str, value: Any) -> None:
         """Keep a value for the rest of the template."""
         self._assigned[name] = value
+
+    def around(self, name: str) -> Any:
+        """What the innermost loop that has this name has under it, or None."""
+        return next((frame[name] for frame in reversed(self._frames) if name in frame), None)
 
     def enter(self, frame: dict[str, Any]) -> None:
         """Names of a loop, until `leave`."""

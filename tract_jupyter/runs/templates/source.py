@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 _OPEN: Final = re.compile(r"\{[{%]")
 _NAME: Final = re.compile(r"\s*(#|\w+)")
-_VERBATIM: Final = ("raw", "comment")
+_VERBATIM: Final = ("raw", "comment", "doc")
+_ENDINGS: Final = {name: re.compile(r"\{%-?\s*end" + name + r"\s*-?%\}") for name in _VERBATIM}
+_IN_COMMENT: Final = re.compile(r"\{%-?\s*(?:(?P<raw>raw)\s*-?%\}|(?P<opened>comment)\b|endcomment\s*-?%\})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,19 +76,36 @@ class _Cutter:
         match = _NAME.match(inner)
         if match is None:
             raise TemplateError("the tag has no name", line)
-        return Piece("tag", inner[match.end() :], line, match[1])
+        return Piece("tag", inner[match.end() :], line + inner.count("\n", 0, match.end()), match[1])
 
     def verbatim(self, opening: Piece) -> Iterator[Piece]:
-        """What is between `raw` and `endraw`, as it is; nothing of a comment."""
+        """What is between `raw` and `endraw`, as it is; nothing of a comment or of documentation."""
         strip = self.strip_next
-        pattern = re.compile(r"\{%-?\s*end" + opening.name + r"\s*-?%\}")
-        match = pattern.search(self.source, self.place)
+        match = self.comment_end() if opening.name == "comment" else self.end_of(opening.name, self.place)
         if match is None:
-            raise TemplateError(f"'{opening.name}' is never closed by 'end{opening.name}'", opening.line)
+            raise _never_closed(opening)
         if opening.name == "raw":
             self.strip_next = strip
             yield from self.text(match.start(), strip=match[0].startswith("{%-"))
         self.place, self.strip_next = match.end(), match[0].endswith("-%}")
+
+    def end_of(self, name: str, place: int) -> re.Match[str] | None:
+        """The mark that closes `raw` or `doc`."""
+        return _ENDINGS[name].search(self.source, place)
+
+    def comment_end(self) -> re.Match[str] | None:
+        """The mark that closes a comment; there may be comments in it, and what is `raw` closes nothing."""
+        place, depth = self.place, 1
+        while match := _IN_COMMENT.search(self.source, place):
+            last = self.end_of("raw", match.end()) if match["raw"] else match
+            if last is None:
+                return None
+            place = last.end()
+            if not match["raw"]:
+                depth += 1 if match["opened"] else -1
+            if not depth:
+                return match
+        return None
 
     def line_at(self, place: int) -> int:
         """The line of a place; places only grow."""
@@ -103,3 +122,31 @@ def cut(source: str) -> Iterator[Piece]:
         TemplateError: a mark is never closed.
     """
     return _Cutter(source).pieces()
+
+
+def lines(piece: Piece) -> Iterator[Piece]:
+    """What is in a `liquid` tag: one tag in each line.
+
+    Raises:
+        TemplateError: a line has no tag, or a comment is never closed; has the line.
+    """
+    closed, depth, opening = "", 0, piece
+    for number, line in enumerate(piece.text.split("\n"), piece.line):
+        match = _NAME.match(line)
+        if match is None and line.strip() and not depth:
+            raise TemplateError("the tag has no name", number)
+        name = match[1] if match else ""
+        if depth:
+            depth += (name == closed) - (name == f"end{closed}")
+        elif name in _VERBATIM:
+            if name == "raw":
+                raise TemplateError("'raw' cannot stand in 'liquid', which has no text", number)
+            closed, depth, opening = name, 1, Piece("tag", "", number, name)
+        elif match:
+            yield Piece("tag", line[match.end() :].rstrip(), number, name)
+    if depth:
+        raise _never_closed(opening)
+
+
+def _never_closed(opening: Piece) -> TemplateError:
+    return TemplateError(f"'{opening.name}' is never closed by 'end{opening.name}'", opening.line)

@@ -10,6 +10,7 @@ from tract_jupyter.runs.templates import nodes
 from tract_jupyter.runs.templates.grammar import read_filtered, read_value
 from tract_jupyter.runs.templates.limits import MAX_DEPTH
 from tract_jupyter.runs.templates.nodes import Block
+from tract_jupyter.runs.templates.source import lines
 from tract_jupyter.runs.templates.tokens import Tokens
 
 if TYPE_CHECKING:
@@ -22,9 +23,9 @@ if TYPE_CHECKING:
 class Reader:
     """Takes pieces, gives nodes. One for each template."""
 
-    def __init__(self, pieces: Iterable[Piece]) -> None:
+    def __init__(self, pieces: Iterable[Piece], depth: int = 0) -> None:
         self._pieces = deque(pieces)
-        self._depth = 0
+        self._depth = depth
 
     def all(self) -> Block:
         """The whole template.
@@ -54,15 +55,25 @@ class Reader:
 
     def inner(self, piece: Piece, *ends: str) -> tuple[Block, Piece]:
         """The nodes inside of a tag, and what ends them."""
-        self._depth += 1
-        if self._depth > MAX_DEPTH:
-            raise TemplateError(f"more than {MAX_DEPTH} tags within each other")
+        self._deeper()
         block, last = self.block(*ends)
         self._depth -= 1
         if last is None or last.name not in ends:
             told = f"{last.name!r} in line {last.line}" if last else "the end"
             raise TemplateError(f"{piece.name!r} is never closed by {ends[-1]!r}; there is {told}")
         return block, last
+
+    def lines(self, piece: Piece) -> Block:
+        """The nodes of a `liquid` tag, which closes what it opens."""
+        self._deeper()
+        block = Reader(lines(piece), self._depth).all()
+        self._depth -= 1
+        return block
+
+    def _deeper(self) -> None:
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise TemplateError(f"more than {MAX_DEPTH} tags within each other")
 
     def _node(self, piece: Piece) -> nodes.Node | None:
         if piece.kind == "text":
@@ -71,8 +82,14 @@ class Reader:
             return nodes.Print(piece.line, _whole(piece.text, read_filtered))
         read = _TAGS.get(piece.name)
         if read is None:
-            raise TemplateError(f"there is no tag {piece.name!r}; there are: {', '.join(sorted(_TAGS))}")
+            raise TemplateError(f"there is no tag {piece.name!r}; there are: {', '.join(_known())}")
         return read(self, piece)
+
+
+def _known() -> list[str]:
+    return sorted(
+        {*_TAGS, "raw", "comment", "doc"} - {name for name, read in _TAGS.items() if read is _from_elsewhere}
+    )
 
 
 def _whole(text: str, read: Callable[[Tokens], Any]) -> Any:
@@ -121,27 +138,37 @@ def _values(tokens: Tokens) -> tuple[Expression, ...]:
 
 
 def _loop(reader: Reader, piece: Piece) -> nodes.Node:
+    name, over, _ = _selection(piece)
+    block, last = reader.inner(piece, "else", "endfor")
+    otherwise = reader.inner(piece, "endfor")[0] if last.name == "else" else Block()
+    return nodes.Loop(piece.line, name, over, block, otherwise)
+
+
+def _table(reader: Reader, piece: Piece) -> nodes.Node:
+    name, over, columns = _selection(piece, "cols")
+    return nodes.Table(piece.line, name, over, reader.inner(piece, "endtablerow")[0], columns)
+
+
+def _selection(piece: Piece, *more: str) -> tuple[str, nodes.Selection, Expression | None]:
+    """`name in list limit: 2`, and the option of `more` if it is there."""
     tokens = Tokens(piece.text)
     name = tokens.name()
     if not tokens.takes("in"):
         raise TemplateError(f"'in' should come where {tokens.next[1]!r} is")
     over = read_value(tokens)
-    options = _loop_options(tokens)
-    block, last = reader.inner(piece, "else", "endfor")
-    otherwise = reader.inner(piece, "endfor")[0] if last.name == "else" else Block()
-    return nodes.Loop(piece.line, name, over, block, otherwise, **options)
-
-
-def _loop_options(tokens: Tokens) -> dict[str, Any]:
     options: dict[str, Any] = {}
-    while option := tokens.takes("reversed", "limit", "offset", ","):
+    while option := tokens.takes("reversed", "limit", "offset", ",", *more):
         if option == "reversed":
             options["backwards"] = True
         elif option != ",":
             tokens.expect(":")
-            options[option] = read_value(tokens)
+            if option == "offset" and tokens.takes("continue"):
+                options["resumed"] = True
+            else:
+                options[option] = read_value(tokens)
     tokens.done()
-    return options
+    columns = options.pop("cols", None)
+    return name, nodes.Selection(over, f"{name} {over}", **options), columns
 
 
 def _assign(reader: Reader, piece: Piece) -> nodes.Node:  # noqa: ARG001
@@ -172,13 +199,27 @@ def _counter(step: int) -> Callable[[Reader, Piece], nodes.Node]:
 
 def _cycle(reader: Reader, piece: Piece) -> nodes.Node:  # noqa: ARG001
     tokens = Tokens(piece.text)
-    values, group = [read_value(tokens)], ""
+    values, group = [read_value(tokens)], None
     if tokens.takes(":"):
-        values, group = [read_value(tokens)], str(values[0])
+        group, values = values[0], [read_value(tokens)]
     while tokens.takes(","):
         values.append(read_value(tokens))
     tokens.done()
-    return nodes.Cycle(piece.line, tuple(values), group or str(values))
+    return nodes.Cycle(piece.line, tuple(values), group, str(values))
+
+
+def _note(reader: Reader, piece: Piece) -> None:  # noqa: ARG001
+    """`# note`; each of its lines begins like this, so that nothing is put out by mistake."""
+    for line in piece.text.split("\n")[1:]:
+        if line.strip() and not line.lstrip().startswith("#"):
+            raise TemplateError(f"each line of a note begins with '#', and {line.strip()[:40]!r} does not")
+
+
+def _from_elsewhere(reader: Reader, piece: Piece) -> nodes.Node:  # noqa: ARG001
+    raise TemplateError(
+        f"there is no tag {piece.name!r}, since there are no other templates to take a text from; "
+        "write the text here, or give it as a variable or an artifact"
+    )
 
 
 def _jump(reader: Reader, piece: Piece) -> nodes.Node:  # noqa: ARG001
@@ -191,6 +232,7 @@ _TAGS: Final[dict[str, Callable[[Reader, Piece], nodes.Node | None]]] = {
     "unless": _choice,
     "case": _case,
     "for": _loop,
+    "tablerow": _table,
     "assign": _assign,
     "capture": _capture,
     "increment": _counter(1),
@@ -199,8 +241,11 @@ _TAGS: Final[dict[str, Callable[[Reader, Piece], nodes.Node | None]]] = {
     "break": _jump,
     "continue": _jump,
     "echo": lambda reader, piece: nodes.Print(piece.line, _whole(piece.text, read_filtered)),  # noqa: ARG005
-    "#": lambda reader, piece: None,  # noqa: ARG005
+    "ifchanged": lambda reader, piece: nodes.IfChanged(piece.line, reader.inner(piece, "endifchanged")[0]),
+    "liquid": lambda reader, piece: nodes.Lines(piece.line, reader.lines(piece)),
+    "#": _note,
+    **dict.fromkeys(("include", "render", "snippet", "layout", "section"), _from_elsewhere),
 }
 _ENDS: Final = frozenset(
-    {"elsif", "else", "when", "endif", "endunless", "endcase", "endfor", "endcapture", "endraw", "endcomment"}
+    {"elsif", "else", "when", *(f"end{name}" for name in _TAGS), "endraw", "endcomment", "enddoc"}
 )

@@ -68,6 +68,8 @@ def item_of(value: Any, key: Any) -> Any:
     if isinstance(value, dict):
         if key in value:
             return value[key]
+        if key == "first":
+            return list(next(iter(value.items()), ())) or MISSING
         return len(value) if key == "size" else MISSING
     if isinstance(value, list | tuple):
         return _element(value, key)
@@ -90,6 +92,21 @@ def elements(value: Any) -> list[Any]:
     if isinstance(value, dict):
         return [[key, one] for key, one in value.items()]
     return [value] if isinstance(value, str) and value else []
+
+
+def flat(value: Any) -> list[Any]:
+    """What a filter of lists goes through: the elements of lists within lists; anything else is one element."""
+    if isinstance(value, list | tuple) and not any(isinstance(one, list | tuple) for one in value):
+        return list(value)
+    found: list[Any] = []
+    waiting = [] if value is None or isinstance(value, Missing) or value == "" else [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, list | tuple):
+            waiting.extend(reversed(one))
+        else:
+            found.append(one)
+    return found
 
 
 def same(left: Any, right: Any) -> bool:
