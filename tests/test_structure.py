@@ -264,6 +264,26 @@ def test_importing_the_package_imports_nothing_heavy():
     assert not loaded_by("import tract_jupyter") & heavy
 
 
+def test_loading_the_extension_imports_no_store_and_no_widgets(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    loading = (
+        "from IPython.core.interactiveshell import InteractiveShell\n"
+        "InteractiveShell.instance().run_line_magic('load_ext', 'tract_jupyter')"
+    )
+    loaded = loaded_by(loading)
+    assert "tract_jupyter.notebook.magics" in loaded
+    assert not loaded & {
+        "sqlalchemy",
+        "pydantic",
+        "ipywidgets",
+        "anywidget",
+        "tiktoken",
+        "httpx",
+        "jsonschema",
+    }
+
+
 def test_a_tract_needs_no_jupyter():
     assert not loaded_by("from tract_jupyter import Tract; Tract.open().user('x')") & NOTEBOOK_ONLY
 

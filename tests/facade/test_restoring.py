@@ -111,6 +111,16 @@ def test_another_process_shows_and_carries_out_the_same(tmp_path, make):
 
 
 @pytest.mark.parametrize("make", MADE, ids=lambda make: make.__name__)
+def test_what_code_proposes_is_in_the_inbox_until_it_is_decided(tract, make):
+    pending = make(tract)
+    (stored,) = tract.inbox()
+    assert (stored.pending_id, stored.is_unshown) == (pending.pending_id, True)
+    assert tract.operations.rebuild(stored).fields == pending.fields
+    pending.approve()
+    assert (pending.status, tract.inbox()) == ("approved", [])
+
+
+@pytest.mark.parametrize("make", MADE, ids=lambda make: make.__name__)
 def test_or_turns_it_down(tmp_path, make):
     with Tract.open(tmp_path / "store.db") as first:
         first.reviewer.keep(make(first))

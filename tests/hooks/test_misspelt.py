@@ -76,5 +76,29 @@ def test_it_is_in_the_panel_of_what_is_fired_too_and_can_be_switched_off(tract, 
     assert block.findings == ()
 
 
+@pytest.mark.parametrize(
+    ("operation", "code", "found"),
+    [
+        ("citation_check", "pending.aprove()", ["pending.aprove"]),
+        ("citation_check", "pending.fields['ulrs']\npending.approve()", ["pending.fields['ulrs']"]),
+        ("citation_check", "pending.verify() if pending.fields['urls'] else pending.pass_through()", []),
+        ("gc", "pending.aprove()", ["pending.aprove"]),
+        ("gc", "pending.fields['tokens_to_free'] and pending.approve()", []),
+        (
+            "tool_result",
+            "pending.shorten('x') if pending.tool_name == 'a' and pending.token_count > 1 else None",
+            [],
+        ),
+        ("compress", "pending.edit_sumary(0, 'x')", ["pending.edit_sumary"]),
+        ("policy", "pending.modify_params({}) or pending.aprove()", ["pending.aprove"]),
+        ("*", "pending.whatever() if lenght else None", ["lenght"]),
+    ],
+)
+def test_a_handler_s_typos_are_told_by_what_it_decides_about(tract, spec, operation, code, found):
+    tract.register_operation(spec())
+    (block,) = tract.propose_handler(operation, "mine", code).code_blocks()
+    assert [finding.text for finding in block.findings if finding.code == "TJ801"] == found
+
+
 def test_code_without_a_definition_is_not_judged(tract):
     assert tract.operations.advice.code_block("script", "nobody.knows(this)").findings == ()

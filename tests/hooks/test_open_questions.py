@@ -89,6 +89,32 @@ def test_a_function_or_a_time_of_its_own_makes_it_another_one(tract, fire, optio
     assert len(waiting(tract)) == 2
 
 
+def test_a_built_in_operation_that_is_proposed_again_is_the_open_one(tract):
+    tract.user("many words " * 50)
+    first = tract.propose_compress(content="few")
+    assert tract.propose_compress(content="few") is first
+    assert tract.propose_compress(content="fewer") is not first
+    assert tract.propose_gc() is tract.propose_gc()
+    assert tract.propose_handler("gc", "no", "pending.reject()") is tract.propose_handler(
+        "gc", "no", "pending.reject()"
+    )
+    assert len(waiting(tract)) == 4
+
+
+def test_with_a_function_of_the_caller_s_it_is_another_one(tract):
+    tract.user("many words " * 50)
+    proposed = [tract.propose_compress(summarizer=lambda *_: "few") for _ in range(2)]
+    assert waiting(tract) == [pending.pending_id for pending in proposed]
+
+
+def test_what_is_done_at_once_asks_nobody_and_stays_one_question(tract):
+    tract.user("many words " * 50)
+    open_one = tract.propose_compress(content="few")
+    tract.on("compress", lambda p: p.approve())
+    tract.compress(content="few")
+    assert (open_one.status, waiting(tract)) == ("pending", [open_one.pending_id])
+
+
 def test_each_asker_has_a_question_of_his_own(tract, spec):
     first = tract.propose_operation(spec())
     assert tract.propose_operation(spec()) is first

@@ -163,11 +163,20 @@ def _keyword(node: ast.keyword, view: View) -> Iterator[Finding]:
     if isinstance(call, ast.Call) and view.resolver.value(call.func).functions:
         return  # the author's own function says itself what it does
     if node.arg is not None:
-        yield from _told_by_name(node, node.arg, described(node.value, None, view), view, value=node.value)
+        told = _told_by_name(node, node.arg, described(node.value, None, view), view, value=node.value)
+        yield from (finding for finding in told if not _is_told(call, finding, view))
         return
     for key, value in view.resolver.value(node.value).entries or ():
         if isinstance(key, str):
             yield from _told_by_name(node, key, described_value(value, None, view), view)
+
+
+def _is_told(call: ast.AST | None, finding: Finding, view: View) -> bool:
+    """Whether the name that is called says the same of the whole call, at that level or above."""
+    if not isinstance(call, ast.Call):
+        return False
+    told = _named(call.func, view.resolver.value(call.func), view)
+    return any(other.code == finding.code and other.level >= finding.level for other in told)
 
 
 def _entries(node: ast.Dict, view: View) -> Iterator[Finding]:

@@ -124,9 +124,13 @@ class Answering(Writing, Branches, Gated):
         edit: str | None = None,
         **options: Any,
     ) -> PendingToolResult:
-        """Return the pending whose approval does what `tool_result` would; the arguments are the same."""
-        return self._answer_pending({"tool_call_id": tool_call_id, "tool_name": name, "content": content,
-                                     "is_error": is_error, "edit": edit, "options": options})  # fmt: skip
+        """Return the pending whose approval does what `tool_result` would; the arguments are the same.
+
+        It is in the inbox until it is decided.
+        """
+        given = {"tool_call_id": tool_call_id, "tool_name": name, "content": content,
+                 "is_error": is_error, "edit": edit, "options": options}  # fmt: skip
+        return self._firing.keep(self._answer_pending(given))
 
     def _answer_pending(self, given: dict[str, Any]) -> PendingToolResult:
         """The pending for an answer, which is checked as `commit` would check it."""

@@ -64,9 +64,12 @@ class Applying(Tooling, Gated):
         *,
         reason: str = "",
     ) -> PendingPolicy:
-        """Return the pending whose approval does what `apply_policy` would; the arguments are the same."""
+        """Return the pending whose approval does what `apply_policy` would; the arguments are the same.
+
+        It is in the inbox until it is decided.
+        """
         _, fields = self._wanted(policy_name, action_type, params, reason)
-        return self._policy_pending(fields)
+        return self._firing.keep(self._policy_pending(fields))
 
     def _wanted(
         self, policy_name: str, action_type: str, params: Mapping[str, Any] | None, reason: str

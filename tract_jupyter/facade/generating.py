@@ -99,10 +99,14 @@ class Generating(Writing, Compiling, Branches, Gated):
         metadata: dict[str, Any] | None = None,
         **options: Any,
     ) -> PendingGeneration:
-        """Ask the model, and return the pending whose approval commits the reply; arguments as for `generate`."""
+        """Ask the model, and return the pending whose approval commits the reply; arguments as for `generate`.
+
+        It is in the inbox until it is decided.
+        """
         settings = {"max_retries": max_retries, "retry_prompt": retry_prompt, "hide_retries": hide_retries,
                     "message": message, "metadata": metadata}  # fmt: skip
-        return self._asked(settings, validator, options)
+        pending = self._asked(settings, validator, options)
+        return self._firing.keep(pending, validator)
 
     def chat(self, text: str, *, name: str | None = None, **options: Any) -> ChatResponse:
         """Commit what the user says, and `generate` the reply.

@@ -105,7 +105,7 @@ class Merging(Gated):
     ) -> PendingMerge:
         """Return the pending whose approval does what `merge` would; the arguments are the same.
 
-        What the resolver leaves open can be decided there.
+        What the resolver leaves open can be decided there. It is in the inbox until it is decided.
 
         Args:
             source: as for `merge`, like the five after it.
@@ -128,7 +128,8 @@ class Merging(Gated):
             client = self.llm_for("merge")
             guidance, said_by = write_guidance(client, "decide conflicts of a merge", texts, None), "llm"
         settings = {"strategy": strategy, "no_ff": no_ff, "delete_branch": delete_branch, "message": message}
-        return self._merge_pending(found, settings, resolver, guidance, said_by, triggered_by)
+        pending = self._merge_pending(found, settings, resolver, guidance, said_by, triggered_by)
+        return self._firing.keep(pending, resolver)
 
     def _merge_pending(
         self,
@@ -185,7 +186,7 @@ class Merging(Gated):
             RejectedError, UndecidedError: a handler turned it down, or left it open.
         """
         if self._is_hooked("rebase"):
-            pending = self.propose_rebase(target_branch, resolver=resolver, triggered_by=triggered_by)
+            pending = self._rebase_pending(target_branch, resolver, triggered_by)
             return self._decided(pending)  # type: ignore[no-any-return]
         with triggered(triggered_by):
             return self._rebase.run(target_branch, resolver)
@@ -193,7 +194,15 @@ class Merging(Gated):
     def propose_rebase(
         self, target_branch: str, *, resolver: Resolver | None = None, triggered_by: str | None = None
     ) -> PendingRebase:
-        """Return the pending whose approval does what `rebase` would; the arguments are the same."""
+        """Return the pending whose approval does what `rebase` would; the arguments are the same.
+
+        It is in the inbox until it is decided.
+        """
+        return self._firing.keep(self._rebase_pending(target_branch, resolver, triggered_by), resolver)
+
+    def _rebase_pending(
+        self, target_branch: str, resolver: Resolver | None, triggered_by: str | None
+    ) -> PendingRebase:
         sides, drafts = self._rebase.look(target_branch)
         conflicts = sides.compared.conflicts
         fields = {

@@ -102,18 +102,17 @@ class Surgery(Compiling, Gated):
             LLMError: two stages are wanted without a model, or what it gave back is no reply.
             RejectedError, UndecidedError: a handler turned it down, or left it open.
         """
-        if self._is_hooked("compress"):
-            pending = self.propose_compress(
-                commits=commits, from_commit=from_commit, to_commit=to_commit, content=content, summarizer=summarizer,
-                preserve=preserve, target_tokens=target_tokens, instructions=instructions, guidance=guidance,
-                two_stage=two_stage, validator=validator, max_retries=max_retries, token_tolerance=token_tolerance,
-                one_summary=one_summary, include_context=include_context, system_prompt=system_prompt,
-                message=message, triggered_by=triggered_by,
-            )  # fmt: skip
-            return self._decided(pending)  # type: ignore[no-any-return]
         found = self._compressor.look(Range(commits, from_commit, to_commit, preserve, one_summary))
         context = found.past.context.messages if include_context else ()
         writer = self.summarizer_for(content, summarizer, system_prompt, context)
+        if self._is_hooked("compress"):
+            given = Source(
+                content, writer, target_tokens, instructions, validator, token_tolerance, max_retries
+            )
+            pending = self._compress_pending(
+                found, given, guidance, message, two_stage=two_stage, triggered_by=triggered_by
+            )
+            return self._decided(pending)  # type: ignore[no-any-return]
         if two_stage and guidance is None:
             guidance = self._guidance(found, instructions)
         source = Source(
@@ -147,23 +146,38 @@ class Surgery(Compiling, Gated):
     ) -> PendingCompress:
         """Return the pending whose approval does what `compress` would; the arguments are the same.
 
-        The summaries are written now, and can be looked at, changed and written again before anything happens.
+        The summaries are written now, and can be looked at, changed and written again before anything happens. It is
+        in the inbox until it is decided.
         """
         found = self._compressor.look(Range(commits, from_commit, to_commit, preserve, one_summary))
         context = found.past.context.messages if include_context else ()
         writer = self.summarizer_for(content, summarizer, system_prompt, context)
-        source = Source(
-            content, writer, target_tokens, instructions, validator, token_tolerance, max_retries
-        )  # the pending itself looks at the length, which may be that of an edit
+        given = Source(content, writer, target_tokens, instructions, validator, token_tolerance, max_retries)
+        pending = self._compress_pending(
+            found, given, guidance, message, two_stage=two_stage, triggered_by=triggered_by
+        )
+        return self._firing.keep(pending, summarizer, validator)
+
+    def _compress_pending(
+        self,
+        found: Found,
+        source: Source,
+        guidance: str | None,
+        message: str | None,
+        *,
+        two_stage: bool,
+        triggered_by: str | None,
+    ) -> PendingCompress:
+        """The pending with its summaries; it looks at their length itself, which may be that of an edit."""
         said_by = None if guidance is None else "user"
         if two_stage and guidance is None:
-            guidance, said_by = self._guidance(found, instructions), "llm"
+            guidance, said_by = self._guidance(found, source.instructions), "llm"
         fields = {
             **self._compressor.propose(found, source, guidance),
             "guidance": guidance,
             "guidance_source": said_by,
-            "target_tokens": target_tokens,
-            "instructions": instructions,
+            "target_tokens": source.target_tokens,
+            "instructions": source.instructions,
             "message": message,
         }
         return PendingCompress(
@@ -274,12 +288,7 @@ class Surgery(Compiling, Gated):
             RejectedError, UndecidedError: a handler turned it down, or left it open.
         """
         if self._is_hooked("gc") and not dry_run:
-            pending = self.propose_gc(
-                orphan_retention_days=orphan_retention_days,
-                archive_retention_days=archive_retention_days,
-                keep=keep,
-                triggered_by=triggered_by,
-            )
+            pending = self._gc_pending(orphan_retention_days, archive_retention_days, keep, triggered_by)
             return self._decided(pending)  # type: ignore[no-any-return]
         retain, choice = Retain(orphan_retention_days, archive_retention_days), self._kept(keep)
         with triggered(triggered_by):
@@ -293,7 +302,20 @@ class Surgery(Compiling, Gated):
         keep: Iterable[str | CommitInfo] = (),
         triggered_by: str | None = None,
     ) -> PendingGC:
-        """Return the pending whose approval does what `gc` would; the arguments are the same."""
+        """Return the pending whose approval does what `gc` would; the arguments are the same.
+
+        It is in the inbox until it is decided.
+        """
+        pending = self._gc_pending(orphan_retention_days, archive_retention_days, keep, triggered_by)
+        return self._firing.keep(pending)
+
+    def _gc_pending(
+        self,
+        orphan_retention_days: float,
+        archive_retention_days: float | None,
+        keep: Iterable[str | CommitInfo],
+        triggered_by: str | None,
+    ) -> PendingGC:
         retain, choice = Retain(orphan_retention_days, archive_retention_days), self._kept(keep)
         found = self._garbage_collector.run(retain, choice, dry_run=True)
         fields = {

@@ -38,10 +38,13 @@ class Trusting(Parts):
     def propose_handler(
         self, operation: str, name: str, code: str, *, description: str = "", triggered_by: str | None = None
     ) -> PendingHandler:
-        """Return the pending whose approval does what `save_handler` does; nothing is compiled before."""
+        """Return the pending whose approval does what `save_handler` does; nothing is compiled before.
+
+        It is in the inbox until it is decided.
+        """
         check_operation(operation, self.operations.hookable)
         spec = HandlerSpec(operation, name, code, description)
-        return self.handlers.propose(spec, triggered_by=triggered_by)
+        return self._firing.keep(self.handlers.propose(spec, triggered_by=triggered_by))
 
     def delete_handler(self, operation: str, name: str) -> None:
         """Forget a stored handler.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from tract_jupyter.hooks.bus import Routed
 from tract_jupyter.review.decision import deciding
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tract_jupyter.hooks.pending import Pending
     from tract_jupyter.review.reviewer import Reviewer
 
+_Asked = TypeVar("_Asked", bound="Pending")
 Unhandled = Literal["approve", "ask"] | Callable[[Any], object]
 """What becomes of a pending that no handler took on; a function is called with it, and decides."""
 
@@ -72,14 +73,18 @@ class Firing:
             self._ask(pending, ask if unhandled == "ask" else unhandled)
         return pending
 
-    def keep(self, pending: Pending) -> Pending:
-        """Put it into the inbox, unless the very same question of the same asker is there: return what is."""
-        return self._twin(pending) or self.kept(pending)
+    def keep(self, pending: _Asked, *functions: object) -> _Asked:
+        """Put it into the inbox, unless the very same question of the same asker is there: return what is.
 
-    def kept(self, pending: Pending) -> Pending:
-        """Put it into the inbox, where it was not asked about, and return it."""
-        self._reviewer.keep(pending, unshown=True)
-        return pending
+        Args:
+            pending: what nobody was asked about yet.
+            functions: the caller's own that it would run, or None; whether two of them do the same, nobody knows, so
+                that with one of them it is no question of before.
+        """
+        twin = self._twin(pending) if all(function is None for function in functions) else None
+        if twin is None:
+            self._reviewer.keep(pending, unshown=True)
+        return pending if twin is None else cast("_Asked", twin)
 
     def _left_open(self, pending: Pending, *, joins: bool) -> Pending:
         twin = self._twin(pending) if joins else None

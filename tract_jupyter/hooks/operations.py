@@ -148,7 +148,7 @@ class Operations(Rebuilding, Unreviewed):
             SpecError: the spec is wrong, or is active already, unchanged.
         """
         pending = self._proposed(spec, is_own=actor == "user", triggered_by=triggered_by, actor=actor)
-        return cast("PendingActivation", self._firing.keep(pending)) if pending.status.is_open else pending
+        return self._firing.keep(pending) if pending.status.is_open else pending
 
     def _proposed(
         self, spec: OperationSpec, *, is_own: bool, triggered_by: str | None, actor: str = "user"
@@ -305,14 +305,15 @@ class Operations(Rebuilding, Unreviewed):
         cls = self.registry.require_class(operation)
         recorded = None if execute_fn is None else self._with_event(execute_fn)
         pending = cls(tract=self._tract, fields=fields, execute_fn=recorded, **options)
-        joins = execute_fn is None  # whether two functions do the same, nobody knows
         if review:
-            return self._firing.keep(pending) if joins else self._firing.kept(pending)
+            return self._firing.keep(pending, execute_fn)
         pending.is_offered = (
             offer and len(cls.spec.actions) == 1 and execute_fn is None and self._can_offer(pending)
         )
         unhandled = "ask" if pending.is_offered else cls.spec.unhandled
-        decided = self._firing.decide(pending, unhandled=unhandled, ask=ask, choice=choice, joins=joins)
+        decided = self._firing.decide(
+            pending, unhandled=unhandled, ask=ask, choice=choice, joins=execute_fn is None
+        )
         pending = cast("DynamicPending", decided)
         if execute_fn is not None and pending.status is PendingStatus.APPROVED:
             return pending.result

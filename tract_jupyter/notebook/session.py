@@ -25,6 +25,8 @@ BEGAN = datetime.now(UTC)
 ELSEWHERE = "%config TractJupyter.store = '~/tract.db'"
 """What is typed to keep the context in another place."""
 
+_MEMORY = ":memory:"  # as `Tract.open` has it; its module would import SQLAlchemy at `%load_ext`
+
 _used: set[str] = set()
 """The recorded decisions that this kernel has used; reloading the extension makes them no newer."""
 
@@ -85,7 +87,7 @@ class Session:
         Nothing is opened, and nothing stays behind.
         """
         store = self.config.store
-        problem = "" if "://" in store or store == ":memory:" else _refusal(Path(self._path_of(store)))
+        problem = "" if "://" in store or store == _MEMORY else _refusal(Path(self._path_of(store)))
         return problem and (
             f"{store} cannot be written: {problem}, so nothing can be kept there. For another place: "
             f"{ELSEWHERE}; then: %reload_ext tract_jupyter"
@@ -125,12 +127,10 @@ class Session:
 
     def _path_of(self, store: str) -> str | Path:
         """The file of the store; relative to the folder in which the extension was loaded, wherever a cell went."""
-        from tract_jupyter.storage.engines import MEMORY
-
         if store.startswith("~"):
             return Path(store).expanduser()
         # where nothing moved, its short name keeps this machine's folders out of outputs
-        return store if store == MEMORY or _is_here(self._folder) else self._folder / store
+        return store if store == _MEMORY or _is_here(self._folder) else self._folder / store
 
     def _on_setting(self, _change: object) -> None:
         if self._tract is not None:

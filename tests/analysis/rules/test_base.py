@@ -21,7 +21,7 @@ def test_every_rule_has_a_manual_page(rule):
 
 @pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.code)
 def test_every_rule_is_complete(rule):
-    assert re.fullmatch(r"TJ[1-79]\d\d", rule.code)
+    assert re.fullmatch(r"TJ[1-9]\d\d", rule.code)
     assert re.fullmatch(r"[a-z]+(-[a-z]+)+|unparsable", rule.name)
     assert rule.category
     assert rule.remedy

@@ -101,7 +101,7 @@ def test_each_row_says_whether_a_cell_waits(tract, waiting, monkeypatch):
 
 def test_a_cell_of_another_process_waits(tmp_path, shown, monkeypatch):
     with Tract.open(tmp_path / "t.db") as asking, Tract.open(tmp_path / "t.db") as here:
-        kept, waited_for = (asking.propose_operation(PROPOSED) for _ in range(2))
+        kept, waited_for = (asking.propose_operation(PROPOSED, actor=actor) for actor in ("user", "agent:1"))
         asking.reviewer.keep(kept)
         asking.reviewer.keep(waited_for)
         asking.reviewer.ledger.wait(waited_for.pending_id, 60)
@@ -134,9 +134,10 @@ def test_some_are_approved_and_one_is_rejected(tract, waiting):
 
 
 def test_the_decision_is_the_one_that_its_own_panel_makes(tract, waiting):
-    own, listed = waiting("same", "same")
+    (own,) = waiting("same")
     ticket = tract.reviewer.show(own)
-    assert ticket.submit(answer_of(ticket, "approve"), "panel")
+    assert tract.reviewer.answer(ticket, answer_of(ticket, "approve"), "panel")
+    (listed,) = waiting("same")
     inbox = open_inbox(tract)
     decide(inbox, "approve", 0)
     one, other = (tract.reviewer.ledger.decisions(p.pending_id)[0] for p in (own, listed))

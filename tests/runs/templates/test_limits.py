@@ -56,12 +56,15 @@ def test_hostile_texts_are_refused_quickly(source):
         parse(source)
 
 
-@pytest.mark.parametrize("text", ["<" * 900_000, "<script" * 120_000, "<!--" * 200_000, "<!--<style<script" * 50_000, "&a" * 400_000,
-    "<script></script" * 50_000, "&#" * 400_000, "'" * 100_000])  # fmt: skip
-@pytest.mark.parametrize("name", ["strip_html", "escape_once", "squish", "strip_newlines", "split", "sort_natural", "uniq", "find: '<<<<'", "date: '%F'"])  # fmt: skip
-def test_filters_take_linear_time(text, name):
+@pytest.mark.parametrize(
+    "part", ["<", "<script", "<!--", "<!--<style<script", "&a", "<script></script", "&#", "'"]
+)
+@pytest.mark.parametrize("name", [
+    "strip_html", "escape_once", "squish", "strip_newlines", "split", "sort_natural", "uniq", "find: '<<<<'", "date: '%F'",
+])  # fmt: skip
+def test_filters_take_linear_time(part, name):
     """X10: no text makes a filter search the same characters again and again; the time limit of the tests would tell."""
-    parse("{{ text | " + name + " | size }}").render({"text": text})
+    parse("{{ text | " + name + " | size }}").render({"text": part * (900_000 // len(part) // 5)})
 
 
 def test_a_text_without_placeholders_may_be_as_long_as_any():

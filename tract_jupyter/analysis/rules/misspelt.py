@@ -27,12 +27,12 @@ class Definition:
     """What the definition of an operation says about the names in the code of an action.
 
     Attributes:
-        members: what `pending` has: its attributes, methods and actions.
+        members: what `pending` has: its attributes, methods and actions; None if that is not known.
         fields: the keys of `pending.fields`; None if they are not known.
         parameters: of the action.
     """
 
-    members: Collection[str]
+    members: Collection[str] | None
     fields: Collection[str] | None
     parameters: Collection[str]
 
@@ -84,11 +84,15 @@ class Misspelt(Rule):
         for node in used:
             if node.id not in names:
                 meant = (
-                    f" pending.{node.id} is there." if node.id in known.members else nearest(node.id, names)
+                    f" pending.{node.id} is there."
+                    if node.id in (known.members or ())
+                    else nearest(node.id, names)
                 )
                 yield self._told(view, node, f"Nothing defines the name {node.id!r}.{meant}")
 
     def _unknown_members(self, view: View, nodes: list[ast.AST], known: Definition) -> Iterator[Finding]:
+        if known.members is None:
+            return
         used = [node for node in nodes if isinstance(node, ast.Attribute) and _is_pending(node.value)]
         members = set(known.members).union(node.attr for node in used if not isinstance(node.ctx, ast.Load))
         for node in used:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tract_jupyter.analysis import Definition
+from tract_jupyter.hooks.builtin.base import BuiltinPending
 from tract_jupyter.hooks.builtin.proposal import Proposal, changes_block, unified_diff
+from tract_jupyter.hooks.dynamic.pending import definition_of, members_of
 from tract_jupyter.hooks.handler_spec import HandlerSpec
 from tract_jupyter.hooks.reach import handler_reach, reach_table
 from tract_jupyter.review.fingerprint import fingerprint
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tract_jupyter.review.request import CodeBlock, ValueTable
 
 ACTIVATE_HANDLER = "activate_handler"
@@ -54,11 +59,20 @@ class PendingHandler(Proposal):
 
     def code_blocks(self) -> tuple[CodeBlock, ...]:
         """The change since the version that was approved last, if there is one, and the code."""
-        code = self.tract.operations.advice.block(self.spec.action)
+        code = self.tract.operations.advice.block(self.spec.action, self._definition())
         if self._approved is None:
             return (code,)
         changes = unified_diff(self._approved.code.splitlines(), self.spec.code.splitlines(), "approved")
         return (changes_block("last approved", changes), code)
+
+    def _definition(self) -> Definition:
+        """What is known of the names in the code: nothing of `pending`, where it decides about everything."""
+        spec = self.spec
+        about = self.tract.operations.registry.get_spec(spec.operation)
+        if about is not None:
+            return definition_of(about, spec.action)
+        built_in = {getattr(cls, "name", ""): cls for cls in _below(BuiltinPending)}.get(spec.operation)
+        return Definition(None if built_in is None else members_of(built_in), None, ())
 
     def tables(self) -> tuple[ValueTable, ...]:
         """What the code can reach: all of it, or what the version before could not."""
@@ -71,3 +85,9 @@ class PendingHandler(Proposal):
         """What it is called, and what it decides about."""
         spec = self.spec
         return {"operation": spec.operation, "name": spec.name, "description": spec.description}
+
+
+def _below(cls: type[BuiltinPending]) -> Iterator[type[BuiltinPending]]:
+    for derived in cls.__subclasses__():
+        yield derived
+        yield from _below(derived)

@@ -122,9 +122,13 @@ def blocks_of(cls: type[DynamicPending], tract: Any) -> tuple[CodeBlock, ...]:
 
 def definition_of(spec: OperationSpec, action: ActionDef) -> Definition:
     """What a spec says about the names in the code of one of its actions."""
-    declared = {name for cls in DynamicPending.__mro__[:-1] for name in cls.__annotations__}
-    members = declared.union(dir(DynamicPending), spec.actions)
+    members = members_of(DynamicPending).union(spec.actions)
     return Definition(members, frozenset(spec.fields), frozenset(action.params))
+
+
+def members_of(cls: type) -> set[str]:
+    """What a pending of a class has, as far as the class says."""
+    return {name for base in cls.__mro__[:-1] for name in base.__annotations__}.union(dir(cls))
 
 
 def unreviewed_text(cls: type[DynamicPending], tract: Any) -> str:

@@ -96,6 +96,8 @@ def elements(value: Any) -> list[Any]:
 
 def flat(value: Any) -> list[Any]:
     """What a filter of lists goes through: the elements of lists within lists; anything else is one element."""
+    if isinstance(value, list | tuple) and not any(isinstance(one, list | tuple) for one in value):
+        return list(value)
     found: list[Any] = []
     waiting = [] if value is None or isinstance(value, Missing) or value == "" else [value]
     while waiting:
