@@ -154,6 +154,7 @@ QUADRATIC = {
     "many waits": "import queue\nq = queue.Queue()\n" + "q.get()\n" * 4000 + "f(q)",
     "nested loops": "".join(" " * i + "while 1:\n" for i in range(98)) + " " * 98 + "tools.f();" * 8000,
     "comments that go on": "!ls\n" + "#\\\n" * 60_000,
+    "many spaces within a line": "x = 1" + " " * 100_000 + "; y = 2\ny",
     "a long format": "open('%" + "0" * 4000 + "' % y)",
     "a long display": "from IPython.display import HTML\nHTML('src" + " " * 4000 + "')",
     "many links": "%%html\n" + "<a " * 60_000,

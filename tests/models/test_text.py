@@ -11,7 +11,7 @@ from tract_jupyter.models.text import printable
     "\x00", "\x1b", "\r", "\x0c", "\x85", "\x9b", "\u2028", "\ud800",  # a terminal's, and what ends a line somewhere
     "\u202e", "\u2066", "\u200e", "\u061c", "\u206f",  # what turns text around
     "\u200b", "\u200d", "\u2060", "\ufeff", "\xad", "\u034f", "\U000e0041", "\U000e0100", "\ufe0f",  # of no width
-    "\u3164", "\u115f", "\uffa0",  # letters that are seen as nothing
+    "\u3164", "\u115f", "\uffa0", "\u2800",  # letters that are seen as nothing
 ])  # fmt: skip
 def test_what_cannot_be_seen_is_marked_and_columns_stay(hidden):
     assert printable(f"a{hidden}b") == "a\ufffdb"

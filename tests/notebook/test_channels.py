@@ -2,13 +2,14 @@
 
 import asyncio
 import threading
+from contextlib import suppress
 
 import pytest
 
 from tract_jupyter.exceptions import CodeDecisionError, FingerprintError
 from tract_jupyter.notebook import channels
 from tract_jupyter.notebook.channels import NotebookChannel
-from tract_jupyter.review.decision import Answer
+from tract_jupyter.review.decision import Answer, deciding
 
 
 class FrontEnd:
@@ -103,6 +104,48 @@ def test_code_approves_a_definition_of_others_only_if_it_names_it_or_shows_it(
     tract.reviewer.show(proposed)
     proposed.approve()
     assert tract.status().operations == ("citation_check", "then")
+
+
+class Approving:
+    """A model that approves what it is asked about."""
+
+    def chat(self, messages, **_options):
+        call = {"id": "1", "type": "function", "function": {"name": "approve", "arguments": "{}"}}
+        return {"choices": [{"message": {"content": "", "tool_calls": [call]}}]}
+
+
+def by_a_handler(tract, pending):
+    tract.on("trigger", lambda _: pending.approve())
+    tract.fire("trigger")
+
+
+def by_an_audit(tract, pending):
+    tract.on("*", lambda _: pending.approve())
+    tract.fire("trigger")
+
+
+def by_a_model(_tract, pending):
+    pending.consult("Go on.", client=Approving(), max_turns=1)
+
+
+def by_a_claim(_tract, pending):
+    with deciding("panel"):
+        pending.approve()
+
+
+@pytest.mark.parametrize("is_unattended", [True, False])
+@pytest.mark.parametrize("way", [by_a_handler, by_an_audit, by_a_model, by_a_claim])
+def test_no_detour_through_code_approves_a_definition_that_nobody_saw(
+    tract, spec, quarantined, way, is_unattended
+):
+    tract.register_operation(spec(name="trigger", fields={}))
+    front_end = FrontEnd()
+    front_end.is_unattended = is_unattended
+    tract.reviewer.channel = NotebookChannel(front_end)
+    with suppress(CodeDecisionError):
+        way(tract, quarantined)
+    assert quarantined.status == "pending"
+    assert tract.status().operations == ("trigger",)
 
 
 def test_code_approves_what_it_wrote_and_fired_itself(tract, spec):

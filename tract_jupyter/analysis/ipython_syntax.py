@@ -103,7 +103,7 @@ def _dedent(lines: list[str]) -> dict[int, int]:
     return shifts
 
 
-_AUTOMAGIC = re.compile(r"\s*(?P<name>[A-Za-z_]\w*)(?P<rest>(?![\w.])[^\n]*)\s*")
+_AUTOMAGIC = re.compile(r"\s*(?P<name>[A-Za-z_]\w*)(?P<rest>(?![\w.])[^\n]*)")
 _ASSIGNS = re.compile(r"\s*(?:[,=](?!=)|[-+*/%&|^@]=|:|$)")
 _OPERATES = re.compile(r"\s*(?:[-+*/%&|^@<>]=?|//|\*\*|==|!=|and|or|in|is|if|not)\s")
 
@@ -116,12 +116,12 @@ def automagic(text: str, names: Container[str], certain: Container[str]) -> Esca
         names: Names of the magics that count; those that the code itself binds must be left out.
         certain: Those of them that count even if what follows may be meant as Python.
     """
-    match = _AUTOMAGIC.fullmatch(text)
+    line = text.rstrip()
+    match = _AUTOMAGIC.fullmatch(line)
     if match is None or match["name"] not in names or _ASSIGNS.match(match["rest"]):
         return None
     if match["name"] not in certain and (match["rest"][0] in "([" or _OPERATES.match(match["rest"])):
         return None
-    line = text.rstrip()
     start = len(text[: match.start("name")].split("\n")) - 1
     column = match.start("name") - (text.rfind("\n", 0, match.start("name")) + 1)
     span = Span(start + 1, column, start + 1, len(line.split("\n")[-1]))

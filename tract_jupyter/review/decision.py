@@ -55,13 +55,20 @@ class How(NamedTuple):
         return self.channel not in _IMPERSONAL
 
     @property
-    def is_code(self) -> bool:
-        """Whether code decides, or a model that code asked, rather than an answer that came over a channel."""
-        return self.channel in _BY_CODE
+    def needs_leave(self) -> bool:
+        """Whether the channel to the person has a say in it: always, but where something settled decides.
+
+        Code can say of itself that it decides in a panel, and a handler decides about more than what it is called with.
+        """
+        return self.channel not in _SETTLED
+
+    @property
+    def was_shown(self) -> bool:
+        """Whether a person was shown what is decided; what a model was shown does not count."""
+        return self.shown is not None and self.is_personal
 
 
-_BY_CODE = frozenset({"code", "dict", "tool", "model", "command"})
-"""A command is typed by a person, or stands in a notebook that nobody attends."""
+_SETTLED = frozenset({"grant", "recorded", "timeout", "automatic", "call"})
 _IMPERSONAL = frozenset({"model", "handler", "grant", "recorded", "timeout", "automatic", "call"})
 _GRANTING = frozenset({"scope", "uses", "pattern", "whom"})
 _ANSWERABLE = frozenset({"handler", "model", "dict", "tool"})

@@ -177,7 +177,7 @@ class Gate:
             if _has_expired(pending, datetime.now(UTC)):
                 self._expire(pending)
                 raise PendingStateError(f"{pending!r} has expired: nobody decided in time; ask for it again")
-            if now.is_code:
+            if now.needs_leave:
                 self.check_code(pending, now)
             self._check(pending, now.shown)
         asked = pending.identity

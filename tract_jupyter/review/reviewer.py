@@ -214,7 +214,7 @@ class Reviewer:
             CodeDecisionError: a person has to, or the code has to say what it approves.
         """
         ticket = self._tickets.get(pending.pending_id)  # without the lock, which whoever shows it holds
-        was_shown = how.shown is not None or (ticket is not None and ticket.is_shown)
+        was_shown = how.was_shown or (ticket is not None and ticket.is_shown)
         why_not = self.channel.refuses_code(pending, was_shown=was_shown)
         if why_not:
             raise CodeDecisionError(why_not)
