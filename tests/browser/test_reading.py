@@ -64,6 +64,32 @@ def test_an_operation_of_two_thousand_lines(open_lab, screenshot, viewport, name
     lab.wait_output(1, "approve by")
 
 
+AWAY = """async panel => {
+  const due = [], later = window.setTimeout, place = panel.parentElement;
+  window.setTimeout = (run, delay, ...rest) => delay === 300 ? -due.push(run) : later(run, delay, ...rest);
+  panel.querySelector(".tract-code").scrollTop = 900;
+  for (let n = 0; n < 5; n++) await new Promise(requestAnimationFrame);
+  window.setTimeout = later;
+  panel.remove();
+  const count = due.length;
+  for (const run of due) run();
+  place.append(panel);
+  return count;
+}"""
+"""Takes a panel away at the moment when lines have stood long enough, and puts it back, as JupyterLab does with cells."""
+
+
+def test_what_was_taken_away_while_it_was_read_is_read_later(open_lab):
+    lab = open_lab(LOAD, LONG.replace("1_999", "199"), reads=False)
+    lab.run_cell(0)
+    lab.run_cell(1)
+    lab.output(1).get_by_text("Read on: ").wait_for()
+    assert lab.output(1).locator(".tract-panel").evaluate(AWAY) > 3
+    read_on(lab, 1)
+    lab.button("Activate", 1).click()
+    lab.wait_output(1, "approve by")
+
+
 def test_a_value_of_a_hundred_thousand_characters(open_lab, screenshot):
     lab = open_lab(LOAD, VALUE, FIRE, "print(p.status)", "%tract inbox", viewport=(1100, 1400), reads=False)
     for cell in range(3):

@@ -69,8 +69,7 @@ function watching(changed) {
   }, { threshold: [0, 0.95] });
   const note = (part) => {
     observer.unobserve(part);
-    if (!part.isConnected) return;
-    if (document.hidden) { observer.observe(part); return; } // again, when somebody can look
+    if (!part.isConnected || document.hidden) { observer.observe(part); return; } // again, when somebody can look
     keysOf(part).forEach((key) => SEEN.add(key));
     tell();
   };
