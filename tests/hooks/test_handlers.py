@@ -314,3 +314,8 @@ def test_a_lost_guard_of_the_package_s_own_operations_asks_too(path):
         t.revoke_trust("gc", "never")
         with pytest.raises(UndecidedError, match="inbox"):
             t.gc()
+
+
+def test_code_cannot_take_the_name_of_a_lost_guard(unguarded):
+    with pytest.raises(OperationError, match=r"not approved here.*delete_handler"):
+        unguarded.on("citation_check", lambda pending: pending.approve(), name="no")

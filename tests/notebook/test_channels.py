@@ -167,3 +167,14 @@ def test_where_nobody_can_be_asked_code_approves_nothing_from_elsewhere(tract, q
     with pytest.raises(CodeDecisionError, match="comes from the store.*live notebook"):
         quarantined.named(quarantined.fingerprint).approve()
     assert tract.status().operations == ()
+
+
+def test_what_is_doubtful_counts_as_asked_elsewhere(tract, spec):
+    tract.register_operation(spec(fields={}))
+    front_end = FrontEnd()
+    front_end.is_unattended = True
+    tract.reviewer.channel = NotebookChannel(front_end)
+    pending = tract.fire("citation_check", review=True)
+    pending.doubt = "This was changed in the store since."
+    with pytest.raises(CodeDecisionError, match="changed in the store"):
+        pending.approve()

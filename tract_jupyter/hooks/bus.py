@@ -89,6 +89,11 @@ class HookBus:
         listeners = self._listeners.get(operation, [])
         taken = self.names(operation)
         if name is not None and name in taken:
+            if name in self.withheld(operation):
+                raise OperationError(
+                    f"{operation!r} has a saved handler {name!r}, which is not approved here; review it with "
+                    f"'%tract review {operation}/{name}', or call delete_handler({operation!r}, {name!r}) first"
+                )
             raise OperationError(
                 f"{operation!r} has a handler {name!r} already; call off({operation!r}, {name!r}) first"
             )

@@ -138,15 +138,12 @@ class NotebookChannel:
         is approved by code only if it is on display, or if the code says which text that is.
         """
         is_unattended = self._front_end.is_unattended
-        asked_by = (
-            ""
-            if pending.origin is None
-            else (
-                "it comes from the store"
-                if pending.origin == "the store"
-                else f"{process_text(pending.origin)} asked it"
-            )
-        )
+        asked_by = ""
+        if pending.doubt:  # who asked is not signed, so it cannot be believed either
+            asked_by = "it was asked by another user, or changed in the store"
+        elif pending.origin is not None:
+            is_stored = pending.origin == "the store"
+            asked_by = "it comes from the store" if is_stored else f"{process_text(pending.origin)} asked it"
         if asked_by and is_unattended:
             return (
                 f"code cannot approve {pending.title!r} here: {asked_by}, and where nobody can be asked, code decides "
