@@ -75,8 +75,9 @@ def test_of_the_same_identity_one_waits_until_it_is_decided(any_tract, ledger, a
     waiting = ask(1)
     again = any_tract.fire("note", {"x": 1}, review=True)
     other = any_tract.fire("note", {"x": 2}, review=True)
-    assert [ledger.is_waiting(p) for p in (again, other)] == [True, False]
-    assert [ledger.needs_asking(p) for p in (again, other)] == [False, True]
+    unasked = type(other)(tract=any_tract, fields={"x": 3})
+    assert [ledger.is_waiting(p) for p in (again, other, unasked)] == [True, True, False]
+    assert [ledger.needs_asking(p) for p in (again, other, unasked)] == [False, False, True]
     waiting.reject("no")
     assert not ledger.is_waiting(again)
     assert not ledger.needs_asking(again)

@@ -231,7 +231,10 @@ class Running(Conducting, Reading):
             )
         if so_far.main is None:
             _ = self.llm  # without one the run would end, and could not be resumed with one
-        if so_far.main is None and not self._is_turn_open(so_far.snapshot):
+        is_answered = so_far.main is not None or self._is_answered(
+            so_far.run_id
+        )  # which the log may not say yet
+        if not is_answered and not self._is_turn_open(so_far.snapshot):
             raise RunError(
                 f"the turn of run {run_id} is over: its message has a reply, was set aside, or is not in the history "
                 f"of {branch!r} any more; generate() makes another run"
