@@ -34,6 +34,8 @@ const LOST = "This panel has lost its kernel. What waits is kept: run %tract inb
 // What was on display, by key: what stood in view for as long as it takes to notice. A jump to the end leaves gaps.
 // All panels of the page share it: code that one of them showed has the same keys in another one.
 const SEEN = (globalThis.tractSeen ??= new Set());
+// What each panel of the page does when more was seen, by whichever of them: code that two of them show is read once.
+const WATCHERS = (globalThis.tractWatchers ??= new Set());
 const STAY = 300; // milliseconds
 const keysOf = (part) => part.dataset.line.split(" ").filter(Boolean);
 const linesIn = (place) => [...place.querySelectorAll("[data-line]")];
@@ -60,6 +62,7 @@ function watching(changed) {
   const stays = new Map();
   let due = 0;
   const tell = () => { due ||= requestAnimationFrame(() => { due = 0; changed(); }); };
+  WATCHERS.add(tell);
   const observer = new IntersectionObserver((entries) => {
     for (const { target, intersectionRatio } of entries) {
       clearTimeout(stays.get(target));
@@ -71,12 +74,12 @@ function watching(changed) {
     observer.unobserve(part);
     if (!part.isConnected || document.hidden) { observer.observe(part); return; } // again, when somebody can look
     keysOf(part).forEach((key) => SEEN.add(key));
-    tell();
+    WATCHERS.forEach((one) => one());
   };
   const watch = (place) => {
     for (const part of linesIn(place)) if (!keysOf(part).every((key) => SEEN.has(key))) observer.observe(part);
   };
-  const close = () => { observer.disconnect(); stays.forEach(clearTimeout); cancelAnimationFrame(due); };
+  const close = () => { WATCHERS.delete(tell); observer.disconnect(); stays.forEach(clearTimeout); cancelAnimationFrame(due); };
   return { watch, close };
 }
 
