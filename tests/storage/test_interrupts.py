@@ -6,10 +6,12 @@ from __future__ import annotations
 import os
 import signal
 import sqlite3
+import subprocess
 import sys
 import threading
 import time
 from contextlib import ExitStack, closing, contextmanager, suppress
+from pathlib import Path
 
 import pytest
 
@@ -185,6 +187,57 @@ def test_a_thread_that_is_told_to_end_comes_to_the_end_of_its_block():
     told.set()
     thread.join()
     assert done == ["the block"]
+
+
+def called():
+    return True
+
+
+def traced():
+    """Whether code can be traced: CPython may be left in a state where that never ends, so in a process of its own."""
+    sys.settrace(lambda *_: None)
+    try:
+        return called()
+    finally:
+        sys.settrace(None)
+
+
+TAKEN_BACK = """
+import faulthandler, threading
+faulthandler.dump_traceback_later(20, exit=True)
+from tests.storage.test_interrupts import traced
+from tract_jupyter.storage.interrupts import raise_in
+class Stop(BaseException):
+    pass
+me = threading.get_ident()
+raise_in(me, None)
+assert traced()
+caught = []
+def run():
+    try:
+        raise_in(threading.get_ident(), Stop)
+        raise_in(threading.get_ident(), None)
+    except Stop:
+        caught.append("at once")
+        raise_in(threading.get_ident(), None)
+    assert traced()
+thread = threading.Thread(target=run)
+thread.start()
+thread.join()
+assert traced()
+print("ended")
+"""
+
+
+def test_what_is_taken_back_leaves_code_that_can_be_traced():
+    done = subprocess.run(
+        [sys.executable, "-c", TAKEN_BACK],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=Path(__file__).parents[2],
+    )
+    assert done.stdout.strip() == "ended", done.stderr
 
 
 # --- at any line

@@ -53,6 +53,9 @@ _BLOCKS: Final[list[FrameType]] = []
 _ORDERED: Final[dict[int, type[BaseException]]] = {}
 """What is to be raised in threads at the end of their blocks."""
 
+_STRUCK: Final[set[int]] = set()
+"""The threads that CPython was told to raise something in, until that is over."""
+
 
 class _Waiting:
     """The state of the main thread, which alone is interrupted."""
@@ -170,13 +173,41 @@ def handler() -> Any:
 
 def raise_in(thread: int, exception: type[BaseException] | None) -> None:
     """Have an exception raised in a thread, at the end of its block if it is in one. None takes it back, if it can."""
-    given = None if exception is None else ctypes.py_object(exception)
     if exception is None:
         _ORDERED.pop(thread, None)
+        _take_back(thread)
     elif _is_whole(sys._current_frames().get(thread)):  # noqa: SLF001
         _ORDERED[thread] = exception
+    else:
+        _STRUCK.add(thread)
+        _order(thread, ctypes.py_object(exception))
+
+
+class _TakenBackError(BaseException):
+    """Raised in place of what was taken back, and caught at once."""
+
+
+def _take_back(thread: int) -> None:
+    """Take back what was ordered for a thread, if anything was.
+
+    CPython clears its note that some thread has an exception to raise only as one is raised. To take one back leaves it
+    set for good, and then whatever is traced, as with a debugger, never comes to its second line (3.11). So a thread
+    has another one raised in its place, and catches that.
+    """
+    if thread not in _STRUCK:
         return
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), given)
+    _STRUCK.discard(thread)
+    if thread != threading.get_ident():
+        _order(thread, None)
+        return
+    with contextlib.suppress(_TakenBackError):
+        _order(thread, ctypes.py_object(_TakenBackError))
+        for _ in range(1_000):  # it is raised before this ends
+            pass
+
+
+def _order(thread: int, exception: Any) -> None:
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), exception)
 
 
 def _is_whole(frame: FrameType | None) -> bool:
