@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tract_jupyter.llm.reply import Reply
 from tract_jupyter.prompts import compression, tool_results
@@ -23,11 +23,13 @@ class LLMSummarizer:
         context: the whole context, which is shown beside the messages, to be understood by.
     """
 
+    task: ClassVar[str] = compression.SUMMARIZE
+
     def __init__(
         self, client: LLMClient, *, system_prompt: str | None = None, context: Sequence[Message] = ()
     ) -> None:
         self._client = client
-        self._system_prompt = compression.SUMMARIZE if system_prompt is None else system_prompt
+        self._system_prompt = self.task if system_prompt is None else system_prompt
         self._context = context
 
     def __call__(
@@ -37,52 +39,49 @@ class LLMSummarizer:
         instructions: str | None,
         target_tokens: int | None,
     ) -> str:
-        """Return the summary; see `protocols.Summarizer`.
+        """Return the text; see `protocols.Summarizer`.
 
         Raises:
             LLMResponseError: what the client gave back is no reply.
         """
         kept = [part for each in criteria for part in (each["instructions"], *each["match_patterns"]) if part]
-        texts = [message_text(message) for message in messages]
         around = _around(self._context, messages)
-        asked = compression.summary_request(texts, kept, instructions, target_tokens, around)
+        asked = self._request(messages, kept, instructions, target_tokens, around)
         return _ask(self._client, self._system_prompt, asked)
 
-
-class AnswerShortener:
-    """A `Summarizer` of single answers of tools; the arguments are those of `LLMSummarizer`."""
-
-    def __init__(
-        self, client: LLMClient, *, system_prompt: str | None = None, context: Sequence[Message] = ()
-    ) -> None:
-        self._client = client
-        self._system_prompt = tool_results.SYSTEM if system_prompt is None else system_prompt
-        self._context = context
-
-    def __call__(
+    def _request(
         self,
         messages: Sequence[Message],
-        criteria: Sequence[dict[str, Any]],
+        kept: Sequence[str],
         instructions: str | None,
         target_tokens: int | None,
+        around: Sequence[str],
     ) -> str:
-        """Return the shorter answer; see `protocols.Summarizer`.
+        texts = [message_text(message) for message in messages]
+        return compression.summary_request(texts, kept, instructions, target_tokens, around)
 
-        Raises:
-            LLMResponseError: what the client gave back is no reply.
-        """
+
+class AnswerShortener(LLMSummarizer):
+    """The same for single answers of tools."""
+
+    task = tool_results.SYSTEM
+
+    def _request(
+        self,
+        messages: Sequence[Message],
+        kept: Sequence[str],
+        instructions: str | None,
+        target_tokens: int | None,
+        around: Sequence[str],
+    ) -> str:
         (answer,) = messages
-        kept = [part for each in criteria for part in (each["instructions"], *each["match_patterns"]) if part]
         wanted = [
             instructions or "",
             f"It should have at most {target_tokens:,} tokens." if target_tokens is not None else "",
             f"It must contain, or say: {'; '.join(kept)}" if kept else "",
         ]
         told = "\n".join(filter(None, wanted))
-        asked = tool_results.request(
-            answer.name or "", str(answer.content), told, _around(self._context, messages)
-        )
-        return _ask(self._client, self._system_prompt, asked)
+        return tool_results.request(answer.name or "", str(answer.content), told, around)
 
 
 def _around(context: Sequence[Message], taken: Sequence[Message]) -> list[str]:
