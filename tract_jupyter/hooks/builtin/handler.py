@@ -71,7 +71,8 @@ class PendingHandler(Proposal):
         about = self.tract.operations.registry.get_spec(spec.operation)
         if about is not None:
             return definition_of(about, spec.action)
-        built_in = {getattr(cls, "name", ""): cls for cls in _below(BuiltinPending)}.get(spec.operation)
+        named = {cls.name: cls for cls in _below(BuiltinPending) if "name" in vars(cls) and _is_ours(cls)}
+        built_in = named.get(spec.operation)
         return Definition(None if built_in is None else members_of(built_in), None, ())
 
     def tables(self) -> tuple[ValueTable, ...]:
@@ -91,3 +92,8 @@ def _below(cls: type[BuiltinPending]) -> Iterator[type[BuiltinPending]]:
     for derived in cls.__subclasses__():
         yield derived
         yield from _below(derived)
+
+
+def _is_ours(cls: type[BuiltinPending]) -> bool:
+    """Whether it is the package's own class of an operation, not one that somebody has derived from it."""
+    return cls.__module__.startswith(f"{__name__.partition('.')[0]}.")
