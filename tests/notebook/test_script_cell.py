@@ -102,6 +102,7 @@ def test_what_is_asked_is_no_output_of_the_script(kernel):
 
 
 def test_a_panel_that_a_script_puts_up_is_no_output_of_it(kernel):
+    kernel.run(ASKING)
     show = "tract.reviewer.show(tract.fire('deploy', {'x': 4}, review=True)); None"
     result = kernel.run(f"%%tract_script --out r\n{show}", typed=())
     assert result.ok
