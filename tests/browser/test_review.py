@@ -274,8 +274,10 @@ def test_a_reason_is_typed_on_while_something_else_is_decided(open_lab, screensh
     lab.page.keyboard.type("abcd no")
     for _ in " no":
         lab.page.keyboard.press("ArrowLeft")
+    first = lab.output(2).locator("[data-testid=tract-panel]").first
+    first.get_by_text("lines were shown").wait_for()
     board.evaluate("board => { board.dataset.earlier = true; }")
-    own = lab.output(2).get_by_role("form", name="Approve").first
+    own = first.get_by_role("form", name="Approve").first
     own.get_by_role("button", name="Approve").dispatch_event("click")  # without the focus
     lab.output(3).locator("[data-testid=tract-batch]:not([data-earlier])").wait_for()  # it is drawn anew
     board.locator("input[name=reason]:focus").wait_for()
