@@ -12,7 +12,6 @@ from tract_jupyter.exceptions import (
     ContentError,
     DetachedHeadError,
     LLMError,
-    StoreError,
 )
 from tract_jupyter.facade.branches import Branches
 from tract_jupyter.facade.compiling import Compiling
@@ -196,23 +195,24 @@ class Generating(Writing, Compiling, Branches, Gated):
         self.record_compile(context)  # what can fail comes before the reply is paid for
         sent = sent_of(context) if prompt is None else prompt
         reply = ask_model(client, sent, fields, on_delta)
-        self._correct(sent, fields, reply)
         pending = self._restored_reply({**reply, **fields}, validator, keep)
         with self._saved(pending):
             pending.look()
         return pending
 
-    def _correct(self, sent: list[dict[str, Any]], fields: dict[str, Any], reply: dict[str, Any]) -> None:
-        """Have what the provider counted correct the estimates."""
-        if self._commits.counter.name == APPROXIMATE and reply["usage"]:
+    def _correct(self, fields: dict[str, Any]) -> None:
+        """Have what the provider counted correct the estimates, in the transaction that stores the reply."""
+        if self._commits.counter.name == APPROXIMATE and fields["usage"]:
             count = self._commits.counter.count_text
-            parts = [message.get("content") or canonical_json(message) for message in sent]
-            texts = [part if isinstance(part, str) else canonical_json(part) for part in parts]
-            offered = count(canonical_json(fields["tools"])) if fields["tools"] else 0
-            estimated = sum(count(text) + PER_MESSAGE for text in texts) + offered
-            model = reply["model"] or str(fields["options"].get("model", ""))
-            with suppress(StoreError):  # the reply counts for more
-                self._corrections.note(model, estimated, reply["usage"])
+            if fields["prompt"] is None:
+                estimated = self._commits.entry(fields["head"]).context_tokens
+            else:
+                parts = [message.get("content") or canonical_json(message) for message in fields["prompt"]]
+                texts = [part if isinstance(part, str) else canonical_json(part) for part in parts]
+                estimated = sum(count(text) + PER_MESSAGE for text in texts)
+            estimated += count(canonical_json(fields["tools"])) if fields["tools"] else 0
+            model = fields["model"] or str(fields["options"].get("model", ""))
+            self._corrections.note(model, estimated, fields["usage"])
 
     def _to_be_answered(self) -> tuple[str, CompiledContext]:
         """The current branch and its context."""
@@ -299,6 +299,7 @@ class Generating(Writing, Compiling, Branches, Gated):
                 for failed in fields["retry_history"]:
                     self._say_reply(failed, {}, None)
                     self.user(failed["prompt"])
+            self._correct(fields)
             retried = {"retry_count": fields["retry_count"]} if fields["retry_count"] else {}
             metadata = {**(fields["metadata"] or {}), **retried}
             info = self._say_reply(fields, metadata, fields["message"], fields["replaces"])
