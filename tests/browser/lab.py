@@ -24,7 +24,7 @@ _READER = """reads => {
   const isUnread = (part) => part.getClientRects().length > 0 && !part.dataset.line.split(" ").every((key) => tractSeen.has(key));
   const readOn = () => {
     for (const panel of document.querySelectorAll("[data-testid=tract-panel], [data-testid=tract-batch]")) {
-      if (!panel.querySelector("button[aria-disabled=true]")) continue;
+      if (!panel.querySelector("button[aria-disabled=true], .tract-select:disabled")) continue;
       const part = [...panel.querySelectorAll("[data-line]")].find(isUnread);
       if (part) { part.scrollIntoView({ block: "nearest" }); return; }
     }
