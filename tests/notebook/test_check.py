@@ -197,7 +197,7 @@ def test_an_operation_is_checked_by_what_its_definition_says(shell):
     assert "Did you mean 'approve'?" in result.text
     assert "The operation has no field 'pth'. Did you mean 'path'?" in result.text
     assert "Worst: TJ101 (process), line 13." in result.text
-    assert "publish" not in shell.namespace["tract"].operations.registry.operation_names()
+    assert "publish" not in shell.namespace["tract"].operations.registry.operation_names
 
 
 @pytest.mark.parametrize("before", ["", "\n\n", "\n    "])
