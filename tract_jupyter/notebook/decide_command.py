@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tract_jupyter.models.parameters import Parameter
     from tract_jupyter.notebook.channels import NotebookChannel
     from tract_jupyter.notebook.session import Session
+    from tract_jupyter.review.channel import Reviewable
     from tract_jupyter.review.request import ReviewAction
     from tract_jupyter.review.ticket import Ticket
     from tract_jupyter.storage.pendings import StoredPending
@@ -40,7 +41,7 @@ def _decide(session: Session, words: list[str]) -> View | None:
     stored, rest = _found(tract, line.strip())
     if stored is None:
         return View("Nothing waits for a decision.")
-    ticket = _ticket(tract, stored)
+    ticket = tract.reviewer.taken_up(_pending(tract, stored))
     channel = cast("NotebookChannel", tract.reviewer.channel)
     with channel.in_text(ticket):
         if rest and _take(session, ticket, rest):
@@ -121,9 +122,9 @@ def _found(tract: Tract, line: str) -> tuple[StoredPending | None, str]:
     raise OperationError(_which(first, waiting, [stored.pending_id[:8] for stored in begun]))
 
 
-def _ticket(tract: Tract, stored: StoredPending) -> Ticket:
-    asked_here = tract.reviewer.asked_here(stored.pending_id)  # the very one that code has in its hands
-    return tract.reviewer.taken_up(asked_here or tract.operations.rebuild(stored))
+def _pending(tract: Tract, stored: StoredPending) -> Reviewable:
+    """The very one that code has in its hands, if it was asked here."""
+    return tract.reviewer.asked_here(stored.pending_id) or tract.operations.rebuild(stored)
 
 
 def _which(first: str, waiting: list[StoredPending], begun: list[str]) -> str:
@@ -194,8 +195,8 @@ def waiting_words(tract: Tract, given: list[str]) -> list[tuple[str, str]]:
     stored, rest = _found(tract, " ".join(given))
     if stored is None or rest:
         return []
-    ticket = _ticket(tract, stored)
-    return [(action.name, "action") for action in ticket.request.actions]
+    request = _pending(tract, stored).review_request()  # no ticket: to look at what could be typed asks nobody
+    return [(action.name, "action") for action in request.actions]
 
 
 DECIDE = Command(
