@@ -195,7 +195,9 @@ def waiting_words(tract: Tract, given: list[str]) -> list[tuple[str, str]]:
     stored, rest = _found(tract, " ".join(given))
     if stored is None or rest:
         return []
-    request = _pending(tract, stored).review_request()  # no ticket: to look at what could be typed asks nobody
+    request = _pending(
+        tract, stored
+    ).review_request()  # no ticket: to look at what could be typed asks nobody
     return [(action.name, "action") for action in request.actions]
 
 
