@@ -1,6 +1,8 @@
 """`%tract decide`: a request is shown in full and decided by typing, on every rung."""
 
 import re
+import sqlite3
+from contextlib import closing
 
 import pytest
 from IPython.core.completer import provisionalcompleter
@@ -66,6 +68,14 @@ def test_to_look_at_what_could_be_typed_asks_nobody(shell, fire):
     assert {"go", "approve", "reject"} <= offered
     assert tract.inbox() == [before]
     assert pending.is_unshown
+
+
+def test_a_title_that_the_store_holds_moves_no_cursor(shell, fire, tmp_path):
+    fire()
+    with closing(sqlite3.connect(tmp_path / ".tract" / "tract.db")) as connection, connection:
+        connection.execute("UPDATE pendings SET title = char(27) || '[2Jdeploy' || char(10) || 'x'")
+    fire(x=2)
+    assert "\ufffd[2Jdeploy x" in shell.run("%tract decide zzzz approve").error
 
 
 def test_nothing_is_approved_that_was_not_shown_in_full_before(shell, fire):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from tract_jupyter.hooks import introspection
 from tract_jupyter.hooks.marks import offered
 from tract_jupyter.models.pending import PendingStatus
+from tract_jupyter.models.text import printable
 from tract_jupyter.review.decision import outcome_text
 from tract_jupyter.review.display import showable
 from tract_jupyter.review.fingerprint import Subject, fingerprint
@@ -307,4 +308,4 @@ def _detail(question: Any) -> str:
         return f", {question.rejection_reason!r}"
     if question.status is PendingStatus.APPROVED and outcome_text(question):
         return f", {outcome_text(question)}"
-    return f", {question.error}" if question.error else ""
+    return f", {printable(question.error)}" if question.error else ""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 from IPython.display import display
 
 from tract_jupyter.exceptions import OperationError, nearest
+from tract_jupyter.models.text import one_line
 from tract_jupyter.models.type_text import type_text
 from tract_jupyter.notebook.arguments import split_words
 from tract_jupyter.notebook.command import Command, when
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 _USAGE = "decide [ID] [ACTION [values]]"
 _MOST = 1_000
+_TITLE = 60  # characters of it in a list
 _SHORTEST = 4
 """Letters of an id that are enough, where no other one begins so."""
 
@@ -131,7 +133,7 @@ def _which(first: str, waiting: list[StoredPending], begun: list[str]) -> str:
     what = f"{first!r} is the beginning of no request that waits"
     if begun:
         what = f"{first!r} is not enough: type {_SHORTEST} letters or more of {', '.join(begun)}"
-    listed = "; ".join(f"{stored.pending_id[:8]} {stored.title}" for stored in waiting[:10])
+    listed = "; ".join(f"{stored.pending_id[:8]} {one_line(stored.title, _TITLE)}" for stored in waiting[:10])
     return f"{what}. Waiting: {listed or 'nothing'}. %tract {_USAGE} is how it is used"
 
 
@@ -190,7 +192,8 @@ def waiting_words(tract: Tract, given: list[str]) -> list[tuple[str, str]]:
     """What Tab offers after `%tract decide` and the words that are `given`: ids, then actions."""
     if not given:
         return [
-            (stored.pending_id[:8], f"{stored.title}, {when(stored.created_at)}") for stored in tract.inbox()
+            (stored.pending_id[:8], f"{one_line(stored.title, _TITLE)}, {when(stored.created_at)}")
+            for stored in tract.inbox()
         ]
     stored, rest = _found(tract, " ".join(given))
     if stored is None or rest:
