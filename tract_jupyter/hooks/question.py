@@ -88,8 +88,6 @@ class Question:
     """That a handler which would decide first is not approved here, where a person is asked for that reason."""
     origin: str | None
     """Who asked, where that was not this process: another one, or whoever wrote it into the store."""
-    is_named: bool
-    """Whether the code that decides has said which fingerprint it decides about."""
     not_granted: str
     """That a standing approval would cover it, but for somebody else."""
     origins: tuple[ValueRow, ...]
@@ -131,7 +129,7 @@ class Question:
         self.doubt = ""
         self.unguarded = ""
         self.origin = None
-        self.is_named = False
+        self._named = ""
         self.not_granted = ""
         self.origins = ()
         self._execute_fn = execute_fn
@@ -170,6 +168,11 @@ class Question:
     def resumable(self) -> bool:
         """Whether another process could carry it out; not if what it runs lives in this one."""
         return False
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the code that decides has said that it decides about this fingerprint, as it is now."""
+        return self._named == self.fingerprint
 
     @property
     def is_definition(self) -> bool:

@@ -98,7 +98,8 @@ class Ticket:
         if not unseen:
             return ""
         which = f"{unseen:,} of the {all_:,} lines" if all_ > 1 else "the line"
-        return f"Nothing was decided: {which} that this would approve have not been on display here. Read on first."
+        has = "has" if unseen == 1 else "have"
+        return f"Nothing was decided: {which} that this would approve {has} not been on display here. Read on first."
 
     def submit(self, answer: Answer, channel: str) -> bool:
         """Take an answer from any thread.
