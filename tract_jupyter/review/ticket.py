@@ -97,9 +97,8 @@ class Ticket:
         unseen, all_ = len(self.needed - answer.seen), len(self.needed)
         if not unseen:
             return ""
-        which = f"{unseen:,} of the {all_:,} lines" if all_ > 1 else "the line"
-        has = "has" if unseen == 1 else "have"
-        return f"Nothing was decided: {which} that this would approve {has} not been on display here. Read on first."
+        which, have = (f"{unseen:,} of the {all_:,} lines", "have") if all_ > 1 else ("the line", "has")
+        return f"Nothing was decided: {which} that this would approve {have} not been on display here. Read on first."
 
     def submit(self, answer: Answer, channel: str) -> bool:
         """Take an answer from any thread.
