@@ -222,7 +222,9 @@ class Reviewer:
                 f"no handler and no model approves {pending.title!r}. {pending.unguarded}"
             )
         ticket = self._tickets.get(pending.pending_id)  # without the lock, which whoever shows it holds
-        is_shown = ticket is not None and ticket.is_shown and ticket.request.fingerprint == pending.fingerprint
+        is_shown = (
+            ticket is not None and ticket.is_shown and ticket.request.fingerprint == pending.fingerprint
+        )
         why_not = self.channel.refuses_code(pending, was_shown=how.was_shown or is_shown)
         if why_not:
             raise CodeDecisionError(why_not)
