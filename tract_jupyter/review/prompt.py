@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     Read = Callable[[str], str]
 
 _EDIT, _SESSION, _ALWAYS = "edit", "session", "always"
+OWN_WORDS = (_EDIT, _SESSION, _ALWAYS)
+"""Words of the prompt's own."""
 _EXPLAINED = {
     _EDIT: "edit: change values, then approve",
     _SESSION: "session: approve, and do not ask {actor} again for these values until this kernel or script ends",
