@@ -105,6 +105,7 @@ class Parts:
         self.sandboxes = SandboxPool()
         self._make_operations(trust or Trust())
         self._mcp = McpTools()
+        self._corrections.of()  # looks once, here, so that compile() and a budget ask the store for nothing more
 
     def _make_operations(self, trust: Trust) -> None:
         database, tract_id = self._database, self.tract_id

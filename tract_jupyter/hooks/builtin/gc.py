@@ -20,7 +20,7 @@ class PendingGC(BuiltinPending):
     label = "Garbage collection"
     about: ClassVar[Mapping[str, str]] = {
         "commits_to_remove": "Hashes of the commits that would go.",
-        "tokens_to_free": "How many tokens they have together, as they were counted.",
+        "tokens_to_free": "How many tokens they have together.",
         "excluded": "Hashes of commits that stay, with all that they need.",
         "orphan_retention_days": "What is younger stays, in days.",
         "archive_retention_days": "Originals of summaries that ended longer ago go too, in days; none do if empty.",

@@ -41,7 +41,7 @@ class PendingToolResult(BuiltinPending):
         "tool_call_id": "The call that is answered.",
         "tool_name": "The tool.",
         "content": "Its answer, as text or JSON.",
-        "token_count": "How many tokens the answer takes, as counted here: an approval binds to it.",
+        "token_count": "How many tokens the answer takes.",
         "original_content": "What the tool gave, where the answer was changed since.",
         "is_error": "Whether the call failed.",
         "edit": "The earlier answer that this one replaces.",
