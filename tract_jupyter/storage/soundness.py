@@ -121,9 +121,10 @@ def _type(column: Column[Any]) -> str:
 
 def _is_text(body: bytes | None) -> bool:
     try:
-        return body is None or bool(body.decode() or True)
+        (body or b"").decode()
     except UnicodeDecodeError:
         return False
+    return True
 
 
 def _objects(connection: Connection) -> list[StoreObject]:
