@@ -27,7 +27,7 @@ _GET = select(run_objects.c.name, run_objects.c.body_json).where(
 _OWN = (commits.c.tract_id == bindparam("tract"), commits.c.commit_hash == bindparam("of_commit"))
 _STATE = select(commits.c.run_state).where(*_OWN)
 _STATES = (
-    select(commits.c.run_state, func.min(commits.c.commit_hash))
+    select(commits.c.run_state, func.min(commits.c.commit_hash).label("commit_hash"))
     .where(commits.c.tract_id == bindparam("tract"), commits.c.run_state.is_not(None))
     .group_by(commits.c.run_state)
     .order_by(func.min(commits.c.id))
@@ -67,7 +67,8 @@ class RunObjectRows:
 
     def states(self, connection: Connection) -> dict[str, str]:
         """The names of all states that commits have, the oldest first, each with one of these commits."""
-        return {state: commit for state, commit in connection.execute(_STATES, {"tract": self.tract_id})}
+        rows = connection.execute(_STATES, {"tract": self.tract_id})
+        return {row.run_state: row.commit_hash for row in rows}
 
     def attach(self, connection: Connection, commit_hash: str, state: str) -> None:
         """Give a commit another state; those that come after it inherit it."""
