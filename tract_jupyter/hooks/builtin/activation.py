@@ -18,7 +18,7 @@ from tract_jupyter.review.recording import CHANNELS
 from tract_jupyter.review.request import CodeBlock, ValueRow, ValueTable, findings_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from tract_jupyter.hooks.dynamic.spec import ActionDef, OperationSpec
