@@ -6,7 +6,7 @@ import pytest
 
 from tests.hooks.fakes import ScriptedClient, reply
 from tract_jupyter import Session
-from tract_jupyter.exceptions import CompressionError, ContentError, SessionError
+from tract_jupyter.exceptions import CompressionError, ContentError, SessionError, UndecidedError
 
 LONG = "word " * 2_000
 
@@ -66,6 +66,31 @@ def test_the_number_of_retries_is_bounded(talk):
     with pytest.raises(CompressionError, match="2 attempts"):
         talk.compress(validator=lambda _: "not good", max_retries=1)
     assert len(client.asked) == 2
+
+
+@pytest.mark.parametrize("way", ["proposed", "hooked"])
+def test_before_a_person_is_asked_it_is_written_again_as_often(talk, way):
+    """Too long, or not good to the validator; what the last attempt gave is there to be mended."""
+    client = ScriptedClient(LONG, "a bridge", "a bridge of 42 m", LONG, "still a bridge")
+    talk.configure_llm(client)
+    seen = []
+    talk.on("compress", lambda pending: seen.append(pending))
+    options = {"one_summary": True, "validator": lambda text: "42" in text or "no number", "max_retries": 2}
+    for made in ("a bridge of 42 m", "still a bridge"):
+        if way == "proposed":
+            pending = talk.propose_compress(**options)
+        else:
+            with pytest.raises(UndecidedError):
+                talk.compress(**options)
+            pending = seen.pop()
+        assert pending.summaries == [made]
+        options["max_retries"] = 1
+    assert "2,000 tokens" in asked(client, 1)
+    assert "no number" in asked(client, 2)
+    assert len(client.asked) == 5
+    pending.edit_summary(0, "a bridge of 42 m, of steel")
+    pending.approve()
+    assert texts(talk)[0] == "a bridge of 42 m, of steel"
 
 
 def test_one_summary_across_what_is_pinned(talk):

@@ -387,7 +387,9 @@ def _of_address(
         _http_client(made, "")  # what is wrong with the address is told now
     except TypeError:
         given = ", ".join(options)
-        raise LLMConfigError(f"OpenAIClient does not take all of these options: {given}; see its help") from None
+        raise LLMConfigError(
+            f"OpenAIClient does not take all of these options: {given}; see its help"
+        ) from None
     return made
 
 
