@@ -74,7 +74,7 @@ def test_before_a_person_is_asked_it_is_written_again_as_often(talk, way):
     client = ScriptedClient(LONG, "a bridge", "a bridge of 42 m", LONG, "still a bridge")
     talk.configure_llm(client)
     seen = []
-    talk.on("compress", lambda pending: seen.append(pending))
+    talk.on("compress", seen.append)
     options = {"one_summary": True, "validator": lambda text: "42" in text or "no number", "max_retries": 2}
     for made in ("a bridge of 42 m", "still a bridge"):
         if way == "proposed":
