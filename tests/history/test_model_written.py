@@ -257,6 +257,25 @@ def test_reported_usage_corrects_the_estimate(tract):
     assert "as scripted-1 counts" in status.tokens
 
 
+def test_what_was_sent_to_have_it_written_again_counts_too(tract):
+    """The provider counts the replies that were not good, and what was said about them."""
+    estimated = []
+
+    class Counting(ScriptedClient):
+        def chat(self, messages, **options):
+            estimated.append(sum(tract.counter.count_text(one["content"]) + 4 for one in messages))
+            self.replies = [reply(f"reply {len(estimated)}", usage={"prompt_tokens": estimated[-1]})]
+            return super().chat(messages, **options)
+
+    tract.configure_llm(Counting())
+    tract.user("Where?")
+    tract.generate(
+        validator=lambda text: None if text == "reply 3" else "not good, as it says too little " * 20
+    )
+    assert estimated[2] > 10 * estimated[0]
+    assert tract.status().corrected_by.factor == pytest.approx(1, rel=0.1)
+
+
 @pytest.mark.parametrize(
     "usage", [{}, {"prompt_tokens": "many"}, {"prompt_tokens": 0}, {"prompt_tokens": True}]
 )
