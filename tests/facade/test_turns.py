@@ -164,10 +164,77 @@ def test_a_question_that_has_a_reply_by_now_is_nobodys_business(talk):
 def test_a_question_that_was_undone_is_gone(talk):
     talk.chat("First.")
     fail(talk, "Which?")
-    talk.undo()
-    talk.undo()
+    talk.undo()  # the question and that it is set aside
     talk.chat("Which?")
     assert texts(talk) == ["First.", "reply 1", "Which?", "reply 3"]
+
+
+@pytest.mark.parametrize("tries", [1, 2, 3])
+@pytest.mark.parametrize("how", HOW)
+def test_a_turn_that_was_tried_again_is_undone_as_any_other(talk, how, tries):
+    """The reply, then the question with all its tries; what was undone does not come back with the next undo."""
+    talk.chat("First.")
+    before = talk.head
+    for _ in range(tries - 1):
+        fail(talk, "Which?", **HOW[how])
+    talk.chat("Which?", **HOW[how])
+    seen = [texts(talk)]
+    while talk.head != before:
+        step = talk.preview_undo()
+        assert talk.undo() == step
+        seen.append(texts(talk))
+    assert step.message == "Which?"
+    if how != "run":  # which also rewrites the question
+        assert seen == [
+            ["First.", "reply 1", "Which?", f"reply {tries + 1}"],
+            ["First.", "reply 1", "Which?"],
+            seen[-1],
+        ]
+    assert seen[-1] == ["First.", "reply 1"]
+    for at in reversed(seen[:-1]):
+        talk.redo()
+        assert texts(talk) == at
+    assert talk.verify() == []
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_a_turn_that_failed_is_undone_at_once(talk, how):
+    talk.chat("First.")
+    before = talk.head
+    fail(talk, "Which?", **HOW[how])
+    fail(talk, "Which?", **HOW[how])
+    assert talk.undo().message == "Which?"
+    assert talk.head == before
+    talk.redo()
+    talk.generate(**HOW[how])
+    assert texts(talk) == ["First.", "reply 1", "Which?!" if how == "run" else "Which?", "reply 4"]
+
+
+def test_a_note_of_the_user_s_own_and_a_reset_are_undone_by_themselves(talk):
+    talk.chat("First.")
+    fail(talk, "Which?")
+    aside = talk.head
+    talk.annotate(talk.log(2)[1].commit_hash, "pinned", reason="mine")
+    talk.undo()
+    assert talk.head == aside
+    talk.reset(talk.log(3)[2].commit_hash)
+    talk.reset(aside)
+    talk.chat("Which?")
+    talk.undo()
+    talk.undo()
+    assert talk.head == aside
+    talk.undo()
+    assert texts(talk) == ["First.", "reply 1"]
+
+
+def test_what_another_question_set_aside_is_back_when_that_one_is_undone(talk):
+    talk.user("Which?")
+    fail(talk, None)
+    talk.chat("What?")
+    assert texts(talk) == ["What?", "reply 2"]
+    talk.undo()
+    talk.undo()
+    assert texts(talk) == ["Which?"]
 
 
 def test_each_branch_has_its_own_turn(talk):
