@@ -148,7 +148,26 @@ class Turns:
             later = role if role in {"user", "assistant"} else later
         return False
 
+    def is_still_said(self, head: str) -> bool:
+        """Whether the current branch has the message that the context of a commit ends with.
+
+        What a rebase or a compression of earlier messages places anew is another commit, and the same message.
+        """
+        with self._timelines.lock:
+            asked = self._sent(head)
+            return not asked or self._sent(self._refs.position.commit_hash).count(asked[-1]) >= asked.count(
+                asked[-1]
+            )
+
     # ---
+
+    def _sent(self, head: str | None) -> list[bytes]:
+        timeline = self._timelines.at(head)
+        return [
+            step.payload
+            for step in timeline.steps
+            if step.operation == APPEND and timeline.priority(step) is not Priority.SKIP
+        ]
 
     @contextmanager
     def _held(
