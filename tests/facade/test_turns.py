@@ -429,6 +429,32 @@ def test_a_second_one_on_the_same_branch_is_refused_and_says_nothing(talk, how):
     assert len(texts(talk)) == 4
 
 
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("asked", ["generate", "chat", "propose_generate"])
+def test_a_turn_within_a_turn_is_refused(talk, how, asked):
+    """Of a handler, a tool or an observer: its reply would come between a question and the reply to that."""
+    tries = {
+        "generate": lambda: talk.generate(**HOW[how]),
+        "chat": lambda: talk.chat("What?", **HOW[how]),
+        "propose_generate": talk.propose_generate,
+    }
+    refused = []
+
+    def ask(pending):
+        with pytest.raises(RunError, match="this process answers on branch 'main'") as caught:
+            tries[asked]()
+        refused.append(caught.value)
+        pending.pass_through()
+
+    talk.on("generate", ask)
+    talk.chat("Which?", **HOW[how])
+    talk.user("And?")
+    talk.generate(**HOW[how])
+    assert len(refused) == len(talk.llm.sent) == 2
+    assert texts(talk)[1::2] == ["reply 1", "reply 2"]
+    assert talk.verify() == []
+
+
 # --- kill -9
 
 OPENED = """

@@ -211,6 +211,12 @@ class Generating(Writing, Compiling, Branches, Gated):
                 texts = [part if isinstance(part, str) else canonical_json(part) for part in parts]
                 estimated = sum(count(text) + PER_MESSAGE for text in texts)
             estimated += count(canonical_json(fields["tools"])) if fields["tools"] else 0
+            again = (
+                text
+                for failed in fields["retry_history"]
+                for text in (failed["response_text"], failed["prompt"])
+            )
+            estimated += sum(count(text) + PER_MESSAGE for text in again)
             model = fields["model"] or str(fields["options"].get("model", ""))
             self._corrections.note(model, estimated, fields["usage"])
 

@@ -163,24 +163,43 @@ class Source:
         return f"{first} is not good: {diagnosis}" if diagnosis else None
 
     def _good(self, group: CompressGroup) -> str:
-        """Have the summary of a group written until it is good, each time with what was wrong.
+        """Have the summary of a group written.
 
         Raises:
             CompressionError: none was good.
         """
-        problems: list[str] = []
-        while len(problems) <= self.max_retries:
-            text: Any = self.write(group, problem=problems[-1] if problems else None)
-            problem = self.problem(text, group)
-            if problem is None:
-                return str(text)
-            problems.append(problem)
-            if not isinstance(text, str):
-                break  # that is no model's mistake, and would be made again
+        text, problems = self.attempted(group)
+        if not problems:
+            return text
         tries = f" ({len(problems)} attempts, none of which was good)" if len(problems) > 1 else ""
         raise CompressionError(
             f"{'; '.join(dict.fromkeys(problems))}{tries}; nothing was changed. {_remedy(group)}"
         )
+
+    def attempted(self, group: CompressGroup, guidance: str | None = None) -> tuple[str, list[str]]:
+        """Have the summary of a group written until it is good, or no attempt is left.
+
+        Args:
+            group: what it stands for.
+            guidance: told before the instructions.
+
+        Returns:
+            The last text, which may be anything that the summarizer gives, and what is wrong with each, if the last one
+            is not good.
+
+        Raises:
+            CompressionError: there is no summarizer, or it takes other arguments.
+        """
+        problems: list[str] = []
+        while True:
+            text: Any = self.write(group, guidance, problems[-1] if problems else None)
+            problem = self.problem(text, group)
+            if problem is None:
+                return text, []
+            problems.append(problem)
+            # what is no text is no model's mistake, and would be made again
+            if len(problems) > self.max_retries or not isinstance(text, str):
+                return text, problems
 
     def write(self, group: CompressGroup, guidance: str | None = None, problem: str | None = None) -> str:
         """Have the summarizer write the summary of a group.
