@@ -39,12 +39,14 @@ class OpenTurn:
 
     Attributes:
         lease: holds the branch.
+        is_asked: the question was said, and nobody has begun to answer it.
         waits: its end is open: a person decides about the reply, or about an operation.
         goes_on: it was cut off, and can be resumed.
     """
 
     owner: object
     lease: Lease
+    is_asked: bool = False
     waits: bool = False
     goes_on: bool = False
 
@@ -102,11 +104,12 @@ class Turns:
             else:
                 with self._database.write():
                     turn.lease.ask(say().commit_hash)
+            turn.is_asked = True
             yield turn
 
     @contextmanager
     def answering(self, *, is_new: bool = True) -> Iterator[OpenTurn]:
-        """Hold the current branch, to have answered what the user said last; within `asking` it is that turn.
+        """Hold the current branch, to have answered what the user said last; within `asking` what was said there, once.
 
         Args:
             is_new: whether the turn has no reply yet.
@@ -115,7 +118,8 @@ class Turns:
             RunError: somebody else answers on this branch.
         """
         outer = _turn.get()
-        if outer is not None and outer.owner is self:
+        if outer is not None and outer.owner is self and outer.is_asked:
+            outer.is_asked = False
             yield outer
             return
         question = self._question() if is_new else None
@@ -148,7 +152,26 @@ class Turns:
             later = role if role in {"user", "assistant"} else later
         return False
 
+    def is_still_said(self, head: str) -> bool:
+        """Whether the current branch has the message that the context of a commit ends with.
+
+        What a rebase or a compression of earlier messages places anew is another commit, and the same message.
+        """
+        with self._timelines.lock:
+            asked = self._sent(head)
+            return not asked or self._sent(self._refs.position.commit_hash).count(asked[-1]) >= asked.count(
+                asked[-1]
+            )
+
     # ---
+
+    def _sent(self, head: str | None) -> list[bytes]:
+        timeline = self._timelines.at(head)
+        return [
+            step.payload
+            for step in timeline.steps
+            if step.operation == APPEND and timeline.priority(step) is not Priority.SKIP
+        ]
 
     @contextmanager
     def _held(
