@@ -13,7 +13,13 @@ import pytest
 from tests.hooks.fakes import ScriptedClient
 from tests.llm.providers import Answer, provider
 from tract_jupyter import Tract
-from tract_jupyter.exceptions import LLMConfigError, LLMRequestError, ProfileError, RunFailedError, UndecidedError
+from tract_jupyter.exceptions import (
+    LLMConfigError,
+    LLMRequestError,
+    ProfileError,
+    RunFailedError,
+    UndecidedError,
+)
 from tract_jupyter.runs.profile import Block, Profile, operation
 
 KEY = "Zq7-not-of-any-known-shape-0042"
