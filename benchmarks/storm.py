@@ -117,7 +117,8 @@ def _problems(path: Path, done: list[str], tried: list[str]) -> Iterator[str]:
         unfinished = connection.execute(
             "SELECT count(*) FROM decisions WHERE claimed_by IS NOT NULL AND finished_at IS NULL"
         ).fetchone()[0]
-        leases = connection.execute("SELECT count(*) FROM run_leases").fetchone()[0]
+        # the row of a run that has ended names nobody: it says that its question has no reply yet
+        leases = connection.execute("SELECT count(*) FROM run_leases WHERE process != ''").fetchone()[0]
     if found != "ok":
         yield f"SQLite finds: {found}"
     if unfinished or leases:
@@ -151,9 +152,8 @@ class _Model:
 class _Worker:
     """What works in the main thread, and keeps account of what it was told to be done."""
 
-    def __init__(self, tract: Tract, seed: int, stop: Path) -> None:
+    def __init__(self, tract: Tract, seed: int) -> None:
         self.tract = tract
-        self.stop = stop
         self.number = 0
         self.raised = 0
         self.tried: list[str] = []
@@ -261,7 +261,7 @@ def _work(path: Path, seed: int) -> dict[str, Any]:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     stop = path.with_suffix(".stop")
     with Tract.open(path, tokenizer=ApproximateCounter()) as tract:
-        worker = _Worker(tract, seed, stop)
+        worker = _Worker(tract, seed)
         for job in (worker.say, worker.batch, worker.decide, worker.run, worker.script):
             job()  # what is imported at first use is there
         print("ready", flush=True)

@@ -13,7 +13,13 @@ import pytest
 from tests.hooks.fakes import ScriptedClient
 from tests.llm.providers import Answer, provider
 from tract_jupyter import Tract
-from tract_jupyter.exceptions import LLMConfigError, ProfileError, RunFailedError, UndecidedError
+from tract_jupyter.exceptions import (
+    LLMConfigError,
+    LLMRequestError,
+    ProfileError,
+    RunFailedError,
+    UndecidedError,
+)
 from tract_jupyter.runs.profile import Block, Profile, operation
 
 KEY = "Zq7-not-of-any-known-shape-0042"
@@ -151,6 +157,42 @@ def test_the_keyring_is_used_if_it_is_installed(asked, monkeypatch):
     assert "keyring openai/me (set)" in repr(asked.models)
 
 
+@pytest.mark.parametrize(
+    ("source", "credential", "advice"),
+    [
+        (
+            {"key_env": "MINE"},
+            None,
+            "Check the key of model 'm', which comes from the environment variable MINE",
+        ),
+        (
+            {"key_env": "MINE"},
+            "c",
+            "Check the key of credential 'c', which comes from the environment variable OTHER",
+        ),
+        ({}, None, "Model 'm' sends no key: t.models.add('m', ..., key_env='VARIABLE', replace=True)"),
+    ],
+)
+def test_a_key_that_is_not_taken_is_looked_for_where_its_model_has_it_from(
+    tract, monkeypatch, source, credential, advice
+):
+    monkeypatch.setenv("MINE", KEY)
+    monkeypatch.setenv("OTHER", KEY)
+    with provider(Answer({"error": "no"}, status=401)) as here:
+        tract.models.add("m", base_url=here.url, model="m", **source)
+        tract.models.add_credential("c", of="m", key_env="OTHER")
+        with pytest.raises(LLMRequestError) as caught:
+            tract.models.client("m", credential).chat([{"role": "user", "content": "x"}])
+    assert advice in str(caught.value)
+    assert "OPENAI_API_KEY" not in str(caught.value)
+
+
+def test_a_registered_model_without_a_name_says_how_to_name_it(tract):
+    tract.models.add("m", base_url="http://localhost:9/v1")
+    with pytest.raises(LLMConfigError, match="no model is named; name one in the request, or .*t.models.add"):
+        tract.models.client("m").chat([{"role": "user", "content": "x"}])
+
+
 def test_no_key_is_written_down_anywhere(tmp_path, monkeypatch, caplog):
     """Not in the store, a repr, a log, an event or an error, also if the provider repeats it."""
     caplog.set_level(logging.DEBUG)
@@ -190,7 +232,7 @@ def test_no_key_is_written_down_anywhere(tmp_path, monkeypatch, caplog):
 @pytest.mark.parametrize("given", [
     {"key_env": KEY}, {"key_env": "sk-abcdefghijklmnopqrstuvwx"}, {"key_env": "AKIAIOSFODNN7EXAMPLE"}, {"key_ring": KEY},
     {"api_key": KEY}, {"key_env": "A", "key_ring": "a/b"}, {"base_url": f"https://me:{KEY}@host/v1"},
-    {"base_url": "nonsense"}, {"model": " "}, {"model": 3}, {"timeout": -1}, {"colour": KEY},
+    {"base_url": "nonsense"}, {"base_url": 3}, {"model": " "}, {"model": 3}, {"timeout": -1}, {"colour": KEY},
     {"client": ScriptedClient(), "key_env": "MINE"}, {"client": ScriptedClient(), "base_url": "http://x/v1"},
     {"client": "gpt-5"}, {"client": ScriptedClient},
 ])  # fmt: skip
@@ -228,6 +270,18 @@ def test_models_are_listed_replaced_and_removed(tract):
     for use in (tract.models.remove, tract.models.client):
         with pytest.raises(LLMConfigError, match=r"no model 'b'.*there are: 'a'"):
             use("b")
+
+
+@pytest.mark.parametrize("place", [{"base_url": "http://127.0.0.1:8/v1"}, {"client": ScriptedClient()}])
+def test_a_credential_does_not_go_along_to_another_address(tract, place):
+    """It was given for the one that the model had."""
+    tract.models.add("m", base_url="http://127.0.0.1:9/v1")
+    tract.models.add_credential("c", of="m", key_env="PATH")
+    tract.models.add("m", base_url="http://127.0.0.1:9/v1", model="qwen3", replace=True)
+    assert tract.models.client("m", "c")
+    tract.models.add("m", **place, replace=True)
+    with pytest.raises(LLMConfigError, match=r"no credential 'c'.*add_credential\('c', of='m'"):
+        tract.models.client("m", "c")
 
 
 @pytest.mark.parametrize("given", [

@@ -21,6 +21,7 @@ from tract_jupyter.history.tool_compact import ToolCompactor
 from tract_jupyter.history.tool_turns import ToolTurns
 from tract_jupyter.hooks.builtin.compress import PendingCompress
 from tract_jupyter.hooks.builtin.gc import PendingGC
+from tract_jupyter.models.checks import check_text
 from tract_jupyter.storage.events import triggered
 from tract_jupyter.storage.reach import Reach
 
@@ -206,6 +207,8 @@ class Surgery(Compiling, Gated):
         """Return who writes summaries: the configured model, where nothing else is given."""
         if content is not None or summarizer is not None or self._client is None:
             return summarizer
+        if system_prompt is not None:
+            check_text(system_prompt, "system_prompt")
         return LLMSummarizer(self.llm_for("compress"), system_prompt=system_prompt, context=context)
 
     def _guidance(self, found: Found, instructions: str | None) -> str:
@@ -417,12 +420,20 @@ class Surgery(Compiling, Gated):
     @cached_property
     def _compressor(self) -> Compressor:
         return Compressor(
-            self._database, self._rows, self._refs, self._timelines, self._splicer, self._commits.counter
+            self._database,
+            self._rows,
+            self._refs,
+            self._timelines,
+            self._splicer,
+            self._commits.counter,
+            self._corrections,
         )
 
     @cached_property
     def _expander(self) -> Expander:
-        return Expander(self._database, self._rows, self._refs, self._timelines, self._splicer)
+        return Expander(
+            self._database, self._rows, self._refs, self._timelines, self._splicer, self._corrections
+        )
 
     @cached_property
     def _garbage_collector(self) -> GarbageCollector:
@@ -433,10 +444,18 @@ class Surgery(Compiling, Gated):
 
     @cached_property
     def _tool_turns(self) -> ToolTurns:
-        return ToolTurns(self._database, self._rows, self._refs, self._timelines, self._writer)
+        return ToolTurns(
+            self._database, self._rows, self._refs, self._timelines, self._writer, self._corrections
+        )
 
     @cached_property
     def _tool_compactor(self) -> ToolCompactor:
         return ToolCompactor(
-            self._database, self._rows, self._refs, self._timelines, self._writer, self._commits.counter
+            self._database,
+            self._rows,
+            self._refs,
+            self._timelines,
+            self._writer,
+            self._commits.counter,
+            self._corrections,
         )

@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from tract_jupyter.hooks import introspection
 from tract_jupyter.hooks.marks import offered
 from tract_jupyter.models.pending import PendingStatus
+from tract_jupyter.models.text import printable
 from tract_jupyter.review.decision import outcome_text
 from tract_jupyter.review.display import showable
 from tract_jupyter.review.fingerprint import Subject, fingerprint
 from tract_jupyter.review.request import ReviewRequest, ValueTable
 from tract_jupyter.review.source import asking_place
+from tract_jupyter.storage.interrupts import whole_context
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from contextlib import AbstractContextManager
 
     from tract_jupyter.models.parameters import Parameters
@@ -87,8 +89,6 @@ class Question:
     """That a handler which would decide first is not approved here, where a person is asked for that reason."""
     origin: str | None
     """Who asked, where that was not this process: another one, or whoever wrote it into the store."""
-    is_named: bool
-    """Whether the code that decides has said which fingerprint it decides about."""
     not_granted: str
     """That a standing approval would cover it, but for somebody else."""
     origins: tuple[ValueRow, ...]
@@ -130,7 +130,7 @@ class Question:
         self.doubt = ""
         self.unguarded = ""
         self.origin = None
-        self.is_named = False
+        self._named = ""
         self.not_granted = ""
         self.origins = ()
         self._execute_fn = execute_fn
@@ -171,6 +171,11 @@ class Question:
         return False
 
     @property
+    def is_named(self) -> bool:
+        """Whether the code that decides has said that it decides about this fingerprint, as it is now."""
+        return self._named == self.fingerprint
+
+    @property
     def is_definition(self) -> bool:
         """Whether an approval makes code active that then runs by itself."""
         return False
@@ -195,6 +200,18 @@ class Question:
     ) -> AbstractContextManager[None]:
         """Change the fields as an approval says; back again if the block raises, or with `keep=False`."""
         return nullcontext()
+
+    @whole_context
+    def _changed(self, fields: dict[str, Any], *, keep: bool) -> Iterator[None]:
+        """Put other fields in the place of its own; see `edited`."""
+        before, self.fields = self.fields, fields
+        try:
+            yield
+        except BaseException:
+            self.fields = before
+            raise
+        if not keep:
+            self.fields = before
 
     # --- what can be done about it
 
@@ -307,4 +324,4 @@ def _detail(question: Any) -> str:
         return f", {question.rejection_reason!r}"
     if question.status is PendingStatus.APPROVED and outcome_text(question):
         return f", {outcome_text(question)}"
-    return f", {question.error}" if question.error else ""
+    return f", {printable(question.error)}" if question.error else ""

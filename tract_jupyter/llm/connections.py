@@ -103,6 +103,13 @@ class KeySource:
         except Exception:  # noqa: BLE001 # a locked or absent keyring raises errors of its own
             return ""
 
+    @property
+    def told(self) -> str:
+        """Where the key comes from, within a sentence."""
+        if self.variable is not None:
+            return f"the environment variable {self.variable}"
+        return f"the entry {self.service}/{self.user} of the system's keyring"
+
     def __str__(self) -> str:
         return self.variable or f"keyring {self.service}/{self.user}"
 
@@ -196,7 +203,7 @@ class Models(Mapping[str, Connection]):
             key_env: the environment variable that has the key. Without one, no key is sent; to OpenAI that of
                 `OPENAI_API_KEY`.
             key_ring: the entry of the system's keyring that has it, as `service/user`; needs the package keyring.
-            replace: let it take the place of another one.
+            replace: let it take the place of another one. If its address is another, the credentials of that one go.
             options: more for `OpenAIClient`: `timeout`, `max_retries`, ...
 
         Raises:
@@ -213,6 +220,8 @@ class Models(Mapping[str, Connection]):
             else _of_address(name, base_url, model, KeySource.of(key_env, key_ring), options)
         )
         self._forget(name)
+        if name in self and self[name].base_url != made.base_url:
+            self._forget_credentials(name)
         self._connections[name] = made
         return made
 
@@ -259,10 +268,8 @@ class Models(Mapping[str, Connection]):
             return
         self._known(name)
         self._forget(name)
+        self._forget_credentials(name)
         del self._connections[name]
-        for one in self.credentials:
-            if one.connection == name:
-                del self._credentials[one.name]
 
     def resolve(
         self, name: str | None, credential: str | None = None
@@ -302,7 +309,7 @@ class Models(Mapping[str, Connection]):
         key = "" if source is None else source.read(connection.name if other is None else other.name)
         kept = self._clients.get((connection.name, credential))
         if kept is None or kept[0] != key:
-            client: LLMClient = _http_client(connection, key)
+            client: LLMClient = _http_client(connection, key, other)
             kept = self._clients[connection.name, credential] = (key, client)
         return kept[1]
 
@@ -319,6 +326,11 @@ class Models(Mapping[str, Connection]):
     def _forget(self, name: str) -> None:
         for key in [key for key in self._clients if key[0] == name]:
             del self._clients[key]
+
+    def _forget_credentials(self, name: str) -> None:
+        for one in self.credentials:
+            if one.connection == name:
+                del self._credentials[one.name]
 
     def __repr__(self) -> str:
         lines = [str(self[name]) for name in self]
@@ -369,7 +381,7 @@ def _of_address(
     name: str, base_url: str | None, model: str | None, key: KeySource | None, options: Mapping[str, Any]
 ) -> Connection:
     place = OPENAI if base_url is None else base_url
-    if key is None and place.rstrip("/") == OPENAI:
+    if key is None and str(place).rstrip("/") == OPENAI:
         key = KeySource(variable=KEY_VARIABLE)
     made = Connection(name, place, model, key, options=dict(options))
     if "api_key" in options:
@@ -381,15 +393,34 @@ def _of_address(
     try:
         _http_client(made, "")  # what is wrong with the address is told now
     except TypeError:
-        known = ", ".join(options)
-        raise LLMConfigError(f"a client takes other options than {known}; see OpenAIClient") from None
+        given = ", ".join(options)
+        raise LLMConfigError(
+            f"OpenAIClient does not take all of these options: {given}; see its help"
+        ) from None
     return made
 
 
-def _http_client(connection: Connection, key: str) -> OpenAIClient:
+def _http_client(connection: Connection, key: str, credential: Credential | None = None) -> OpenAIClient:
+    name = connection.name
+    source = connection.key if credential is None else credential.key
+    if source is None:
+        about_key = (
+            f"Model {name!r} sends no key: t.models.add({name!r}, ..., key_env='VARIABLE', replace=True) says where "
+            "one comes from"
+        )
+    else:
+        whose = f"model {name!r}" if credential is None else f"credential {credential.name!r}"
+        about_key = f"Check the key of {whose}, which comes from {source.told}"
+    about_model = (
+        f"name one in the request, or for all as t.models.add({name!r}, ..., model='...', replace=True)"
+    )
+    told = {"about_key": about_key, "about_model": about_model}
     # an empty key, not None: that of OpenAI must not go to another address
     return OpenAIClient(
-        connection.model, base_url=connection.base_url or OPENAI, api_key=key, **connection.options
+        connection.model,
+        base_url=connection.base_url or OPENAI,
+        api_key=key,
+        **{**told, **connection.options},
     )
 
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sqlalchemy import Boolean, Integer, LargeBinary
-
 from tract_jupyter.exceptions import StoreCorruptError
+from tract_jupyter.storage.clock import from_text
+from tract_jupyter.storage.columns import Stored
 from tract_jupyter.storage.engines import SQLITE
 from tract_jupyter.storage.schema import metadata
 
@@ -32,6 +32,7 @@ _POSTGRES_OBJECTS: Final = (
 _OURS: Final = {("table", name) for name in metadata.tables} | {
     ("index", str(index.name)) for table in metadata.tables.values() for index in table.indexes
 }
+_MOMENTS: Final = ("_at", "_until")
 _RUN: Final = {"trigger", "rule"}
 
 
@@ -57,27 +58,29 @@ def check_opening(connection: Connection, location: str) -> None:
     Raises:
         StoreCorruptError: it has triggers, which would run whenever something is written.
     """
-    runs = [str(one) for one in _objects(connection) if one.runs]
+    runs = [one for one in _objects(connection) if one.runs]
     if runs:
+        on = "" if connection.dialect.name == SQLITE else " ON {0.table}"
+        drops = "; ".join(f"DROP {one.kind.upper()} {one.name}{on.format(one)}" for one in runs)
         raise StoreCorruptError(
-            f"somebody has added to {location} what runs whenever a tract is written: {', '.join(runs)}. It was not "
-            "opened, and nothing was changed; look at it and drop it (DROP TRIGGER NAME), or restore a backup."
+            f"somebody has added to {location} what runs whenever a tract is written: {', '.join(map(str, runs))}. It "
+            f"was not opened, and nothing was changed; look at it and drop it ({drops}), or restore a backup."
         )
 
 
 def problems(connection: Connection) -> Iterator[str]:
     """What is wrong with a database, or was not made by this package; all of it is read."""
-    is_sound = True
-    if connection.dialect.name == SQLITE:
+    is_sqlite, is_sound = connection.dialect.name == SQLITE, True
+    if is_sqlite:
         for (told,) in connection.exec_driver_sql(f"PRAGMA integrity_check({_MOST})"):
             if told != "ok":
                 is_sound = False
                 yield f"SQLite's own check: {told}"
     there = list(_objects(connection))
     for one in there:
-        if (one.kind, one.name) not in _OURS:
+        if (one.kind, one.name) not in _OURS and (is_sqlite or one.runs):
             yield f"{one} was not made by tract_jupyter"
-    if connection.dialect.name == SQLITE:
+    if is_sqlite:
         for kind, name in sorted(_OURS - {(one.kind, one.name) for one in there}):
             yield f"{kind} {name} is missing"
         names = {one.name for one in there if is_sound}
@@ -91,7 +94,7 @@ def _values(connection: Connection, table: Table) -> Iterator[str]:
 
     Contents have a hash, by which they are checked.
     """
-    columns = [column for column in table.columns if not isinstance(column.type, LargeBinary)]
+    columns = [column for column in table.columns if _type(column) != "blob"]
     texts = [column for column in columns if _type(column) == "text"]
     wrong = dict.fromkeys((column.name for column in columns), 0)
     others = ", ".join(
@@ -108,7 +111,7 @@ def _values(connection: Connection, table: Table) -> Iterator[str]:
         for column, is_wrong in zip(columns, row, strict=False):
             wrong[column.name] += bool(is_wrong)
         for column, body in zip(texts, row[len(columns) :], strict=True):
-            wrong[column.name] += not _is_text(body)
+            wrong[column.name] += not _can_be_read(column.name, body)
     for name, count in wrong.items():
         if count:
             yield f"{table.name}.{name}: {count} of its values cannot be read, or are of another type"
@@ -116,14 +119,17 @@ def _values(connection: Connection, table: Table) -> Iterator[str]:
 
 def _type(column: Column[Any]) -> str:
     """What SQLite stores a column's values as."""
-    return "integer" if isinstance(column.type, Integer | Boolean) else "text"
+    return column.type.kind if isinstance(column.type, Stored) else "text"
 
 
-def _is_text(body: bytes | None) -> bool:
+def _can_be_read(name: str, body: bytes | None) -> bool:
     try:
-        return body is None or bool(body.decode() or True)
-    except UnicodeDecodeError:
+        text = None if body is None else body.decode()
+        if text is not None and name.endswith(_MOMENTS):
+            from_text(text)
+    except (UnicodeDecodeError, StoreCorruptError):
         return False
+    return True
 
 
 def _objects(connection: Connection) -> list[StoreObject]:
