@@ -18,6 +18,8 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
+from tract_jupyter.storage.columns import check_columns
+
 if TYPE_CHECKING:
     from sqlalchemy.types import TypeEngine
 
@@ -285,6 +287,7 @@ handlers = Table(
     _required("operation", String(255)),
     _required("name", String(255)),
     *_signed_spec(),
+    Column("beside_json", Text),  # the names of all handlers of the operation in their order, signed with it
     UniqueConstraint("tract_id", "operation", "name"),
 )
 
@@ -358,6 +361,9 @@ run_profiles = Table(
     _created(),
     UniqueConstraint("tract_id", "name"),
 )
+
+for _table in metadata.tables.values():
+    check_columns(_table.columns)
 
 _is_change = commits.c.edit_target.is_not(None)  # most commits are not, and pay nothing
 Index("ix_commits_edit_target", commits.c.edit_target, sqlite_where=_is_change, postgresql_where=_is_change)
