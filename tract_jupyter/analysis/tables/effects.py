@@ -138,7 +138,7 @@ class Effects:
                 )
             at = entry.get("at", [])
             if not isinstance(at, list):
-                raise ValueError(f"at is a list of an argument's names and its place, not {at!r}")
+                raise TypeError(f"at is a list of an argument's names and its place, not {at!r}")
             where = entry.get("where", ["", ""])
             if not (isinstance(where, list) and len(where) == 2):  # noqa: PLR2004
                 raise ValueError(f"where is a list of an argument's name and a word for it, not {where!r}")
