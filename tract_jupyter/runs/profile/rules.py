@@ -227,7 +227,7 @@ def activation_says_when(these: Together) -> Iterator[Broken]:
 
 def retries_name_codes(these: Together) -> Iterator[Broken]:
     """What is tried again is an error that its kind gives (E25); functions and other packages may have their own."""
-    codes = list(ErrorCode)
+    codes = [code.value for code in ErrorCode]
     for one in these.operations:
         kind = one.definition.kind
         for name in one.config.retry.retry_on if kind in BUILT_IN and kind != "compute" else ():
