@@ -84,6 +84,14 @@ def test_strings_over_several_lines_keep_their_text():
     assert seen == expected
 
 
+@pytest.mark.parametrize("sign", ["\u2028", "\u2029", "\x0c", "\x85", "\x1c", "\x0b"])
+def test_only_what_ends_a_line_of_python_ends_one_here(sign):
+    text = f"'''A{sign}b.'''\nx: str = 'c{sign}d'\ndef go(pending):\n    # first\n    y = 'e{sign}f'\n    pending.approve()\n"
+    parsed = parse_python("x", text)
+    assert parsed.spec.actions["go"].code == f"# first\ny = 'e{sign}f'\npending.approve()\n"
+    assert parsed.first_lines == {"go": 4}
+
+
 def test_nothing_of_the_cell_is_executed(tmp_path):
     mark = tmp_path / "mark"
     cell = f'def act(pending):\n    open({str(mark)!r}, "w")\n'

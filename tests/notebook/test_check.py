@@ -1,6 +1,10 @@
 """`%%tract_check`: what the analysis finds in a cell that does not run, knowing the cells that ran."""
 
+import json
+import re
+
 import pytest
+import yaml
 
 DANGEROUS = 'import os\nos.system("touch ran")\n'
 
@@ -164,3 +168,82 @@ def test_other_rules_are_asked_at_once_and_know_the_same_cells(session):
     assert "1 rule is switched off: TJ101." in result.html
     session("%config TractJupyter.rules_off = []")
     assert found(session("%%tract_check\nquiet.system('x')\n"))
+
+
+OPERATION = """%%tract_operation publish
+'''Publish a page.'''
+path: str
+tags: list[str] = []
+
+
+def publish(pending, draft: bool = False):
+    '''Publish it.'''
+    if darft:
+        pending.aprove()
+    import os
+
+    os.system(pending.fields["pth"])
+"""
+
+
+def test_an_operation_is_checked_by_what_its_definition_says(shell):
+    result = shell.run(f"%%tract_check\n{OPERATION}")
+    assert result.ok
+    assert "    9      if darft:\n       ^ low TJ801" in result.text
+    assert "Did you mean 'draft'?" in result.text
+    assert "   10          pending.aprove()\n       ^ low TJ801" in result.text
+    marked = re.findall('<mark class="tract-low">(.*?)</mark>', result.html)
+    assert [re.sub("<.*?>", "", text) for text in marked[:2]] == ["darft", "pending.aprove"]
+    assert "Did you mean 'approve'?" in result.text
+    assert "The operation has no field 'pth'. Did you mean 'path'?" in result.text
+    assert "Worst: TJ101 (process), line 13." in result.text
+    assert "publish" not in shell.namespace["tract"].operations.registry.operation_names
+
+
+@pytest.mark.parametrize("before", ["", "\n\n", "\n    "])
+def test_the_lines_of_an_operation_are_those_of_the_cell(shell, before):
+    lines = [before.rpartition("\n")[2] + line for line in OPERATION.splitlines()]
+    cell = before.rpartition("\n")[0] + "\n" * bool(before) + "\n".join(lines)
+    place = before.count("\n") + 13
+    assert f"Worst: TJ101 (process), line {place}." in shell.run(f"%%tract_check --strict\n{cell}\n").text
+
+
+def test_what_is_written_as_a_dict_is_checked_action_by_action(shell):
+    spec = {
+        "name": "publish",
+        "fields": {"path": {"type": "str"}},
+        "actions": {
+            "look": {"code": "print(pending.fields['pth'])\npending.approve()"},
+            "send": {"code": "pending.approve()"},
+        },
+    }
+    for form, text in (("json", json.dumps(spec, indent=1)), ("yaml", yaml.safe_dump(spec))):
+        result = shell.run(f"%%tract_check --strict\n%%tract_operation --{form}\n{text}\n")
+        assert "look: Findings: 1 low. Worst: TJ801 (unknown), line 1." in result.text
+        assert "send: No findings." in result.text
+        assert "The mode 'strict' would not block it." in result.text
+        assert "Did you mean &#x27;path&#x27;?" in result.html
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("'''D'''\nimport os\n", "line 3: a definition holds only"),
+        ("path: str\ndef go(pending):\n    return = 1\n", "line 4: invalid syntax"),
+        ("path: strr\ndef go(pending):\n    pending.approve()\n", "'strr'"),
+        ("path: str\ndef approve(pending):\n    pending.approve()\n", "'approve' is reserved"),
+    ],
+)
+def test_a_definition_that_would_be_refused_says_why(shell, body, said):
+    result = shell.run(f"%%tract_check --strict\n%%tract_operation publish\n{body}")
+    assert result.ok
+    assert "Defining it would fail: " in result.text
+    assert said in result.text
+    assert "No findings" not in result.text + result.html
+    assert "would not block" not in result.text
+
+
+def test_a_script_is_python_that_runs_here(shell):
+    result = shell.run(f"%%tract_check --strict\n%%tract_script --notebook a --out b\n{DANGEROUS}")
+    assert "Worst: TJ101 (process), line 3." in result.text
+    assert "The mode 'strict' would block it." in result.text

@@ -35,9 +35,12 @@ PYTHON_LINE_MAGICS = words("timeit time prun memit mprun lprun snakeviz heat sca
 """Line magics whose argument is Python that runs here."""
 
 PYTHON_CELL_MAGICS = words(
-    "timeit time prun capture memit debug mprun lprun snakeviz heat scalene pyinstrument ipytest"
+    "timeit time prun capture memit debug mprun lprun snakeviz heat scalene pyinstrument ipytest tract_script"
 )
 """Cell magics whose body is Python that runs here."""
+
+_OPTIONS_ONLY = words("capture tract_script")
+"""Those of them with no Python in their first line."""
 
 
 _SIGNS = re.compile(r"[%!?]|\A\s*[ \t]|^\s*[/,;]", re.MULTILINE)
@@ -165,7 +168,7 @@ class _Scanner:
         self._note("cell_magic", name, rest, index, index if python else len(self.lines) - 1)
         if python:
             self.lines[index] = (
-                self._blanked(self.lines[index], 2 + len(name)) if rest and name != "capture" else ""
+                self._blanked(self.lines[index], 2 + len(name)) if rest and name not in _OPTIONS_ONLY else ""
             )
             return index + 1
         self.lines[index:] = [""] * (len(self.lines) - index)

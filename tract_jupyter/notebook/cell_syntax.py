@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import io
 import json
 import tokenize
 from dataclasses import dataclass, field, replace
@@ -24,7 +25,9 @@ from typing import Any, NoReturn
 import yaml
 
 from tract_jupyter.exceptions import SpecError
+from tract_jupyter.hooks.dynamic.action import check_code
 from tract_jupyter.hooks.dynamic.body import lines_inside_strings
+from tract_jupyter.hooks.dynamic.check import check_spec
 from tract_jupyter.hooks.dynamic.spec import ActionDef, OperationSpec, spec_from_dict
 
 _VOLATILE = "volatile"
@@ -47,6 +50,20 @@ class ParsedCell:
             f"action {error.action!r}: {error.message}", line=self.first_lines[error.action] + error.line - 1
         )
 
+    def checked(self) -> OperationSpec:
+        """Return the spec as it would be defined.
+
+        Raises:
+            SpecError: it is refused; with the line of the cell.
+        """
+        try:
+            spec = check_spec(self.spec)
+            for action in spec.actions.values():
+                check_code(action)
+        except SpecError as error:
+            raise self.in_cell(error) from None
+        return spec
+
     def with_options(self, *, ask: bool, sandbox: bool) -> ParsedCell:
         """The same as the options of the cell's first line say: `--ask`, `--sandbox`."""
         spec = replace(self.spec, unhandled="ask") if ask else self.spec
@@ -63,7 +80,9 @@ def parse_python(name: str, text: str) -> ParsedCell:
         SpecError: it has a syntax error, or something that is neither docstring, field nor function; with the line.
     """
     tree = _parse(text)
-    lines = text.splitlines(keepends=True)
+    lines = list(
+        io.StringIO(text, newline=None)
+    )  # as Python reads them: `splitlines` also splits within strings
     description = ""
     fields: dict[str, dict[str, Any]] = {}
     actions: dict[str, ActionDef] = {}

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.exceptions import OperationError, SpecError
+from tract_jupyter.exceptions import OperationError
 from tract_jupyter.hooks.builtin.activation import activation_fingerprint
-from tract_jupyter.hooks.dynamic.action import check_code
 from tract_jupyter.hooks.dynamic.check import check_spec
 from tract_jupyter.notebook.arguments import parse_fire, split_words
 from tract_jupyter.notebook.refusal import Refusal
@@ -79,11 +78,9 @@ class DryRun:
     def _define(self, step: Definition) -> None:
         what = f"activate operation {step.parsed.spec.name}"
         try:
-            spec = check_spec(step.parsed.spec)
-            for action in spec.actions.values():
-                check_code(action)
+            spec = step.parsed.checked()
         except OperationError as error:
-            self._note(what, str(step.parsed.in_cell(error) if isinstance(error, SpecError) else error))
+            self._note(what, str(error))
             return
         if spec == self._active.get(spec.name):
             return

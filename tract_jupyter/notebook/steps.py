@@ -63,29 +63,23 @@ _MAGICS = {"tract_fire", "tract_operation"}
 
 def steps(source: str) -> list[Step]:
     """What a code cell defines and asks, in the order of its lines."""
+    defined = definition_in(source)
+    if defined is not None:
+        return [defined]
     transformed = transform(source)
-    first = transformed.escapes[0] if transformed.escapes else None
-    if first is not None and first.kind == "cell_magic" and first.name == "tract_operation":
-        return [_definition(source)]
     found = [*_magics(transformed.escapes), *_calls(transformed.code)]
     return sorted(found, key=lambda step: step.line)
 
 
-def _magics(escapes: tuple[Escape, ...]) -> Iterator[Step]:
-    for escape in escapes:
-        line = escape.span.line
-        if escape.kind == "line_magic" and escape.name == "tract_fire":
-            yield FireMagic(line, escape.rest, escape.span.column > 0)
-        elif escape.kind == "line_magic" and escape.name == "run":
-            yield Call(line, f"%run {escape.rest}", "")
-
-
-def _definition(source: str) -> Step:
-    lines = source.splitlines(keepends=True)
-    first = next(number for number, line in enumerate(lines) if line.strip())
-    indent = lines[first][: len(lines[first]) - len(lines[first].lstrip())]
-    header, *body = [line.removeprefix(indent) for line in lines[first:]]
+def definition_in(source: str) -> Definition | Wrong | None:
+    """Return what a `%%tract_operation` cell defines, or why it cannot; None for any other cell."""
     name = "%%tract_operation"
+    lines = source.splitlines(keepends=True)
+    first = next((number for number, line in enumerate(lines) if line.strip()), 0)
+    indent = lines[first][: len(lines[first]) - len(lines[first].lstrip())] if lines else ""
+    header, *body = [line.removeprefix(indent) for line in lines[first:]] or [""]
+    if header.split()[:1] != [name] or header.rstrip().endswith("?"):
+        return None
     try:
         options = _options().parse_args(shlex.split(header.strip().removeprefix(name)))
         name = f"{name} {options.name}".strip()
@@ -95,6 +89,15 @@ def _definition(source: str) -> Step:
     except (OperationError, ValueError) as error:
         return Wrong(first + 1, name, str(error))
     return Definition(first + 1, parsed, options.activate, options.wait)
+
+
+def _magics(escapes: tuple[Escape, ...]) -> Iterator[Step]:
+    for escape in escapes:
+        line = escape.span.line
+        if escape.kind == "line_magic" and escape.name == "tract_fire":
+            yield FireMagic(line, escape.rest, escape.span.column > 0)
+        elif escape.kind == "line_magic" and escape.name == "run":
+            yield Call(line, f"%run {escape.rest}", "")
 
 
 class _Options(argparse.ArgumentParser):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import io
 import json
 import re
 from typing import TYPE_CHECKING, Any
@@ -89,7 +90,7 @@ def bound_names(code: str) -> set[str]:
 def _as_error(
     diagnostics: Iterable[dict[str, Any]], script: Script, module: ExternalModule
 ) -> ScriptError | None:
-    lines = script.placed.splitlines()
+    lines = list(io.StringIO(script.placed, newline=None))
     told = []
     for each in diagnostics:
         line = each["location"]["row"] - 1  # of the import in front

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import io
 import linecache
 from dataclasses import dataclass
 from functools import cached_property
@@ -64,7 +65,7 @@ class Script:
 
     def register(self) -> None:
         """Let tracebacks and `inspect` find its lines."""
-        lines = self.placed.splitlines(keepends=True)
+        lines = list(io.StringIO(self.placed, newline=None))
         # without a time of change, so that `linecache.checkcache` keeps it
         linecache.cache[self.filename] = (len(self.placed), None, lines, self.filename)
 

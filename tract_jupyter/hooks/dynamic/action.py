@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
+import io
 import linecache
 import warnings
 from types import CodeType
@@ -60,7 +61,12 @@ def compile_action(action: ActionDef, *, operation: str = "") -> Callable[..., A
     run.parameters = parameters  # type: ignore[attr-defined]
     run.body = body  # type: ignore[attr-defined]
     # mtime None: linecache drops an entry whose file is not on disk otherwise
-    linecache.cache[filename] = (len(action.code), None, action.code.splitlines(keepends=True), filename)
+    linecache.cache[filename] = (
+        len(action.code),
+        None,
+        list(io.StringIO(action.code, newline=None)),
+        filename,
+    )
     return run
 
 
