@@ -247,8 +247,18 @@ def test_where_asking_otherwise_fails_the_question_stays_for_the_reply_that_wait
     talk.llm.fails.append(OSError("the line is dead"))
     with pytest.raises(OSError, match="dead"):
         talk.chat("Which?", temperature=0.5)
+    talk.off("generate", "wait")
     first.approve()
     assert texts(talk) == ["Which?", "reply 1"]
+
+
+def test_a_question_whose_reply_waits_is_not_set_aside_by_the_next_one(talk, undecided):
+    undecided()
+    talk.llm.fails.append(OSError("the line is dead"))
+    with pytest.raises(OSError, match="dead"):
+        talk.generate(temperature=0.5)
+    undecided("What?")
+    assert texts(talk) == ["Which?", "What?"]
 
 
 def test_another_question_is_another_turn(talk, undecided):

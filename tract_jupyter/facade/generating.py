@@ -137,12 +137,16 @@ class Generating(Writing, Compiling, Branches, Gated):
         _ = self.llm
         self._check_place()
         content = {"text": text, "name": name, "role": "user"}
-        with self._turns.asking(content, lambda: self.user(text, name=name), self._is_waiting):
-            return self.generate(**options)
+        with self._turns.asking(content, lambda: self.user(text, name=name)) as turn:
+            if not turn.waits:
+                return self.generate(**options)
+        return self.generate(**options)  # what waits is taken up, where it is just this
 
     @cached_property
     def _turns(self) -> Turns:
-        return Turns(self.tract_id, self._database, self._refs, self._commits, self._timelines)
+        return Turns(
+            self.tract_id, self._database, self._refs, self._commits, self._timelines, self._is_waiting
+        )
 
     def _generated(
         self, settings: dict[str, Any], validator: Validator | None, options: dict[str, Any], **how: Any

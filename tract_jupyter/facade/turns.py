@@ -68,6 +68,7 @@ class Turns:
         refs: say which branch is the current one.
         commits: where questions are set aside.
         timelines: what stands in the history.
+        waits: whether the reply to a message is there, or on its way, and waits for a person.
     """
 
     def __init__(
@@ -77,25 +78,20 @@ class Turns:
         refs: Refs,
         commits: Commits,
         timelines: Timelines,
+        waits: Callable[[str], bool],
     ) -> None:
         self._rows = RunLeaseRows(tract_id)
         self._database = database
         self._refs = refs
         self._commits = commits
         self._timelines = timelines
+        self._waits = waits
 
     @contextmanager
-    def asking(
-        self, content: dict[str, Any], say: Callable[[], CommitInfo], waits: Callable[[str], bool]
-    ) -> Iterator[OpenTurn]:
+    def asking(self, content: dict[str, Any], say: Callable[[], CommitInfo]) -> Iterator[OpenTurn]:
         """Hold the current branch, and have the user say something, unless it was said already and no reply came.
 
-        If none comes now, it is set aside, unless it was said already and its reply waits for a person.
-
-        Args:
-            content: what the user says.
-            say: commits it.
-            waits: whether the reply to a commit waits for a person.
+        If none comes now, it is set aside. Where the reply waits for a person, nothing is said and `waits` is set.
 
         Raises:
             RunError: somebody else answers on this branch.
@@ -106,7 +102,7 @@ class Turns:
             )
             self._set_others_aside(turn.lease, again)
             last = self.last_said()
-            if again is None and self._was_said(last, content) and waits(last or ""):
+            if again is None and self._was_said(last, content) and self._waits(last or ""):
                 turn.waits = True
                 yield turn
                 return
@@ -184,7 +180,7 @@ class Turns:
 
     def _has_failed(self, turn: OpenTurn) -> bool:
         question = turn.lease.question
-        if question is None or turn.waits:
+        if question is None or turn.waits or self._waits(question):
             return False
         # on another branch it is looked at again with the next turn there
         return self._refs.position.branch != turn.lease.branch or self.is_open(question)
