@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from tract_jupyter.engine.refs import Refs
     from tract_jupyter.engine.timeline import Totals
     from tract_jupyter.engine.timelines import Timelines
+    from tract_jupyter.engine.tokens import Corrections
     from tract_jupyter.engine.toolsets import Toolsets
     from tract_jupyter.engine.writer import Writer
     from tract_jupyter.models.commit import CommitInfo
     from tract_jupyter.models.config import TokenBudget
     from tract_jupyter.models.content import ContentTypes
     from tract_jupyter.models.priority import Priority
-    from tract_jupyter.protocols import TokenCounter
     from tract_jupyter.storage.commits import CommitRows
     from tract_jupyter.storage.database import Database
     from tract_jupyter.storage.entry import Entry
@@ -48,7 +48,7 @@ class Commits:
         writer: Writer,
         types: ContentTypes,
         toolsets: Toolsets,
-        counter: TokenCounter,
+        corrections: Corrections,
     ) -> None:
         self._database = database
         self._rows = rows
@@ -57,7 +57,8 @@ class Commits:
         self._writer = writer
         self._types = types
         self._toolsets = toolsets
-        self.counter = counter
+        self.counter = corrections.counter
+        self._corrections = corrections
         self.budget: TokenBudget | None = None
 
     def commit(
@@ -209,9 +210,18 @@ class Commits:
             nonlocal has_told
             if not has_told or budget.action is BudgetAction.REJECT:
                 has_told = True
-                budget.check(totals.tokens)
+                self.check_budget(totals.tokens)
 
         return check
+
+    def check_budget(self, tokens: int) -> None:
+        """Ask the budget, if there is one, about a context with so many tokens as they are counted here.
+
+        Raises:
+            BudgetExceededError: it refuses.
+        """
+        if self.budget is not None:
+            self.budget.check(self._corrections.tokens(tokens), self.counter.name)
 
 
 def _no_limit(_: Totals) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.engine.refs import Refs
     from tract_jupyter.engine.timelines import Timelines
+    from tract_jupyter.engine.tokens import Corrections
     from tract_jupyter.engine.toolsets import Toolsets
     from tract_jupyter.models.context import CompiledContext, Message
     from tract_jupyter.storage.entry import Step
@@ -40,12 +41,18 @@ class Compiler:
     """Compiles the contexts of one tract."""
 
     def __init__(
-        self, timelines: Timelines, toolsets: Toolsets, refs: Refs, limit: Callable[[], int | None]
+        self,
+        timelines: Timelines,
+        toolsets: Toolsets,
+        refs: Refs,
+        limit: Callable[[], int | None],
+        corrections: Corrections,
     ) -> None:
         self._timelines = timelines
         self._toolsets = toolsets
         self._refs = refs
         self._limit = limit
+        self._corrections = corrections
 
     def compile(
         self,
@@ -73,9 +80,9 @@ class Compiler:
                 timeline = _until(timeline, last)
             context = timeline.context(self._toolsets.get(timeline.tools_hash), self._limit())
             if not include_reasoning and not include_edit_annotations:
-                return context
+                return self._corrections.context(context)
             messages = _messages(timeline, reasoning=include_reasoning, marks=include_edit_annotations)
-        return recounted(context, messages)
+        return self._corrections.context(recounted(context, messages))
 
     def _head(self, at_commit: str | None, last: str | None) -> str | None:
         if at_commit is not None:

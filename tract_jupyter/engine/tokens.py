@@ -11,16 +11,19 @@ import hashlib
 import os
 import re
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tract_jupyter.models.commit import APPROXIMATE
+from tract_jupyter.models.commit import APPROXIMATE, Correction
+from tract_jupyter.models.prefix import Prefix
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import tiktoken
 
+    from tract_jupyter.models.context import CompiledContext, Message
     from tract_jupyter.protocols import TokenCounter
     from tract_jupyter.storage.database import Database
     from tract_jupyter.storage.events import EventRows
@@ -106,16 +109,57 @@ def _cache_folder() -> Path | None:
 
 
 class Corrections:
-    """How many tokens providers counted for what was estimated here, by model: what corrects a number with `≈`.
+    """How many tokens providers counted for what was estimated here, by model: the one place that corrects estimates.
 
-    Each report is an event `usage`, so that the next process knows it too.
+    Each report is an event `usage`, so that the next process knows it too. What was counted stays as it is: totals of
+    commits, which `verify` computes again, and figures in fields of pendings, to which an approval binds. Nothing is
+    corrected where the tract's tokenizer is exact.
+
+    Args:
+        database: of the tract.
+        events: of the tract.
+        counter: what counts its tokens.
     """
 
-    def __init__(self, database: Database, events: EventRows) -> None:
+    def __init__(self, database: Database, events: EventRows, counter: TokenCounter) -> None:
         self._database = database
         self._events = events
+        self.counter = counter
         self._factors: dict[str, float] | None = None
         """By model, the newest last; None before the first look."""
+
+    def of(self, source: str = APPROXIMATE) -> Correction | None:
+        """Return what corrects figures that were counted so: by the model that was asked last. None if nothing does."""
+        if source != APPROXIMATE or self.counter.name != APPROXIMATE:
+            return None
+        model, factor = next(reversed(self._known().items()), ("", 0.0))
+        return Correction(model, factor) if factor else None
+
+    def count(self, text: str) -> int:
+        """Return how many tokens a text has, as it is told."""
+        return self.tokens(self.counter.count_text(text), self.counter.name)
+
+    def tokens(self, counted: int, source: str = APPROXIMATE) -> int:
+        """Return a figure as it is told and compared with budgets."""
+        correction = self.of(source)
+        return counted if correction is None else correction.of(counted)
+
+    def context(self, context: CompiledContext) -> CompiledContext:
+        """Return a context with its figures as they are told. Costs nothing, whatever its length."""
+        correction = self.of(context.token_source)
+        if correction is None:
+            return context
+
+        def view(message: Message) -> Message:
+            return message._replace(token_count=correction.of(message.token_count))
+
+        messages = context.messages
+        return replace(
+            context,
+            messages=messages.viewed(view) if isinstance(messages, Prefix) else tuple(map(view, messages)),
+            token_count=correction.of(context.token_count),
+            corrected_by=correction,
+        )
 
     def note(self, model: str, estimated: int, usage: Mapping[str, object]) -> None:
         """Keep what a provider counted for a prompt. Usage without a number of prompt tokens is passed over.
@@ -126,19 +170,18 @@ class Corrections:
             usage: as OpenAI (`prompt_tokens`) or Anthropic (`input_tokens`, and those of its cache) reports it.
         """
         reported = _prompt_tokens(usage)
-        if reported < 1 or estimated < 1:
+        if reported < 1 or estimated < 1 or self.counter.name != APPROXIMATE:
             return
         data = {"model": model, "estimated": estimated, "reported": reported}
         with self._database.write() as connection:
+            factors = self._known()
             self._events.append(connection, _USAGE, "user", data)
-        factors = self._known()
+            self._database.if_rolled_back(self._look_again)
         factors.pop(model, None)
         factors[model] = reported / estimated
 
-    def newest(self) -> tuple[str, float] | None:
-        """The model that was asked last, and by what its provider's counts differ from estimates; None if none was."""
-        factors = self._known()
-        return next(reversed(factors.items()), None)
+    def _look_again(self) -> None:
+        self._factors = None
 
     def _known(self) -> dict[str, float]:
         if self._factors is None:

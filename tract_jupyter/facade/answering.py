@@ -102,7 +102,11 @@ class Answering(Writing, Branches, Gated):
 
         def shorten(pending: PendingToolResult) -> None:
             told = rules.get(pending.tool_name)
-            if told is None and auto_threshold is not None and pending.token_count > auto_threshold:
+            if (
+                told is None
+                and auto_threshold is not None
+                and self._corrections.tokens(pending.token_count) > auto_threshold
+            ):
                 told = default_instructions
             if told is not None and not pending.is_error:
                 try:

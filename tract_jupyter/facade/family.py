@@ -19,7 +19,13 @@ class Kinship(Parts):
     def family(self) -> Family:
         """What a session works with."""
         return Family(
-            self._database, self._rows, self._refs, self._ref_rows, self._writer, self._commits.counter
+            self._database,
+            self._rows,
+            self._refs,
+            self._ref_rows,
+            self._writer,
+            self._commits.counter,
+            self._corrections,
         )
 
     def parent(self) -> SpawnInfo | None:

@@ -91,18 +91,21 @@ class Parts:
         self._toolsets = Toolsets(database, self._rows)
         self._writer.on_rollback = self._toolsets.keep_again
         self._types = ContentTypes()
+        self._corrections = Corrections(database, self._events, tokenizer or default_counter())
         self._commits = Commits(
             database, self._rows, self._refs, self._timelines, self._writer, self._types, self._toolsets,
-            tokenizer or default_counter(),
+            self._corrections,
         )  # fmt: skip
         self._commits.budget = budget
-        self._corrections = Corrections(database, self._events)
         self._history = History(database, self._rows, self._refs, self._commits, self._tags, self._timelines)
-        self._compiler = Compiler(self._timelines, self._toolsets, self._refs, self._max_tokens)
+        self._compiler = Compiler(
+            self._timelines, self._toolsets, self._refs, self._max_tokens, self._corrections
+        )
         self._compile_records = CompileRecords(database, CompileRows(self.tract_id), self._compiler)
         self.sandboxes = SandboxPool()
         self._make_operations(trust or Trust())
         self._mcp = McpTools()
+        self._corrections.of()  # looks once, here, so that compile() and a budget ask the store for nothing more
 
     def _make_operations(self, trust: Trust) -> None:
         database, tract_id = self._database, self.tract_id

@@ -10,7 +10,7 @@ from tract_jupyter.engine.verify import Damage, verify
 from tract_jupyter.exceptions import ContentError, StoreError
 from tract_jupyter.facade.parts import Parts
 from tract_jupyter.history.diff import diff_contexts
-from tract_jupyter.models.commit import APPROXIMATE, CommitInfo, StatusInfo
+from tract_jupyter.models.commit import CommitInfo, StatusInfo
 from tract_jupyter.models.context import CompiledContext
 from tract_jupyter.models.plain_views import commit_text
 from tract_jupyter.models.rendering import text_of
@@ -31,8 +31,12 @@ class Reading(Parts):
 
     @property
     def tokenizer(self) -> TokenCounter:
-        """What counts the tokens of this tract."""
+        """What counts the tokens of this tract; `corrected` corrects what it estimates."""
         return self._commits.counter
+
+    def corrected(self, tokens: int) -> int:
+        """A count of the tokenizer; an estimate is corrected by what a provider has counted here."""
+        return self._corrections.tokens(tokens, self._commits.counter.name)
 
     def log(
         self,
@@ -63,7 +67,6 @@ class Reading(Parts):
         """Where the tract stands. Reads only."""
         here = self._refs.position
         source = self._history.token_source(here)
-        corrected = self._corrections.newest() if source == APPROXIMATE else None
         return StatusInfo(
             tract_id=self.tract_id,
             location=self._database.location,
@@ -71,9 +74,9 @@ class Reading(Parts):
             head=here.commit_hash,
             commit_count=here.generation + 1,
             message_count=here.context_messages,
-            token_count=here.context_tokens,
+            token_count=self._corrections.tokens(here.context_tokens, source),
             token_source=source,
-            corrected_by=corrected,
+            corrected_by=self._corrections.of(source),
             operations=tuple(sorted(self.operations.registry.operation_names)),
             waiting=self.reviewer.ledger.count_waiting(),
             quarantined=tuple(sorted(self.operations.quarantined)),

@@ -75,6 +75,7 @@ class Scripting(Tooling):
         Args:
             profile: which tools it has.
             max_tokens: of the text. Where that is too little, descriptions are left out first, then the last tools.
+                Estimates are not corrected, so that the text stays the same, and with it what a provider caches.
 
         Raises:
             ContentError: there is no such profile, or the bound is too narrow for any of it.

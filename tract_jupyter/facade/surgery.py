@@ -417,12 +417,20 @@ class Surgery(Compiling, Gated):
     @cached_property
     def _compressor(self) -> Compressor:
         return Compressor(
-            self._database, self._rows, self._refs, self._timelines, self._splicer, self._commits.counter
+            self._database,
+            self._rows,
+            self._refs,
+            self._timelines,
+            self._splicer,
+            self._commits.counter,
+            self._corrections,
         )
 
     @cached_property
     def _expander(self) -> Expander:
-        return Expander(self._database, self._rows, self._refs, self._timelines, self._splicer)
+        return Expander(
+            self._database, self._rows, self._refs, self._timelines, self._splicer, self._corrections
+        )
 
     @cached_property
     def _garbage_collector(self) -> GarbageCollector:
@@ -433,10 +441,18 @@ class Surgery(Compiling, Gated):
 
     @cached_property
     def _tool_turns(self) -> ToolTurns:
-        return ToolTurns(self._database, self._rows, self._refs, self._timelines, self._writer)
+        return ToolTurns(
+            self._database, self._rows, self._refs, self._timelines, self._writer, self._corrections
+        )
 
     @cached_property
     def _tool_compactor(self) -> ToolCompactor:
         return ToolCompactor(
-            self._database, self._rows, self._refs, self._timelines, self._writer, self._commits.counter
+            self._database,
+            self._rows,
+            self._refs,
+            self._timelines,
+            self._writer,
+            self._commits.counter,
+            self._corrections,
         )

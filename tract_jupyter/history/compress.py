@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.engine.refs import Refs
     from tract_jupyter.engine.timelines import Timelines
+    from tract_jupyter.engine.tokens import Corrections
     from tract_jupyter.history.splice import Splicer
     from tract_jupyter.models.compression import CompressGroup
     from tract_jupyter.models.context import CompiledContext
@@ -54,6 +55,7 @@ class Compressor:
         timelines: Timelines,
         splicer: Splicer,
         counter: TokenCounter,
+        corrections: Corrections,
     ) -> None:
         self._database = database
         self._rows = rows
@@ -61,6 +63,7 @@ class Compressor:
         self._timelines = timelines
         self._splicer = splicer
         self._counter = counter
+        self._corrections = corrections
 
     def look(self, wanted: Range, expected: str | None = None) -> Found:
         """The current branch, and what of it a compression takes.
@@ -92,19 +95,22 @@ class Compressor:
             self._message(group, text, target_tokens)
             for group, text in zip(selection.groups, known, strict=True)
         ]
-        after = _replaced(past.context, selection, summaries)
-        written = sum(summary.token_count - PER_MESSAGE for summary in summaries)
-        read = () if texts is not None else selection.groups
+        before = self._corrections.context(past.context)
+        after = self._corrections.context(_replaced(past.context, selection, summaries))
+        read = written = 0
+        if texts is None:
+            read = self._told(past, sum(group.tokens for group in selection.groups))
+            written = self._told(past, sum(summary.token_count - PER_MESSAGE for summary in summaries))
         return CompressPlan(
             branch=past.branch,
             head=past.head,
             groups=selection.groups,
             preserved=selection.preserved,
             skipped=selection.skipped,
-            price=price(past.context, after, selection.dropped, read, written, rates),
-            before=past.context,
+            price=price(before, after, selection.dropped, read, written, rates),
+            before=before,
             after=after,
-            diff=diff_contexts(past.context, after),
+            diff=diff_contexts(before, after),
             is_estimate=texts is None,
         )
 
@@ -248,8 +254,8 @@ class Compressor:
             summaries=tuple(entry.commit_hash for entry in spliced.put),
             preserved=selection.preserved,
             copies=spliced.copies,
-            tokens_before=tokens,
-            tokens_after=spliced.head.context_tokens,
+            tokens_before=self._told(past, tokens),
+            tokens_after=self._told(past, spliced.head.context_tokens),
             token_source=self._token_source(past),
         )
 
@@ -276,6 +282,9 @@ class Compressor:
         return Message(
             "assistant", text, priority=priority or Priority.NORMAL, token_count=tokens + PER_MESSAGE
         )
+
+    def _told(self, past: Past, tokens: int) -> int:
+        return self._corrections.tokens(tokens, self._token_source(past))
 
     def _token_source(self, past: Past) -> str:
         return self._counter.name if past.context.token_source == self._counter.name else APPROXIMATE

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.engine.refs import Refs
     from tract_jupyter.engine.timelines import Timelines
+    from tract_jupyter.engine.tokens import Corrections
     from tract_jupyter.history.splice import Splicer
     from tract_jupyter.storage.commits import CommitRows
     from tract_jupyter.storage.database import Database
@@ -28,12 +29,19 @@ class Expander:
     """Expands summaries of the current branch of one tract."""
 
     def __init__(
-        self, database: Database, rows: CommitRows, refs: Refs, timelines: Timelines, splicer: Splicer
+        self,
+        database: Database,
+        rows: CommitRows,
+        refs: Refs,
+        timelines: Timelines,
+        splicer: Splicer,
+        corrections: Corrections,
     ) -> None:
         self._database = database
         self._rows = rows
         self._refs = refs
         self._timelines = timelines
+        self._corrections = corrections
         self._splicer = splicer
 
     def expand(self, name: str) -> ExpandResult:
@@ -65,8 +73,8 @@ class Expander:
             summary=summary.commit_hash,
             restored=tuple(entry.commit_hash for entry in spliced.put if entry.operation == APPEND),
             copies=spliced.copies,
-            tokens_before=here.context_tokens,
-            tokens_after=spliced.head.context_tokens,
+            tokens_before=self._corrections.tokens(here.context_tokens, past.context.token_source),
+            tokens_after=self._corrections.tokens(spliced.head.context_tokens, past.context.token_source),
         )
 
     def _originals(self, summary: Entry) -> list[Draft]:

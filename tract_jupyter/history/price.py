@@ -18,7 +18,6 @@ from tract_jupyter.models.compression import Price
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from tract_jupyter.models.compression import CompressGroup
     from tract_jupyter.models.context import CompiledContext
 
 CACHED_READ: Final = 0.1
@@ -57,7 +56,7 @@ def price(
     before: CompiledContext,
     after: CompiledContext,
     dropped: Collection[str],
-    read: Collection[CompressGroup],
+    read: int,
     written: int,
     rates: Rates,
 ) -> Price:
@@ -67,8 +66,8 @@ def price(
         before: the context as it is.
         after: the context as it would be.
         dropped: the commits that are summed up.
-        read: the groups that a summarizer reads; none if the summaries are given.
-        written: how many tokens it writes.
+        read: how many tokens a summarizer reads; none if the summaries are given.
+        written: how many it writes.
         rates: what a token costs.
     """
     index = next(i for i, m in enumerate(before.messages) if m.commit_hash in dropped)
@@ -79,8 +78,8 @@ def price(
         broken_index=index,
         broken_commit=before.messages[index].commit_hash,
         read_anew=after.token_count - kept,
-        summarizer_input=sum(group.tokens for group in read),
-        summarizer_output=written if read else 0,
+        summarizer_input=read,
+        summarizer_output=written,
         cached_read=rates.cached_read,
         output_price=rates.output_price,
         token_source=after.token_source,

@@ -57,8 +57,8 @@ class Replay:
             if moved:
                 self._tags.copy(connection, moved)
             tokens = entries[-1].context_tokens if entries else plan.base.context_tokens
-            if self._commits.budget is not None and tokens > tokens_before:
-                self._commits.budget.check(tokens)
+            if tokens > tokens_before:
+                self._commits.check_budget(tokens)
 
         return self._writer.write(plan, also)
 

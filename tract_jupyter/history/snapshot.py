@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from tract_jupyter.models.context import Message
-    from tract_jupyter.protocols import TokenCounter
 
 
 class Snapshot(NamedTuple):
@@ -23,14 +22,14 @@ class Snapshot(NamedTuple):
 
 
 def snapshot(
-    messages: Sequence[Message], title: str, counter: TokenCounter, max_tokens: int | None
+    messages: Sequence[Message], title: str, count: Callable[[str], int], max_tokens: int | None
 ) -> Snapshot:
     """Write messages as one text, each under a heading with its number and role.
 
     Args:
         messages: at least one.
         title: the first line.
-        counter: counts the tokens of the text.
+        count: counts the tokens of the text.
         max_tokens: how many it may have. Whole messages are left out, the oldest first and pinned ones last, and the
             text says how many.
 
@@ -43,14 +42,14 @@ def snapshot(
     order = _least_wanted_first(messages)
 
     def size(left_out: int) -> int:
-        return counter.count_text(_text(title, parts, order[:left_out]))
+        return count(_text(title, parts, order[:left_out]))
 
-    count = _smallest(len(messages), lambda left_out: size(left_out) <= max_tokens)
-    if count is None:
+    least = _smallest(len(messages), lambda left_out: size(left_out) <= max_tokens)
+    if least is None:
         raise SessionError(
             f"max_tokens={max_tokens} has no room for a single message; give at least {size(len(messages) - 1)}"
         )
-    return Snapshot(_text(title, parts, order[:count]), count)
+    return Snapshot(_text(title, parts, order[:least]), least)
 
 
 def _smallest(limit: int, fits: Callable[[int], bool]) -> int | None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from tract_jupyter.engine.refs import Refs
+    from tract_jupyter.engine.tokens import Corrections
     from tract_jupyter.engine.writer import Writer
     from tract_jupyter.history.heritage import Selector
     from tract_jupyter.models.spawn import Curation, SpawnInfo
@@ -60,6 +61,7 @@ class Family:
         ref_rows: RefRows,
         writer: Writer,
         counter: TokenCounter,
+        corrections: Corrections,
     ) -> None:
         self._database = database
         self._rows = rows
@@ -67,6 +69,7 @@ class Family:
         self._ref_rows = ref_rows
         self._writer = writer
         self._counter = counter
+        self._corrections = corrections
         head_name = ref_rows.head_name
         self.tract_id = rows.tract_id
         self.branch = head_name.removeprefix(AGENT_HEAD) if head_name.startswith(AGENT_HEAD) else None
@@ -193,7 +196,7 @@ class Family:
             raise SessionError(f"the context of {self.agent_id} is empty: nothing to inherit")
         head = heritage.head.commit_hash
         title = f"# What was said before, in {self.agent_id} up to {head[:8]}"
-        text, left_out = snapshot(messages, title, self._counter, max_tokens)
+        text, left_out = snapshot(messages, title, self._corrections.count, max_tokens)
         source = {"tract_id": self.tract_id, "head": head, "left_out": left_out}
         content = {"content_type": "instruction", "text": text}
         return draft(content, self._counter, metadata={"inherited_from": source})

@@ -44,7 +44,8 @@ class Source:
         validator: says what is wrong with a text; see `diagnosis_of`.
         token_tolerance: how many tokens over the target are still good.
         max_retries: how often the summarizer is asked again at most, and told what was wrong, for each text.
-        count: counts the tokens of a text; without it no length is checked.
+        count: counts the tokens of a text; without it no length is checked. What a provider counted corrects neither
+            these nor the limits: a proposal's limits are among its fields, and an approval binds to them.
 
     Raises:
         CompressionError: these cannot be summaries.

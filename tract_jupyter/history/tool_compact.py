@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.engine.refs import Refs
     from tract_jupyter.engine.timelines import Timelines
+    from tract_jupyter.engine.tokens import Corrections
     from tract_jupyter.engine.writer import Writer
     from tract_jupyter.history.summaries import Source
     from tract_jupyter.protocols import TokenCounter
@@ -38,6 +39,7 @@ class ToolCompactor:
         timelines: Timelines,
         writer: Writer,
         counter: TokenCounter,
+        corrections: Corrections,
     ) -> None:
         self._database = database
         self._rows = rows
@@ -45,6 +47,7 @@ class ToolCompactor:
         self._timelines = timelines
         self._writer = writer
         self._counter = counter
+        self._corrections = corrections
 
     def compact(self, names: Iterable[str] | None, tool: str | None, source: Source) -> ToolCompactResult:
         """Edit the answers of tools, or of one tool, or some of them, as one step that `undo` takes back.
@@ -64,7 +67,9 @@ class ToolCompactor:
         changed = [entry.commit_hash for entry in chosen]
         plan = Plan(past.branch, past.head, here, drafts, "compress tool calls", note, {"commits": changed})
         edits = self._writer.write(plan)
-        saved = here.context_tokens - edits[-1].context_tokens
+        saved = self._corrections.tokens(
+            here.context_tokens - edits[-1].context_tokens, past.context.token_source
+        )
         return ToolCompactResult(tuple(changed), tuple(edit.commit_hash for edit in edits), saved)
 
     def _chosen(self, past: Past, names: Iterable[str] | None, tool: str | None) -> list[Entry]:

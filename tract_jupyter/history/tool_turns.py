@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.engine.refs import Refs
     from tract_jupyter.engine.timelines import Timelines
+    from tract_jupyter.engine.tokens import Corrections
     from tract_jupyter.engine.writer import Writer
     from tract_jupyter.models.commit import CommitInfo
     from tract_jupyter.models.context import Message
@@ -28,12 +29,19 @@ class ToolTurns:
     """The tool turns of the current branch of one tract, all of them, oldest first."""
 
     def __init__(
-        self, database: Database, rows: CommitRows, refs: Refs, timelines: Timelines, writer: Writer
+        self,
+        database: Database,
+        rows: CommitRows,
+        refs: Refs,
+        timelines: Timelines,
+        writer: Writer,
+        corrections: Corrections,
     ) -> None:
         self._database = database
         self._rows = rows
         self._refs = refs
         self._timelines = timelines
+        self._corrections = corrections
         self._writer = writer
 
     def calls(self, name: str | None = None) -> list[CommitInfo]:
@@ -87,7 +95,10 @@ class ToolTurns:
         note = f"{len(failed)} failed turn{'s' * (len(failed) > 1)}"
         plan = Plan(past.branch, past.head, here, drafts, "drop tool turns", note, {"commits": showing})
         head = self._writer.write(plan)[-1]
-        return ToolDropResult(tuple(failed), here.context_tokens - head.context_tokens)
+        return ToolDropResult(
+            tuple(failed),
+            self._corrections.tokens(here.context_tokens - head.context_tokens, past.context.token_source),
+        )
 
     def _past(self) -> Past | None:
         here = self._refs.position

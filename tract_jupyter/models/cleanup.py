@@ -16,7 +16,7 @@ class GCResult:
     bytes: int
     """Their size. The store uses the space again; its file does not shrink."""
     tokens: int
-    """The tokens of the removed commits."""
+    """The tokens of the removed commits, as they were counted."""
     reflog_entries: int
     """The recorded moves that led to removed commits."""
     dry_run: bool = False

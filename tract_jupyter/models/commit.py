@@ -61,6 +61,7 @@ class CommitInfo(NamedTuple):
     tools_hash: str | None = None
     """The content hash of the tools that were offered from here on."""
     context_tokens: int = 0
+    """Of the whole context here. Like `token_count` as it was counted when this was committed, and never corrected."""
     context_messages: int = 0
 
     @property
@@ -88,6 +89,17 @@ class BranchInfo:
     is_current: bool
 
 
+class Correction(NamedTuple):
+    """By what factor a provider counts otherwise than was estimated. A corrected figure is still an estimate."""
+
+    model: str
+    factor: float
+
+    def of(self, tokens: int) -> int:
+        """Return an estimate as the provider would presumably count it."""
+        return round(tokens * self.factor)
+
+
 @dataclass(frozen=True, slots=True)
 class StatusInfo:
     """Where a tract stands."""
@@ -111,17 +123,16 @@ class StatusInfo:
     max_tokens: int | None = None
     """The budget, where one is set."""
 
-    corrected_by: tuple[str, float] | None = None
-    """Where tokens are estimated and a provider has counted some: its model, and by what its count differs."""
+    corrected_by: Correction | None = None
+    """By what `token_count` was corrected, where it is an estimate and a provider has counted a prompt."""
 
     @property
     def tokens(self) -> str:
-        """The token count as it is shown: with `≈` where it is an estimate, corrected by what a provider counted."""
+        """The token count as it is shown: with `≈` where it is an estimate, and whose counts have corrected it."""
+        shown = show_tokens(self.token_count, self.token_source)
         if self.corrected_by is None:
-            return show_tokens(self.token_count, self.token_source)
-        model, factor = self.corrected_by
-        told = f" (as {model} counts)" if model else " (as the provider counts)"
-        return show_tokens(round(self.token_count * factor), self.token_source) + told
+            return shown
+        return f"{shown} (as {self.corrected_by.model or 'the provider'} counts)"
 
 
 APPROXIMATE = "approximate"

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from tract_jupyter.exceptions import BudgetExceededError, ContentError
+from tract_jupyter.models.commit import show_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +35,8 @@ class TokenBudget:
     """How large the compiled context may become, in tokens.
 
     Args:
-        max_tokens: of the whole compiled context, as `CompiledContext.token_count` counts them.
+        max_tokens: of the whole compiled context, as `CompiledContext.token_count` tells them: an estimate is corrected
+            by what a provider counted.
         action: `warn` warns once for each commit beyond it, `reject` refuses the commit, `callback` calls.
         callback: called with (tokens, max_tokens) for `callback`; what it raises refuses the commit.
 
@@ -54,15 +56,15 @@ class TokenBudget:
         if (self.action is BudgetAction.CALLBACK) != (self.callback is not None):
             raise ContentError("a callback goes with action='callback', and only with it")
 
-    def check(self, tokens: int) -> None:
-        """Act if a context of so many tokens is beyond the budget.
+    def check(self, tokens: int, source: str) -> None:
+        """Act if a context of so many tokens, counted in some way, is beyond the budget.
 
         Raises:
             BudgetExceededError: the action is `reject`.
         """
         if tokens <= self.max_tokens:
             return
-        told = f"the context would have {tokens:,} tokens, and its budget is {self.max_tokens:,}"
+        told = f"the context would have {show_tokens(tokens, source)} tokens, and its budget is {self.max_tokens:,}"
         if self.action is BudgetAction.REJECT:
             raise BudgetExceededError(
                 f"{told}; nothing was committed. Compress or skip earlier commits first."

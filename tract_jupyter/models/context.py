@@ -12,6 +12,7 @@ from tract_jupyter.models.priority import Priority
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from tract_jupyter.models.commit import Correction
     from tract_jupyter.models.plain_views import Style
     from tract_jupyter.models.toolcall import ToolCall
 
@@ -51,7 +52,8 @@ class Message(NamedTuple):
 class CompiledContext:
     """Messages in order, ready for a provider.
 
-    `token_count` includes what a chat format adds around each message; `token_source` says how it was counted.
+    `token_count` includes what a chat format adds around each message; `token_source` says how it was counted. Where
+    that is an estimate and a provider has counted a prompt, it is corrected by that, as are those of the messages.
     `tools` are JSON-Schema tools in OpenAI's shape, as last set in the history.
     """
 
@@ -62,6 +64,7 @@ class CompiledContext:
     tools: tuple[dict[str, Any], ...] = ()
     max_tokens: int | None = None
     """The budget, where one is set."""
+    corrected_by: Correction | None = None
 
     @classmethod
     def empty(cls, token_source: str) -> Self:

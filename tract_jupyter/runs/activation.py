@@ -107,7 +107,10 @@ def steps_of(messages: Sequence[RunMessage], *, trigger_supported: bool = True) 
 
 
 def context_tokens(messages: Sequence[RunMessage]) -> int:
-    """Estimate the tokens of what user and assistant said: a quarter of the characters, cut off."""
+    """Estimate the tokens of what user and assistant said: a quarter of the characters, cut off.
+
+    What a provider counted corrects nothing here: the number is in a run's events, and a replay must give it again.
+    """
     said = (one.content for one in messages if one.role in {Role.USER, Role.ASSISTANT})
     return sum(map(len, said)) // CHARACTERS_PER_TOKEN
 

@@ -129,7 +129,10 @@ class Join(_Step):
 
 
 class Truncate(_Step):
-    """A text of so many characters or tokens at most; tokens are estimated, in the same way everywhere."""
+    """A text of so many characters or tokens at most; tokens are estimated, in the same way everywhere.
+
+    What a provider counted corrects nothing here, so that a replay gives the same text.
+    """
 
     type: Literal["truncate"] = "truncate"
     characters: Annotated[int, Field(ge=0)] | None = None

@@ -116,7 +116,8 @@ def test_the_prompt_of_a_run_is_counted_as_the_tract_counts(shell):
     text = shell.run(f"%tract run {run_id} --prompt").text
     assert text.startswith(f"Prompt of run {run_id[:8]}: 2 messages: 1 changed, 1 as it was")
     tract = shell.namespace["tract"]
-    tokens = sum(tract.tokenizer.count_text(one.content) for one in tract.run(run_id).prompt)
+    counts = [tract.tokenizer.count_text(one.content) for one in tract.run(run_id).prompt]
+    tokens = sum(map(tract.corrected, counts))
     assert re.search(rf"\b{tokens} tokens", text)
 
 

@@ -11,6 +11,7 @@ from tract_jupyter.hooks.actions import action
 from tract_jupyter.hooks.builtin.base import BuiltinPending, Field
 from tract_jupyter.hooks.marks import reading
 from tract_jupyter.models.canonical import canonical_json
+from tract_jupyter.models.commit import show_tokens
 from tract_jupyter.models.compression import CompressGroup
 from tract_jupyter.models.context import Message
 from tract_jupyter.models.pending import PendingStatus
@@ -163,8 +164,9 @@ class PendingToolResult(BuiltinPending):
     def summary(self) -> str:
         """What was answered, in a sentence."""
         kind = "failed with" if self.is_error else "answered with"
+        tokens = show_tokens(self.tract.corrected(self.token_count), self.tract.tokenizer.name)
         changed = " It was changed since." if self.original_content is not None else ""
-        return f"The tool {self.tool_name} {kind} {self.token_count:,} tokens.{changed}"
+        return f"The tool {self.tool_name} {kind} {tokens} tokens.{changed}"
 
     def tables(self) -> tuple[ValueTable, ...]:
         """The answer, and what it was."""

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from tract_jupyter.models.generation import ChatResponse
     from tract_jupyter.notebook.runs.prompt_parts import Inspection
-    from tract_jupyter.protocols import TokenCounter
     from tract_jupyter.runs.abort import Abort
     from tract_jupyter.runs.events import RunEvent
     from tract_jupyter.runs.model import Run
@@ -62,10 +61,13 @@ def view_of(tract: Tract, events: Sequence[RunEvent]) -> RunView:
             "It did not end, and nothing works on it: its process has ended. What was done is kept, and is not done "
             f"again: %tract run {run.run_id[:8]} --resume goes on with it."
         )
-    return RunView(run, tuple(events), inspected(run, tract.tokenizer), said=said)
+    return RunView(run, tuple(events), inspected(run, tract), said=said)
 
 
-def inspected(run: Run, counter: TokenCounter | None = None) -> Inspection:
+def inspected(run: Run, tract: Tract | None = None) -> Inspection:
     """The prompt of a run against the one without operations, with its tokens."""
-    counter = counter or default_counter()
-    return inspect_prompt(run, counter.count_text, counter.name)
+    if tract is None:
+        counter = default_counter()
+        return inspect_prompt(run, counter.count_text, counter.name)
+    count = tract.tokenizer.count_text
+    return inspect_prompt(run, lambda text: tract.corrected(count(text)), tract.tokenizer.name)

@@ -75,7 +75,7 @@ def _show(tract: Tract, run_id: str, *, only_prompt: bool) -> Any:
     from tract_jupyter.notebook.runs.prompt_view import PromptView
 
     if only_prompt:
-        return PromptView(inspected(tract.run(run_id), tract.tokenizer))
+        return PromptView(inspected(tract.run(run_id), tract))
     return view_of(tract, tract.run_events(run_id))
 
 
