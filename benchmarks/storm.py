@@ -151,9 +151,8 @@ class _Model:
 class _Worker:
     """What works in the main thread, and keeps account of what it was told to be done."""
 
-    def __init__(self, tract: Tract, seed: int, stop: Path) -> None:
+    def __init__(self, tract: Tract, seed: int) -> None:
         self.tract = tract
-        self.stop = stop
         self.number = 0
         self.raised = 0
         self.tried: list[str] = []
@@ -261,7 +260,7 @@ def _work(path: Path, seed: int) -> dict[str, Any]:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     stop = path.with_suffix(".stop")
     with Tract.open(path, tokenizer=ApproximateCounter()) as tract:
-        worker = _Worker(tract, seed, stop)
+        worker = _Worker(tract, seed)
         for job in (worker.say, worker.batch, worker.decide, worker.run, worker.script):
             job()  # what is imported at first use is there
         print("ready", flush=True)

@@ -190,7 +190,7 @@ def test_no_key_is_written_down_anywhere(tmp_path, monkeypatch, caplog):
 @pytest.mark.parametrize("given", [
     {"key_env": KEY}, {"key_env": "sk-abcdefghijklmnopqrstuvwx"}, {"key_env": "AKIAIOSFODNN7EXAMPLE"}, {"key_ring": KEY},
     {"api_key": KEY}, {"key_env": "A", "key_ring": "a/b"}, {"base_url": f"https://me:{KEY}@host/v1"},
-    {"base_url": "nonsense"}, {"model": " "}, {"model": 3}, {"timeout": -1}, {"colour": KEY},
+    {"base_url": "nonsense"}, {"base_url": 3}, {"model": " "}, {"model": 3}, {"timeout": -1}, {"colour": KEY},
     {"client": ScriptedClient(), "key_env": "MINE"}, {"client": ScriptedClient(), "base_url": "http://x/v1"},
     {"client": "gpt-5"}, {"client": ScriptedClient},
 ])  # fmt: skip
@@ -228,6 +228,18 @@ def test_models_are_listed_replaced_and_removed(tract):
     for use in (tract.models.remove, tract.models.client):
         with pytest.raises(LLMConfigError, match=r"no model 'b'.*there are: 'a'"):
             use("b")
+
+
+@pytest.mark.parametrize("place", [{"base_url": "http://127.0.0.1:8/v1"}, {"client": ScriptedClient()}])
+def test_a_credential_does_not_go_along_to_another_address(tract, place):
+    """It was given for the one that the model had."""
+    tract.models.add("m", base_url="http://127.0.0.1:9/v1")
+    tract.models.add_credential("c", of="m", key_env="PATH")
+    tract.models.add("m", base_url="http://127.0.0.1:9/v1", model="qwen3", replace=True)
+    assert tract.models.client("m", "c")
+    tract.models.add("m", **place, replace=True)
+    with pytest.raises(LLMConfigError, match=r"no credential 'c'.*add_credential\('c', of='m'"):
+        tract.models.client("m", "c")
 
 
 @pytest.mark.parametrize("given", [

@@ -177,6 +177,29 @@ def test_events_name_artifacts_and_do_not_repeat_them(talk):
     assert talk.replay_run(last.run_id).root_hash == last.root_hash
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM run_objects WHERE name IN (SELECT run_state FROM commits)",
+        "DELETE FROM run_objects WHERE body_json LIKE '%\"settings\"%'",
+        "DELETE FROM run_objects WHERE body_json = '\"#\"'",
+        "UPDATE run_objects SET body_json = replace(body_json, '[1,', '[2,')",
+        "UPDATE run_objects SET body_json = '\"##\"' WHERE body_json = '\"#\"'",
+        "UPDATE commits SET run_state = 'nobody' WHERE run_state IS NOT NULL",
+        "UPDATE commits SET run_state = (SELECT name FROM run_objects WHERE body_json = '\"#\"')",
+    ],
+)
+def test_verify_tells_that_what_is_remembered_is_damaged(talk, statement):
+    remembered(talk)
+    assert talk.verify() == []
+    with talk._database.write() as connection:
+        assert connection.execute(text(statement)).rowcount
+    commits = {one.commit_hash for one in talk.log(limit=None)}
+    told = [one for one in talk.verify() if one.where in commits]
+    assert told
+    assert all("damaged in the store" in one.problem for one in told)
+
+
 # --- rewrites of the user's message
 
 POLITE = operation("polite", order=1, text="{{ lastUserMessage }} please", into="message")

@@ -6,7 +6,7 @@ import pytest
 
 from tests.hooks.fakes import ScriptedClient, reply
 from tract_jupyter import Session
-from tract_jupyter.exceptions import CompressionError, ContentError, SessionError
+from tract_jupyter.exceptions import CompressionError, ContentError, SessionError, UndecidedError
 
 LONG = "word " * 2_000
 
@@ -66,6 +66,31 @@ def test_the_number_of_retries_is_bounded(talk):
     with pytest.raises(CompressionError, match="2 attempts"):
         talk.compress(validator=lambda _: "not good", max_retries=1)
     assert len(client.asked) == 2
+
+
+@pytest.mark.parametrize("way", ["proposed", "hooked"])
+def test_before_a_person_is_asked_it_is_written_again_as_often(talk, way):
+    """Too long, or not good to the validator; what the last attempt gave is there to be mended."""
+    client = ScriptedClient(LONG, "a bridge", "a bridge of 42 m", LONG, "still a bridge")
+    talk.configure_llm(client)
+    seen = []
+    talk.on("compress", seen.append)
+    options = {"one_summary": True, "validator": lambda text: "42" in text or "no number", "max_retries": 2}
+    for made in ("a bridge of 42 m", "still a bridge"):
+        if way == "proposed":
+            pending = talk.propose_compress(**options)
+        else:
+            with pytest.raises(UndecidedError):
+                talk.compress(**options)
+            pending = seen.pop()
+        assert pending.summaries == [made]
+        options["max_retries"] = 1
+    assert "2,000 tokens" in asked(client, 1)
+    assert "no number" in asked(client, 2)
+    assert len(client.asked) == 5
+    pending.edit_summary(0, "a bridge of 42 m, of steel")
+    pending.approve()
+    assert texts(talk)[0] == "a bridge of 42 m, of steel"
 
 
 def test_one_summary_across_what_is_pinned(talk):
@@ -230,6 +255,25 @@ def test_reported_usage_corrects_the_estimate(tract):
     assert status.corrected_by[1] == pytest.approx(2, rel=0.1)
     assert status.tokens.startswith("≈2")
     assert "as scripted-1 counts" in status.tokens
+
+
+def test_what_was_sent_to_have_it_written_again_counts_too(tract):
+    """The provider counts the replies that were not good, and what was said about them."""
+    estimated = []
+
+    class Counting(ScriptedClient):
+        def chat(self, messages, **options):
+            estimated.append(sum(tract.counter.count_text(one["content"]) + 4 for one in messages))
+            self.replies = [reply(f"reply {len(estimated)}", usage={"prompt_tokens": estimated[-1]})]
+            return super().chat(messages, **options)
+
+    tract.configure_llm(Counting())
+    tract.user("Where?")
+    tract.generate(
+        validator=lambda text: None if text == "reply 3" else "not good, as it says too little " * 20
+    )
+    assert estimated[2] > 10 * estimated[0]
+    assert tract.status().corrected_by.factor == pytest.approx(1, rel=0.1)
 
 
 @pytest.mark.parametrize(

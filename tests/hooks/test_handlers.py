@@ -319,3 +319,75 @@ def test_a_lost_guard_of_the_package_s_own_operations_asks_too(path):
 def test_code_cannot_take_the_name_of_a_lost_guard(unguarded):
     with pytest.raises(OperationError, match=r"not approved here.*delete_handler"):
         unguarded.on("citation_check", lambda pending: pending.approve(), name="no")
+
+
+# --- handlers that were approved together
+
+GUARD = "if pending.triggered_by == 'bad':\n    pending.reject('guarded')"
+
+
+@pytest.fixture
+def together(path):
+    """A store with a guard, and handlers behind it that approve."""
+    with Tract.open(path) as t:
+        t.delete_handler("citation_check", "no")
+        t.save_handler("citation_check", "guard", GUARD)
+        t.save_handler("citation_check", "yes", "pending.approve()")
+        t.save_handler("citation_check", "more", "pass")
+        t.save_handler("*", "seen", "pass")
+    return path
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "DELETE FROM handlers WHERE name = 'guard'",
+        "UPDATE handlers SET id = 100 WHERE name = 'guard'",
+        "UPDATE handlers SET id = 100, signature = 'x' WHERE name = 'guard'",
+        "UPDATE handlers SET id = 100, name = 'other' WHERE name = 'guard'",
+        "UPDATE handlers SET operation = '*' WHERE name = 'guard'",
+        "UPDATE handlers SET tract_id = 'other' WHERE name = 'guard'",
+        "UPDATE handlers SET beside_json = '[\"yes\",\"more\"]' WHERE name IN ('yes', 'more')",
+        "UPDATE handlers SET beside_json = '{' WHERE name IN ('yes', 'more')",
+    ],
+)
+def test_what_is_left_of_handlers_that_were_approved_together_asks_a_person(together, change):
+    with closing(sqlite3.connect(together)) as connection, connection:
+        connection.execute(change)
+    with Tract.open(together) as t:
+        assert t.fire("citation_check", triggered_by="bad").status in {"pending", "rejected"}
+        assert t.fire("citation_check", triggered_by="good").status == "pending"
+        assert t.list_hooks().get("*") == ["seen"]
+        assert "citation_check/yes" in t.status().quarantined_handlers
+
+
+def test_handlers_that_a_person_adds_changes_and_deletes_stay_together(together):
+    def statuses(t):
+        return [t.fire("citation_check", triggered_by=kind).status for kind in ("bad", "good")]
+
+    with Tract.open(together) as one, Tract.open(together) as other:
+        other.save_handler("citation_check", "last", "pass")  # while the first one does not know of it
+        one.save_handler("citation_check", "more", "str(pending)")
+        one.revoke_trust("citation_check", "more")
+    with Tract.open(together) as t:
+        assert statuses(t) == ["rejected", "approved"]
+        assert t.status().quarantined_handlers == ("citation_check/more",)
+        t.delete_handler("citation_check", "more")
+    with Tract.open(together) as t:
+        assert statuses(t) == ["rejected", "approved"]
+        t.delete_handler("citation_check", "guard")
+    with Tract.open(together) as t:
+        assert t.status().quarantined_handlers == ()
+        assert statuses(t) == ["approved", "approved"]
+
+
+def test_what_somebody_else_puts_beside_them_takes_no_approval_back(together):
+    with closing(sqlite3.connect(together)) as connection, connection:
+        connection.execute(
+            "INSERT INTO handlers (tract_id, operation, name, spec_json, spec_hash, signature, created_at) "
+            "SELECT tract_id, operation, 'theirs', spec_json, spec_hash, signature, created_at FROM handlers "
+            "WHERE name = 'yes'"
+        )
+    with Tract.open(together) as t:
+        assert t.status().quarantined_handlers == ("citation_check/theirs",)
+        assert t.fire("citation_check", triggered_by="bad").status == "rejected"

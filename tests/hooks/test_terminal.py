@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tract_jupyter.exceptions import FingerprintError
 from tract_jupyter.hooks import ActionDef
 
 
@@ -129,3 +130,15 @@ def test_built_ins_are_reviewed_the_same_way(tract, capsys):
     assert pending.review(Typist("edit result", "safe", "approve")) == "approved"
     assert tract.compile().messages[-1].content == "safe"
     assert "Tool result" in capsys.readouterr().out
+
+
+def test_what_is_refused_again_and_again_is_asked_a_few_times_only(tract, pending, capsys, monkeypatch):
+    def refuse():
+        raise FingerprintError("not on this branch")
+
+    monkeypatch.setattr(pending, "check_current", refuse)
+    asked = []
+    assert pending.review(lambda question: asked.append(question) or "approve") == "pending"
+    assert len(asked) == 5
+    assert "5 answers were refused" in capsys.readouterr().out
+    assert pending.review(Typist("reject", "")) == "rejected"  # whoever asks anew is asked

@@ -157,6 +157,14 @@ def test_an_index_that_does_not_fit_its_table_is_found(store):
     assert any(problem.startswith("SQLite's own check: ") for problem in problems)  # pages that nobody uses
 
 
+def test_what_cannot_be_verified_for_damage_is_told_too(store):
+    sql(store, "DROP TABLE run_events")
+    with Tract.open(store) as tract:
+        *missing, unread = (found.problem for found in tract.verify())
+    assert "table run_events is missing" in missing
+    assert "no such table: run_events" in unread
+
+
 TRIGGER = "CREATE TRIGGER spy AFTER INSERT ON commits BEGIN DELETE FROM events; END"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import threading
@@ -109,6 +110,44 @@ def test_somebody_elses_database_is_refused(url):
         StoreCorruptError, match="no tract store .tables: customers.*another database or schema"
     ):
         Database(url=url)
+
+
+SPY = """
+CREATE FUNCTION spy() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NEW; END $$;
+CREATE TRIGGER spy AFTER INSERT ON {table} EXECUTE FUNCTION spy();
+"""
+
+
+@pytest.mark.parametrize(
+    ("statement", "told"),
+    [
+        (SPY, "trigger spy on commits"),
+        ("CREATE RULE spy AS ON INSERT TO {table} DO ALSO DELETE FROM events", "rule spy on commits"),
+    ],
+)
+def test_a_store_with_something_that_runs_by_itself_is_not_opened(url, statement, told):
+    with Tract.open(url=url) as tract:
+        with connected(url) as connection:
+            connection.execute(statement.format(table="commits"))
+        assert [one.problem for one in tract.verify()] == [f"{told} was not made by tract_jupyter"]
+    with pytest.raises(StoreCorruptError, match=f"{told}\\..*nothing was changed") as refused:
+        Tract.open(url=url)
+    with connected(url) as connection:
+        connection.execute(re.search(r"\((DROP .*)\)", str(refused.value))[1])
+    with Tract.open(url=url) as tract:
+        assert tract.verify() == []
+
+
+@pytest.mark.parametrize(
+    "statement", [SPY, "CREATE RULE spy AS ON INSERT TO {table} DO ALSO DELETE FROM theirs"]
+)
+def test_what_else_is_in_the_schema_is_nobodys_business(url, statement):
+    Tract.open(url=url).close()
+    with connected(url) as connection:
+        connection.execute(f"CREATE TABLE theirs (x text); {statement.format(table='theirs')}")
+    with Tract.open(url=url) as tract:
+        tract.user("x")
+        assert tract.verify() == []
 
 
 def test_a_reader_sees_one_moment(database):

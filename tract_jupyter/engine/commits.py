@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from tract_jupyter.storage.database import Database
     from tract_jupyter.storage.entry import Entry
 
-
 _ATTEMPTS: Final = 100
 
 

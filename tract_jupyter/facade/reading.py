@@ -193,10 +193,10 @@ class Reading(Parts):
         found = verify(self._database, self._rows, self._ref_rows)
         try:
             return found + verify_runs(self._database, events, reports, self._rows)
-        except StoreError:
+        except StoreError as error:
             if not found:
                 raise
-            return found  # what could be read is told
+            return [*found, Damage(self._database.location, str(error))]  # what could be read is told
 
 
 def _infos(given: object) -> list[CommitInfo]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tract_jupyter.engine.compile import recounted
@@ -128,12 +129,18 @@ class Compressor:
     def propose(self, found: Found, source: Source, guidance: str | None = None) -> dict[str, Any]:
         """All that `carry_out` needs, as JSON values. Calls the summarizer, and writes nothing.
 
+        A summary of which no attempt was good is the last one: whoever decides may mend it.
+
         Raises:
             CompressionError: a summary is missing, or is no text.
         """
         past, selection = found
         given = source.given(selection.groups)
-        texts = [source.write(group, guidance) for group in selection.groups] if given is None else given
+        if given is None:
+            counting = replace(source, count=self._counter.count_text)
+            texts = [counting.attempted(group, guidance)[0] for group in selection.groups]
+        else:
+            texts = given
         return {
             "branch": past.branch,
             "head": past.head,

@@ -45,20 +45,12 @@ class LLMSummarizer:
             LLMResponseError: what the client gave back is no reply.
         """
         kept = [part for each in criteria for part in (each["instructions"], *each["match_patterns"]) if part]
-        around = _around(self._context, messages)
-        asked = self._request(messages, kept, instructions, target_tokens, around)
+        wanted = compression.wishes(instructions, target_tokens, kept)
+        asked = self._request(messages, wanted, _around(self._context, messages))
         return _ask(self._client, self._system_prompt, asked)
 
-    def _request(
-        self,
-        messages: Sequence[Message],
-        kept: Sequence[str],
-        instructions: str | None,
-        target_tokens: int | None,
-        around: Sequence[str],
-    ) -> str:
-        texts = [message_text(message) for message in messages]
-        return compression.summary_request(texts, kept, instructions, target_tokens, around)
+    def _request(self, messages: Sequence[Message], wanted: str, around: Sequence[str]) -> str:
+        return compression.summary_request(list(map(message_text, messages)), wanted, around)
 
 
 class AnswerShortener(LLMSummarizer):
@@ -66,22 +58,9 @@ class AnswerShortener(LLMSummarizer):
 
     task = tool_results.SYSTEM
 
-    def _request(
-        self,
-        messages: Sequence[Message],
-        kept: Sequence[str],
-        instructions: str | None,
-        target_tokens: int | None,
-        around: Sequence[str],
-    ) -> str:
+    def _request(self, messages: Sequence[Message], wanted: str, around: Sequence[str]) -> str:
         (answer,) = messages
-        wanted = [
-            instructions or "",
-            f"It should have at most {target_tokens:,} tokens." if target_tokens is not None else "",
-            f"It must contain, or say: {'; '.join(kept)}" if kept else "",
-        ]
-        told = "\n".join(filter(None, wanted))
-        return tool_results.request(answer.name or "", str(answer.content), told, around)
+        return tool_results.request(answer.name or "", str(answer.content), wanted, around)
 
 
 def _around(context: Sequence[Message], taken: Sequence[Message]) -> list[str]:

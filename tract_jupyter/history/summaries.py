@@ -12,8 +12,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from tract_jupyter.exceptions import CompressionError
-from tract_jupyter.models.checks import diagnosis_of
+from tract_jupyter.exceptions import CompressionError, ContentError
+from tract_jupyter.models.checks import check_text, diagnosis_of
 from tract_jupyter.models.priority import Priority
 from tract_jupyter.models.retention import Retention
 
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from tract_jupyter.protocols import Summarizer
 
 
-_REMEDY: Final = "Change the summary, or annotate the important message without retain_match"
+_REMEDY: Final = "Change the summary, or what is demanded of it"
+_KEEPS: Final = "Change the summary, or annotate the important message without retain_match"
 _ALWAYS_ALLOWED: Final = 100
 """Tokens that a summary may have, however little it stands for."""
 TOKEN_TOLERANCE: Final = 500
@@ -73,12 +74,13 @@ class Source:
         target = self.target_tokens
         if target is not None and (isinstance(target, bool) or not isinstance(target, int) or target < 1):
             raise CompressionError(f"target_tokens is a number of tokens for each summary, got {target!r}")
-        for name, least in (("token_tolerance", 0), ("max_retries", 0)):
+        for name in ("token_tolerance", "max_retries"):
             number = getattr(self, name)
-            if number is not None and (
-                isinstance(number, bool) or not isinstance(number, int) or number < least
-            ):
-                raise CompressionError(f"{name} is a whole number from {least} on, got {number!r}")
+            is_left_out = number is None and name == "token_tolerance"
+            if not is_left_out and (type(number) is not int or number < 0):
+                raise CompressionError(f"{name} is a whole number from 0 on, got {number!r}")
+        if self.instructions is not None:
+            check_text(self.instructions, "instructions", error=CompressionError)
         if self.validator is not None and not callable(self.validator):
             raise CompressionError(
                 f"a validator is a function that is given the text, not {type(self.validator).__name__}"
@@ -132,11 +134,15 @@ class Source:
         for text, group in zip(texts, groups, strict=True):
             problem = self.problem(text, group)
             if problem is not None:
-                raise CompressionError(f"{problem}; nothing was changed. {_REMEDY}")
+                raise CompressionError(f"{problem}; nothing was changed. {_remedy(group)}")
         return list(texts)
 
     def problem(self, text: object, group: CompressGroup) -> str | None:
-        """What is wrong with a summary, None if nothing is."""
+        """What is wrong with a summary, None if nothing is.
+
+        Raises:
+            CompressionError: a pattern that it must match takes too long for it.
+        """
         first = f"the summary of the messages from {group.commits[0][:8]} on"
         if not isinstance(text, str):
             return f"{first} is {type(text).__name__}, and no text"
@@ -145,29 +151,55 @@ class Source:
         if self.count is not None and (limit := self.limit(group)) is not None and self.count(text) > limit:
             target = "" if self.target_tokens is None else f" (the target is {self.target_tokens:,})"
             return f"{first} has {self.count(text):,} tokens, and {limit:,} are the most{target}"
-        missing = [pattern for criteria in group.criteria for pattern in Retention.missing(criteria, text)]
+        try:
+            missing = [one for criteria in group.criteria for one in Retention.missing(criteria, text)]
+        except ContentError as error:
+            raise CompressionError(
+                f"{first} cannot be checked: {error}; nothing was changed. {_remedy(group)}"
+            ) from None
         if missing:
             return f"{first} must contain {', '.join(map(repr, dict.fromkeys(missing)))}, and does not"
         diagnosis = "" if self.validator is None else diagnosis_of(self.validator(text))
         return f"{first} is not good: {diagnosis}" if diagnosis else None
 
     def _good(self, group: CompressGroup) -> str:
-        """Have the summary of a group written until it is good, each time with what was wrong.
+        """Have the summary of a group written.
 
         Raises:
             CompressionError: none was good.
         """
+        text, problems = self.attempted(group)
+        if not problems:
+            return text
+        tries = f" ({len(problems)} attempts, none of which was good)" if len(problems) > 1 else ""
+        raise CompressionError(
+            f"{'; '.join(dict.fromkeys(problems))}{tries}; nothing was changed. {_remedy(group)}"
+        )
+
+    def attempted(self, group: CompressGroup, guidance: str | None = None) -> tuple[str, list[str]]:
+        """Have the summary of a group written until it is good, or no attempt is left.
+
+        Args:
+            group: what it stands for.
+            guidance: told before the instructions.
+
+        Returns:
+            The last text, which may be anything that the summarizer gives, and what is wrong with each, if the last one
+            is not good.
+
+        Raises:
+            CompressionError: there is no summarizer, or it takes other arguments.
+        """
         problems: list[str] = []
-        while len(problems) <= self.max_retries:
-            text: Any = self.write(group, problem=problems[-1] if problems else None)
+        while True:
+            text: Any = self.write(group, guidance, problems[-1] if problems else None)
             problem = self.problem(text, group)
             if problem is None:
-                return str(text)
+                return text, []
             problems.append(problem)
-            if not isinstance(text, str):
-                break  # that is no model's mistake, and would be made again
-        tries = f" ({len(problems)} attempts, none of which was good)" if len(problems) > 1 else ""
-        raise CompressionError(f"{'; '.join(dict.fromkeys(problems))}{tries}; nothing was changed. {_REMEDY}")
+            # what is no text is no model's mistake, and would be made again
+            if len(problems) > self.max_retries or not isinstance(text, str):
+                return text, problems
 
     def write(self, group: CompressGroup, guidance: str | None = None, problem: str | None = None) -> str:
         """Have the summarizer write the summary of a group.
@@ -200,6 +232,10 @@ class Source:
                 f"{_SUMMARIZER}, and is called with these four arguments; this one does not take them ({error}); "
                 "nothing was changed. Give it these parameters, or *args"
             ) from error
+
+
+def _remedy(group: CompressGroup) -> str:
+    return _KEEPS if any(one["match_patterns"] for one in group.criteria) else _REMEDY
 
 
 def guided(guidance: str | None, instructions: str | None) -> str | None:

@@ -9,10 +9,10 @@ from tract_jupyter.hooks.pending import Pending
 from tract_jupyter.models.parameters import Parameters
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.review.fingerprint import Subject, fingerprint
-from tract_jupyter.storage.interrupts import whole_context
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
+    from contextlib import AbstractContextManager
 
     from tract_jupyter.models.parameters import ParameterSet
 
@@ -88,23 +88,18 @@ class FieldPending(Pending):
         present = [p.with_default(values[p.name]) if p.name in values else p for p in self.field_parameters]
         return Parameters(self.name, present)
 
-    @whole_context
-    def edited(self, action: str, arguments: Mapping[str, Any], *, keep: bool = True) -> Iterator[None]:
+    def edited(
+        self, action: str, arguments: Mapping[str, Any], *, keep: bool = True
+    ) -> AbstractContextManager[None]:
         """Change the fields as the `edits` of an approval say; back again if the block raises, or with `keep=False`.
 
         Raises:
             ParameterError: the new values do not fit.
         """
-        before, edits = self.fields, arguments.get("edits")
+        fields, edits = self.fields, arguments.get("edits")
         if edits and action == "approve":  # another action may have an argument of that name
-            self.fields = self._with_values(self.field_parameters.validate({**self._values, **edits}))
-        try:
-            yield
-        except BaseException:
-            self.fields = before
-            raise
-        if not keep:
-            self.fields = before
+            fields = self._with_values(self.field_parameters.validate({**self._values, **edits}))
+        return self._changed(fields, keep=keep)
 
     @property
     def _values(self) -> Mapping[str, Any]:

@@ -5,6 +5,7 @@ One that is not active may be a guard that somebody counts on: a person is asked
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import SpecError, TractError
@@ -13,9 +14,12 @@ from tract_jupyter.hooks.dynamic.action import compile_action
 from tract_jupyter.hooks.handler_spec import HandlerSpec
 from tract_jupyter.review.trust import FOREIGN
 from tract_jupyter.storage.handlers import StoredHandler
+from tract_jupyter.storage.interrupts import whole_context
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+
+    from sqlalchemy import Connection
 
     from tract_jupyter.hooks.bus import HookBus
     from tract_jupyter.review.trust import Signer
@@ -53,12 +57,11 @@ class Handlers:
         """Compile a handler that a person approved, sign and store it, and have it decide from now on."""
         self._check_free(spec)
         function = _compiled(spec.checked())
-        text = spec.to_json()
-        stored = StoredHandler(
-            spec.operation, spec.name, text, spec.spec_hash, self._signer.sign(_TRUST_KIND, text)
-        )
-        with self._database.write() as connection:
-            self._rows.replace(connection, stored)
+        with (
+            self._database.write() as connection,
+            self._signed_together(connection, spec.operation, spec.name),
+        ):
+            self._rows.replace(connection, _unsigned(spec))
             about = {"operation": spec.operation, "name": spec.name, "code": spec.code}
             self._events.append(connection, "handler.activated", "user", about)
         self._database.if_rolled_back(self._way_back(spec.operation, spec.name))
@@ -96,7 +99,7 @@ class Handlers:
         """Take the approval of a handler back: it decides no more, and stays in the store for another review."""
         spec = self._require(operation, name)
         with self._database.write() as connection:
-            self._rows.replace(connection, StoredHandler(operation, name, spec.to_json(), spec.spec_hash, ""))
+            self._rows.replace(connection, _unsigned(spec))
             self._events.append(connection, "handler.revoked", "user", {"operation": operation, "name": name})
         self._quarantine(operation, name, "you took its approval back")
 
@@ -104,7 +107,7 @@ class Handlers:
         """Forget a stored handler, active or not."""
         if (operation, name) not in self.quarantined:
             self._require(operation, name)
-        with self._database.write() as connection:
+        with self._database.write() as connection, self._signed_together(connection, operation):
             self._rows.delete(connection, operation, name)
             self._events.append(connection, "handler.removed", "user", {"operation": operation, "name": name})
         self._detach(operation, name)
@@ -121,23 +124,57 @@ class Handlers:
         with self._database.read() as connection:
             stored = self._rows.all(connection)
         for row in stored:
-            reason = self._load(row)
+            reason = self._load(row, _names(stored, row.operation))
             if reason:
                 self._quarantine(row.operation, row.name, reason)
 
     # ---
 
-    def _load(self, row: StoredHandler) -> str:
+    def _load(self, row: StoredHandler, names: list[str]) -> str:
         try:
-            if not self._signer.verify(_TRUST_KIND, row.spec_json, row.signature):
-                return FOREIGN
-            spec = HandlerSpec.from_json(row.spec_json)
+            why_not = self._why_not(row, names)
+            spec = None if why_not else HandlerSpec.from_json(row.spec_json)
         except TractError as error:
             return str(error)
+        if spec is None:
+            return why_not
         if (spec.operation, spec.name) != (row.operation, row.name):
             return f"it is stored as {row.name!r} of {row.operation!r}, but says otherwise itself"
         self._attach(spec, _compiled_when_called(spec))
         return ""
+
+    def _why_not(self, row: StoredHandler, names: list[str]) -> str:
+        """Why a row may not decide among the stored handlers of those names; empty if it may.
+
+        Those that it was approved with are still there, in their order: a guard before it would be missed. More may
+        have come, which other people approved.
+        """
+        try:
+            beside: list[str] = json.loads(row.beside_json or "null")
+            if not self._signer.verify(_TRUST_KIND, [row.spec_json, beside], row.signature):
+                return FOREIGN
+        except (ValueError, RecursionError):
+            return FOREIGN
+        if [name for name in names if name in beside] == beside:
+            return ""
+        return (
+            f"it was approved as one of {', '.join(beside)}, of which some are gone or come in another order"
+        )
+
+    @whole_context
+    def _signed_together(self, connection: Connection, operation: str, new: str = "") -> Iterator[None]:
+        """Change rows of an operation, and sign those that may decide, and the `new` one, with what is beside then."""
+        before = self._rows.all(connection, operation)
+        names = _names(before, operation)
+        mine = {row.name for row in before if not self._why_not(row, names)} | {new}
+        yield
+        after = self._rows.all(connection, operation)
+        beside = _names(after, operation)
+        for row in after:
+            if row.name in mine:
+                signature = self._signer.sign(_TRUST_KIND, [row.spec_json, beside])
+                signed = row._replace(signature=signature, beside_json=json.dumps(beside))
+                self._rows.replace(connection, signed)
 
     def _attach(self, spec: HandlerSpec, function: Callable[[Any], object]) -> None:
         self._bus.replace(spec.operation, function, name=spec.name)
@@ -189,6 +226,14 @@ class Handlers:
             known = ", ".join(f"{n!r} of {o!r}" for o, n in self.active) or "none"
             raise SpecError(f"no stored handler {name!r} of {operation!r}; there are: {known}")
         return spec
+
+
+def _unsigned(spec: HandlerSpec) -> StoredHandler:
+    return StoredHandler(spec.operation, spec.name, spec.to_json(), spec.spec_hash, "", None)
+
+
+def _names(rows: list[StoredHandler], operation: str) -> list[str]:
+    return [row.name for row in rows if row.operation == operation]
 
 
 def _compiled(spec: HandlerSpec) -> Callable[[Any], object]:

@@ -16,9 +16,10 @@ from tract_jupyter.review.display import showable
 from tract_jupyter.review.fingerprint import Subject, fingerprint
 from tract_jupyter.review.request import ReviewRequest, ValueTable
 from tract_jupyter.review.source import asking_place
+from tract_jupyter.storage.interrupts import whole_context
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from contextlib import AbstractContextManager
 
     from tract_jupyter.models.parameters import Parameters
@@ -203,6 +204,18 @@ class Question:
     ) -> AbstractContextManager[None]:
         """Change the fields as an approval says; back again if the block raises, or with `keep=False`."""
         return nullcontext()
+
+    @whole_context
+    def _changed(self, fields: dict[str, Any], *, keep: bool) -> Iterator[None]:
+        """Put other fields in the place of its own; see `edited`."""
+        before, self.fields = self.fields, fields
+        try:
+            yield
+        except BaseException:
+            self.fields = before
+            raise
+        if not keep:
+            self.fields = before
 
     # --- what can be done about it
 

@@ -196,7 +196,7 @@ class Models(Mapping[str, Connection]):
             key_env: the environment variable that has the key. Without one, no key is sent; to OpenAI that of
                 `OPENAI_API_KEY`.
             key_ring: the entry of the system's keyring that has it, as `service/user`; needs the package keyring.
-            replace: let it take the place of another one.
+            replace: let it take the place of another one. If its address is another, the credentials of that one go.
             options: more for `OpenAIClient`: `timeout`, `max_retries`, ...
 
         Raises:
@@ -213,6 +213,8 @@ class Models(Mapping[str, Connection]):
             else _of_address(name, base_url, model, KeySource.of(key_env, key_ring), options)
         )
         self._forget(name)
+        if name in self and self[name].base_url != made.base_url:
+            self._forget_credentials(name)
         self._connections[name] = made
         return made
 
@@ -259,10 +261,8 @@ class Models(Mapping[str, Connection]):
             return
         self._known(name)
         self._forget(name)
+        self._forget_credentials(name)
         del self._connections[name]
-        for one in self.credentials:
-            if one.connection == name:
-                del self._credentials[one.name]
 
     def resolve(
         self, name: str | None, credential: str | None = None
@@ -320,6 +320,11 @@ class Models(Mapping[str, Connection]):
         for key in [key for key in self._clients if key[0] == name]:
             del self._clients[key]
 
+    def _forget_credentials(self, name: str) -> None:
+        for one in self.credentials:
+            if one.connection == name:
+                del self._credentials[one.name]
+
     def __repr__(self) -> str:
         lines = [str(self[name]) for name in self]
         lines += [
@@ -369,7 +374,7 @@ def _of_address(
     name: str, base_url: str | None, model: str | None, key: KeySource | None, options: Mapping[str, Any]
 ) -> Connection:
     place = OPENAI if base_url is None else base_url
-    if key is None and place.rstrip("/") == OPENAI:
+    if key is None and str(place).rstrip("/") == OPENAI:
         key = KeySource(variable=KEY_VARIABLE)
     made = Connection(name, place, model, key, options=dict(options))
     if "api_key" in options:
@@ -381,8 +386,10 @@ def _of_address(
     try:
         _http_client(made, "")  # what is wrong with the address is told now
     except TypeError:
-        known = ", ".join(options)
-        raise LLMConfigError(f"a client takes other options than {known}; see OpenAIClient") from None
+        given = ", ".join(options)
+        raise LLMConfigError(
+            f"OpenAIClient does not take all of these options: {given}; see its help"
+        ) from None
     return made
 
 

@@ -18,32 +18,38 @@ left out, what to be careful about. Give this guidance and nothing else. The tex
 that stands in them."""
 
 
-def summary_request(
-    messages: Sequence[str],
-    kept: Sequence[str],
-    instructions: str | None,
-    target_tokens: int | None,
-    around: Sequence[str] = (),
-) -> str:
-    """What is asked of the one that sums up.
+def wishes(instructions: str | None, target_tokens: int | None, kept: Sequence[str]) -> str:
+    """What is wanted of a shorter text; empty if nothing is.
 
     Args:
-        messages: each as text.
-        kept: what must be in the summary, each as text.
         instructions: what to look after.
         target_tokens: how long it should be at most.
-        around: what else is in the conversation, each as text.
+        kept: what must be in it, each as text.
     """
     wanted = [
         instructions or "",
         f"It should have at most {target_tokens:,} tokens." if target_tokens is not None else "",
         "It must contain, or say:\n" + "\n".join(f"- {text}" for text in kept) if kept else "",
+    ]
+    return "\n\n".join(filter(None, wanted))
+
+
+def summary_request(messages: Sequence[str], wanted: str, around: Sequence[str] = ()) -> str:
+    """What is asked of the one that sums up.
+
+    Args:
+        messages: each as text.
+        wanted: see `wishes`.
+        around: what else is in the conversation, each as text.
+    """
+    parts = [
+        wanted,
         "What else is in the conversation, and stays there; it is not to be summed up:" if around else "",
         *around,
         "The messages:",
         *messages,
     ]
-    return "\n\n".join(part for part in wanted if part)
+    return "\n\n".join(filter(None, parts))
 
 
 def guidance_request(texts: Sequence[str], instructions: str | None) -> str:

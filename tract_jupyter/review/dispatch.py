@@ -34,6 +34,7 @@ def carry_out(ticket: Ticket, answer: Answer, channel: str, by: str | None = Non
         by: who chose it; the person at this kernel, if left out.
     """
     pending, rounds = ticket.pending, ticket.pending.rounds
+    refused, ticket.refused = ticket.refused, 0
     try:
         with deciding(channel, by, shown=ticket.request.fingerprint):
             result = pending.execute_tool(answer.action, answer.arguments)
@@ -41,6 +42,7 @@ def carry_out(ticket: Ticket, answer: Answer, channel: str, by: str | None = Non
         if isinstance(error, DecidedFirstError):
             return str(error), None
         if pending.rounds == rounds and isinstance(error, TractError):
+            ticket.refused = refused + 1
             return f"Nothing was run: {error}", None
         return f"{_author_traceback(error)}\n{pending.note}".rstrip(), None
     return pending.note, result

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     Read = Callable[[str], str]
 
 _EDIT, _SESSION, _ALWAYS = "edit", "session", "always"
+OWN_WORDS = (_EDIT, _SESSION, _ALWAYS)
+"""Words of the prompt's own."""
 _EXPLAINED = {
     _EDIT: "edit: change values, then approve",
     _SESSION: "session: approve, and do not ask {actor} again for these values until this kernel or script ends",
@@ -67,12 +69,14 @@ def ask(ticket: Ticket, read: Read, *, may_wait: bool = False) -> Answer | None:
     Args:
         ticket: what is asked about; its request was shown already.
         read: asks one question and returns what was typed, as `input` does.
-        may_wait: whether an empty answer means "not now"; so does one that cannot be read, time after time.
+        may_wait: whether an empty answer means "not now"; so does one that cannot be read or is refused, time after
+            time.
 
     Raises:
-        UndecidedError: what was typed could not be read, time after time.
+        UndecidedError: what was typed could not be read, or was refused, time after time.
     """
     try:
+        _check_refused(ticket)
         return _asked(ticket, read, may_wait=may_wait)
     except UndecidedError as error:
         if not may_wait:
@@ -136,8 +140,23 @@ def _tries(ticket: Ticket) -> Iterator[int]:
         UndecidedError: that was the last time.
     """
     yield from range(_TRIES)
-    raise UndecidedError(
-        f"nothing was decided about {ticket.request.title!r}: {_TRIES} answers could not be read. It waits: "
+    raise _given_up(ticket, "could not be read")
+
+
+def _check_refused(ticket: Ticket) -> None:
+    """Check that asking again is of use: what answers may be no person, and say the same each time.
+
+    Raises:
+        UndecidedError: the answers were refused, time after time.
+    """
+    if ticket.refused >= _TRIES:
+        ticket.refused = 0  # whoever asks for it anew is asked
+        raise _given_up(ticket, "were refused")
+
+
+def _given_up(ticket: Ticket, why: str) -> UndecidedError:
+    return UndecidedError(
+        f"nothing was decided about {ticket.request.title!r}: {_TRIES} answers {why}. It waits: "
         f"{how_to_decide(ticket.pending.pending_id)} asks again",
         ticket.pending,
     )

@@ -40,6 +40,8 @@ class Ticket:
         self.settled = threading.Event()
         self.output = ""
         """What the last action printed."""
+        self.refused = 0
+        """How many answers in a row came to nothing."""
         self._lock = threading.Lock()
         self._answer: tuple[Answer, str] | None = None
         self._held = False

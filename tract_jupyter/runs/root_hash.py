@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from tract_jupyter.runs.events import CommitFinished, OperationFinished, RunEvent, RunFinished
     from tract_jupyter.runs.model import MainReply, Operation, RunMessage
 
-_VERSION: Final = 1
+_VERSION: Final = 2
+_LISTED: Final = 1
+"""The version of stores before version 6: operations and their sets as they were listed, and no blockers."""
 _SETS: Final = frozenset({"dependsOn", "hooks", "triggers", "runConditions"})
 """Of an operation's configuration: in which order they are listed means nothing."""
 
@@ -38,6 +40,15 @@ def root_hash(events: Iterable[RunEvent], end: RunFinished | None = None) -> str
     return digest(covered(events, end))
 
 
+def is_root_of(root: str | None, events: Sequence[RunEvent]) -> bool:
+    """Whether a root hash is that of a run, in the form of today or in that of older stores.
+
+    Raises:
+        UnknownRunError, ContentError: as of `root_hash`.
+    """
+    return any(root == digest(covered(events, version=version)) for version in (_VERSION, _LISTED))
+
+
 def sealed(events: Iterable[RunEvent], end: RunFinished) -> RunFinished:
     """The end of a run with its root hash: the last event to add.
 
@@ -52,19 +63,29 @@ def differences(one: Iterable[RunEvent], other: Iterable[RunEvent]) -> list[str]
     return list(_differing(covered(one), covered(other), ""))
 
 
-def covered(events: Iterable[RunEvent], end: RunFinished | None = None) -> dict[str, Any]:
+def covered(
+    events: Iterable[RunEvent], end: RunFinished | None = None, version: int = _VERSION
+) -> dict[str, Any]:
     """What the hash is made of, as JSON."""
     history = History.of(events)
+    is_listed = version == _LISTED
     end = end or history.end
     snapshot, sent, main = history.snapshot, history.main_started, history.main
     return {
-        "version": _VERSION,
+        "version": version,
         "trigger": snapshot.trigger,
         "mode": snapshot.mode,
-        "operations": [_operation(one) for one in sorted(snapshot.operations, key=lambda one: one.id)],
+        "operations": [one.to_dict() for one in snapshot.operations]
+        if is_listed
+        else [_operation(one) for one in sorted(snapshot.operations, key=lambda one: one.id)],
         "plainPrompt": _messages(snapshot.plain_prompt),
         "results": {
-            hook: {name: _result(e) for (at, name), e in history.ended.items() if at is hook} for hook in Hook
+            hook: {
+                name: _result(ended) if is_listed else {**_result(ended), **_blockers(ended)}
+                for (at, name), ended in history.ended.items()
+                if at is hook
+            }
+            for hook in Hook
         },
         "commits": {hook: _commit(commit) for hook, commit in history.commits.items()},
         "prompt": None if sent is None else _messages(sent.prompt),
@@ -91,16 +112,20 @@ def _operation(operation: Operation) -> dict[str, Any]:
 
 def _result(ended: OperationFinished) -> dict[str, Any]:
     result, skip = ended.result, ended.result.skip
-    details = skip.to_dict() if skip is not None else result.error.details if result.error is not None else {}
-    blocked_by = (details or {}).get("blockedBy")
     return {
         "status": result.status,
         "required": result.required,
         "effects": [effect.to_dict() for effect in result.effects],
         "error": None if result.error is None else result.error.code,
         "skip": None if skip is None else [skip.reason, skip.dep],
-        **({"blockedBy": blocked_by} if blocked_by else {}),
     }
+
+
+def _blockers(ended: OperationFinished) -> dict[str, Any]:
+    result, skip = ended.result, ended.result.skip
+    details = skip.to_dict() if skip is not None else result.error.details if result.error is not None else {}
+    blocked_by = (details or {}).get("blockedBy")
+    return {"blockedBy": blocked_by} if blocked_by else {}
 
 
 def _commit(commit: CommitFinished) -> dict[str, Any]:

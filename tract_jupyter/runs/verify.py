@@ -10,9 +10,11 @@ from tract_jupyter.exceptions import TractError
 from tract_jupyter.models.rendering import text_of
 from tract_jupyter.runs.history import History
 from tract_jupyter.runs.log import read_events, unpacked
-from tract_jupyter.runs.root_hash import root_hash
+from tract_jupyter.runs.root_hash import is_root_of
+from tract_jupyter.runs.store.states import damaged_states
 from tract_jupyter.runs.terms import Hook, RunPhase
 from tract_jupyter.storage.lenient import read_dict
+from tract_jupyter.storage.run_objects import RunObjectRows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -40,7 +42,7 @@ class RunRoot(NamedTuple):
 def verify_runs(
     database: Database, rows: RunEventRows, commit_rows: RunCommitRows, commits: CommitRows
 ) -> list[Damage]:
-    """Everything that is damaged in the runs of a tract; an empty list if all is well. Reads only.
+    """Everything that is damaged in the runs of a tract, or in what they remember; empty if all is well. Reads only.
 
     A commit of a turn that `gc` has removed is no damage.
 
@@ -56,6 +58,8 @@ def verify_runs(
             found += [Damage(where, problem) for problem in problems]
             for step in (*Hook, RunPhase.MAIN_LLM):
                 reports.pop((run_id, step), None)
+        states = damaged_states(RunObjectRows(rows.tract_id), connection)
+        found += [Damage(commit_hash, problem) for commit_hash, problem in states]
     return found + [
         Damage(f"run {run_id}", f"it has committed at {hook}, and has no events") for run_id, hook in reports
     ]
@@ -100,7 +104,7 @@ def _of_root(history: History, events: Sequence[RunEvent]) -> Iterator[str]:
     end = history.end
     if end is not None and events[-1].data is not end:
         yield "it goes on after its end"
-    if end is not None and end.root_hash != root_hash(events):
+    if end is not None and not is_root_of(end.root_hash, events):
         yield "its events do not give its root hash; one of them was changed"
 
 

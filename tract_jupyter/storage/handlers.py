@@ -21,6 +21,8 @@ class StoredHandler(NamedTuple):
     spec_json: str
     spec_hash: str
     signature: str
+    beside_json: str | None
+    """The names of the handlers of its operation in their order, when it was signed."""
 
 
 class HandlerRows:
@@ -29,9 +31,10 @@ class HandlerRows:
     def __init__(self, tract_id: str) -> None:
         self.tract_id = tract_id
 
-    def all(self, connection: Connection) -> list[StoredHandler]:
-        """Every stored handler, in the order in which they were stored."""
-        return [StoredHandler._make(row) for row in connection.execute(self._mine().order_by(handlers.c.id))]
+    def all(self, connection: Connection, operation: str | None = None) -> list[StoredHandler]:
+        """Every stored handler, or those of an operation, in the order in which they were stored."""
+        query = self._mine() if operation is None else self._mine().where(handlers.c.operation == operation)
+        return [StoredHandler._make(row) for row in connection.execute(query.order_by(handlers.c.id))]
 
     def get(self, connection: Connection, operation: str, name: str) -> StoredHandler | None:
         """A stored handler."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import bindparam, select
+from sqlalchemy import bindparam, func, select
 
 from tract_jupyter.models.canonical import sha256
 from tract_jupyter.storage.prepared import Prepared
@@ -26,6 +26,12 @@ _GET = select(run_objects.c.name, run_objects.c.body_json).where(
 )
 _OWN = (commits.c.tract_id == bindparam("tract"), commits.c.commit_hash == bindparam("of_commit"))
 _STATE = select(commits.c.run_state).where(*_OWN)
+_STATES = (
+    select(commits.c.run_state, func.min(commits.c.commit_hash).label("commit_hash"))
+    .where(commits.c.tract_id == bindparam("tract"), commits.c.run_state.is_not(None))
+    .group_by(commits.c.run_state)
+    .order_by(func.min(commits.c.id))
+)
 _ATTACH = commits.update().where(*_OWN).values(run_state=bindparam("state"))
 
 
@@ -58,6 +64,11 @@ class RunObjectRows:
         """The name of the state of runs at a commit: that of its parent, unless a run has given it another."""
         state: str | None = connection.scalar(_STATE, {"tract": self.tract_id, "of_commit": commit_hash})
         return state
+
+    def states(self, connection: Connection) -> dict[str, str]:
+        """The names of all states that commits have, the oldest first, each with one of these commits."""
+        rows = connection.execute(_STATES, {"tract": self.tract_id})
+        return {row.run_state: row.commit_hash for row in rows}
 
     def attach(self, connection: Connection, commit_hash: str, state: str) -> None:
         """Give a commit another state; those that come after it inherit it."""

@@ -285,6 +285,7 @@ handlers = Table(
     _required("operation", String(255)),
     _required("name", String(255)),
     *_signed_spec(),
+    Column("beside_json", Text),  # the names of all handlers of the operation in their order, signed with it
     UniqueConstraint("tract_id", "operation", "name"),
 )
 

@@ -57,27 +57,29 @@ def check_opening(connection: Connection, location: str) -> None:
     Raises:
         StoreCorruptError: it has triggers, which would run whenever something is written.
     """
-    runs = [str(one) for one in _objects(connection) if one.runs]
+    runs = [one for one in _objects(connection) if one.runs]
     if runs:
+        on = "" if connection.dialect.name == SQLITE else " ON {0.table}"
+        drops = "; ".join(f"DROP {one.kind.upper()} {one.name}{on.format(one)}" for one in runs)
         raise StoreCorruptError(
-            f"somebody has added to {location} what runs whenever a tract is written: {', '.join(runs)}. It was not "
-            "opened, and nothing was changed; look at it and drop it (DROP TRIGGER NAME), or restore a backup."
+            f"somebody has added to {location} what runs whenever a tract is written: {', '.join(map(str, runs))}. It "
+            f"was not opened, and nothing was changed; look at it and drop it ({drops}), or restore a backup."
         )
 
 
 def problems(connection: Connection) -> Iterator[str]:
     """What is wrong with a database, or was not made by this package; all of it is read."""
-    is_sound = True
-    if connection.dialect.name == SQLITE:
+    is_sqlite, is_sound = connection.dialect.name == SQLITE, True
+    if is_sqlite:
         for (told,) in connection.exec_driver_sql(f"PRAGMA integrity_check({_MOST})"):
             if told != "ok":
                 is_sound = False
                 yield f"SQLite's own check: {told}"
     there = list(_objects(connection))
     for one in there:
-        if (one.kind, one.name) not in _OURS:
+        if (one.kind, one.name) not in _OURS and (is_sqlite or one.runs):
             yield f"{one} was not made by tract_jupyter"
-    if connection.dialect.name == SQLITE:
+    if is_sqlite:
         for kind, name in sorted(_OURS - {(one.kind, one.name) for one in there}):
             yield f"{kind} {name} is missing"
         names = {one.name for one in there if is_sound}
@@ -121,9 +123,10 @@ def _type(column: Column[Any]) -> str:
 
 def _is_text(body: bytes | None) -> bool:
     try:
-        return body is None or bool(body.decode() or True)
+        (body or b"").decode()
     except UnicodeDecodeError:
         return False
+    return True
 
 
 def _objects(connection: Connection) -> list[StoreObject]:

@@ -120,6 +120,37 @@ def test_reserved_means_every_member_of_a_made_pending(tract):
             make_dynamic_pending_class(op(actions={name: go(name=name)}))
 
 
+@pytest.mark.parametrize(
+    "name", ["always", "session", "edit", "Approve", "REJECT", "approve_", "approve_without_running", "Edit"]
+)
+def test_no_action_says_what_buttons_and_prompts_of_every_request_say(name):
+    with pytest.raises(SpecError, match="reserved"):
+        make_dynamic_pending_class(op(actions={name: go(name=name)}))
+
+
+def test_no_two_actions_are_shown_alike():
+    actions = {name: go(name=name) for name in ("send_it", "Send__It")}
+    with pytest.raises(SpecError, match="'send_it' and 'Send__It' would be shown alike, as 'send it'"):
+        make_dynamic_pending_class(op(actions=actions))
+
+
+LOOK_ALIKES = {"g\u043e": "CYRILLIC and LATIN", "\u0410B": "CYRILLIC", "g\u03bf": "GREEK", "go\ufe0f": "cannot be seen",
+               "g\u1160o": "cannot be seen", "go\U000e0100": "cannot be seen"}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LOOK_ALIKES)
+def test_a_name_that_can_be_taken_for_another_one_is_none(name):
+    for spec in (op(name=name), op(fields={name: {"type": "str"}}), op(actions={name: go(name=name)}),
+                 op(actions={"go": go(params={name: "str"})})):  # fmt: skip
+        with pytest.raises(SpecError, match=LOOK_ALIKES[name]):
+            make_dynamic_pending_class(spec)
+
+
+@pytest.mark.parametrize("name", ["адрес", "url_адрес", "Δt", "größe", "名前", "μs", "naïve_ñ"])
+def test_names_may_be_of_any_alphabet(name):
+    make_dynamic_pending_class(op(name=name, fields={name: {"type": "str"}}))
+
+
 WRONG = [
     (fields("string"), "unknown type name 'string'. Did you mean 'str'"),
     (fields("strr"), "Did you mean 'str'"),

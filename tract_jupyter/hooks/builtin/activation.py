@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 from tract_jupyter.analysis.findings import Category, Finding, RiskLevel, Span
@@ -20,6 +19,7 @@ from tract_jupyter.review.request import CodeBlock, ValueRow, ValueTable, findin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from tract_jupyter.hooks.dynamic.spec import ActionDef, OperationSpec
     from tract_jupyter.models.parameters import Parameter
@@ -99,23 +99,18 @@ class PendingActivation(Proposal):
         given = {key: value for key, value in arguments.items() if value} if name == "approve" else arguments
         return super().through_gate(name, given, run)
 
-    @contextmanager
-    def edited(self, action: str, arguments: Mapping[str, Any], *, keep: bool = True) -> Iterator[None]:
+    def edited(
+        self, action: str, arguments: Mapping[str, Any], *, keep: bool = True
+    ) -> AbstractContextManager[None]:
         """Make those fields volatile that a person accepts as such; undone if the block raises, or with `keep=False`.
 
         Raises:
             GrantError: it is no person who accepts it, or nothing is to be accepted.
         """
-        before = self.fields
+        fields = self.fields
         if action == "approve" and arguments.get("volatile"):
-            self.fields = {"spec": spec_to_json(self._accepted())}
-        try:
-            yield
-        except BaseException:
-            self.fields = before
-            raise
-        if not keep:
-            self.fields = before
+            fields = {"spec": spec_to_json(self._accepted())}
+        return self._changed(fields, keep=keep)
 
     def _accepted(self) -> OperationSpec:
         if not self.requests:

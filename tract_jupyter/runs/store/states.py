@@ -20,7 +20,7 @@ from tract_jupyter.runs.model import ArtifactView
 from tract_jupyter.storage.run_objects import name_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from sqlalchemy import Connection
 
@@ -76,21 +76,7 @@ class TurnStates:
             return TurnState()
         with self._database.read() as connection:
             name = self._rows.state_at(connection, commit_hash)
-            found = {} if name is None else read_objects(self._rows, connection, [name])
-        if name is None:
-            return TurnState()
-        try:
-            body = found[name]
-            counters = {
-                profile: {key: Counters(*map(int, count)) for key, count in of.items()}
-                for profile, of in body["counters"].items()
-            }
-            return TurnState(body["artifacts"], counters)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise StoreCorruptError(
-                f"what runs remember at commit {commit_hash[:8]} is damaged in the store; restore a backup, or go back "
-                "to an earlier commit"
-            ) from error
+            return TurnState() if name is None else read_state(self._rows, connection, name)
 
     def attach(self, state: TurnState) -> None:
         """Give the commit that the current branch is at another state."""
@@ -207,6 +193,36 @@ def add_artifacts(
         names.append(add({"tag": one.tag, "settings": settings, "value": add(one.value), "history": history}))
     rows.add(connection, objects)
     return names
+
+
+def read_state(rows: RunObjectRows, connection: Connection, name: str) -> TurnState:
+    """The state of this name.
+
+    Raises:
+        StoreCorruptError: it is damaged or missing, or a newer version wrote it.
+    """
+    body = read_objects(rows, connection, [name])[name]
+    try:
+        counters = {
+            profile: {key: Counters(*map(int, count)) for key, count in of.items()}
+            for profile, of in body["counters"].items()
+        }
+        return TurnState({session: dict(names) for session, names in body["artifacts"].items()}, counters)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise StoreCorruptError(
+            "what runs remember is damaged in the store, or a newer tract_jupyter wrote it "
+            f"({type(error).__name__}); upgrade, restore a backup, or go back to an earlier commit"
+        ) from error
+
+
+def damaged_states(rows: RunObjectRows, connection: Connection) -> Iterator[tuple[str, str]]:
+    """The commits at which what runs remember cannot be read, and why; one of each state."""
+    for name, commit_hash in rows.states(connection).items():
+        try:
+            for names in read_state(rows, connection, name).artifacts.values():
+                read_artifacts(rows, connection, names.values())
+        except StoreCorruptError as error:
+            yield commit_hash, str(error)
 
 
 def read_artifacts(

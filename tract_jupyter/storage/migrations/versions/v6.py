@@ -19,6 +19,7 @@ def upgrade(operations: Operations) -> None:
     _name_the_store(operations)
     _tell_where_it_was_asked(operations)
     _tie_runs_to_commits(operations)
+    _keep_handlers_together(operations)
 
 
 def _name_the_store(operations: Operations) -> None:
@@ -45,3 +46,8 @@ def _tie_runs_to_commits(operations: Operations) -> None:
 def _tell_where_it_was_asked(operations: Operations) -> None:
     """Of what was asked before, nobody knows on which branch."""
     operations.add_column("pendings", Column("branch", String(255)))
+
+
+def _keep_handlers_together(operations: Operations) -> None:
+    """A handler is signed with those beside it from now on, and each is to be approved again anyway."""
+    operations.add_column("handlers", Column("beside_json", Text))
