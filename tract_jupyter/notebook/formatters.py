@@ -49,12 +49,12 @@ def _show_pending(pending: Pending) -> None:
     from tract_jupyter.review.request_text import how_to_decide
 
     reviewer, told = pending.tract.reviewer, repr(pending)
-    is_here = getattr(reviewer.channel, "is_here", None)
+    is_here: Any = getattr(reviewer.channel, "is_here", None)
     decides = f"{how_to_decide(pending.pending_id)} decides it"
     if pending.status.is_open and is_here is None:  # of a tract that asks nobody here
         told += f". It waits in the inbox: {decides} in a notebook on its store, and .review() asks here"
     elif pending.status.is_open and is_here(pending.pending_id):
-        if getattr(get_ipython(), "kernel", None) is not None:  # type: ignore[no-untyped-call] # of IPython
+        if getattr(get_ipython(), "kernel", None) is not None:
             return
         told += f". {decides}"  # a terminal has written the beginning of an output
     elif pending.status.is_open:
