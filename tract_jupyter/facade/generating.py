@@ -35,9 +35,8 @@ if TYPE_CHECKING:
 
     from tract_jupyter.models.commit import CommitInfo
     from tract_jupyter.models.context import CompiledContext
+    from tract_jupyter.protocols import Validator
     from tract_jupyter.storage.refs import Position
-
-    Validator = Callable[[str], str | None]
 
 
 class Generating(Writing, Compiling, Branches, Gated):
@@ -60,8 +59,8 @@ class Generating(Writing, Compiling, Branches, Gated):
         the branch that was current when it was asked for; one that fails to get there waits in the inbox.
 
         Args:
-            validator: called with the text of each reply; returns None if it is good, else a text that tells what is
-                wrong. The model is told that, and asked again.
+            validator: called with the text of each reply; returns None or True if it is good, else a text that tells
+                what is wrong, False, or `(False, text)`. The model is told that, and asked again.
             max_retries: how often it is asked again at most.
             retry_prompt: what it is told then, instead of the usual words; `{diagnosis}` in it stands for what was
                 wrong, which follows it otherwise.

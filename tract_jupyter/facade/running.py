@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.facade.turns import OpenTurn
     from tract_jupyter.models.generation import ChatResponse
+    from tract_jupyter.protocols import Validator
     from tract_jupyter.runs.events import RunEvent
     from tract_jupyter.runs.model import Operation, Run, Skip
     from tract_jupyter.runs.outcome import Ending
@@ -82,7 +83,7 @@ class Running(Conducting, Reading):
         profile: str | Profile | None = None,
         on_event: OnEvent | None = None,
         run: RunOptions | None = None,
-        validator: Callable[[str], str | None] | None = None,
+        validator: Validator | None = None,
         **options: Any,
     ) -> ChatResponse:
         """Send the context to the model, and commit what it replies as the assistant's.
@@ -97,8 +98,8 @@ class Running(Conducting, Reading):
             profile: whose operations run: a name, or a profile that need not be stored; the active one if left out.
             on_event: is called with each event of the run as it happens, on this thread or another.
             run: how the run is carried out: executor, limits, timeout, ...
-            validator: called with the text of each reply; returns None if it is good, else a text that tells what is
-                wrong. The model is told that, and asked again.
+            validator: called with the text of each reply; returns None or True if it is good, else a text that tells
+                what is wrong, False, or `(False, text)`. The model is told that, and asked again.
             **options: `max_retries`, `retry_prompt`, `hide_retries`, `message`, `metadata` as for `propose_generate`;
                 the others are for the client: `model`, `temperature`, `max_tokens`, ...
 
@@ -161,7 +162,7 @@ class Running(Conducting, Reading):
         *,
         on_event: OnEvent | None = None,
         run: RunOptions | None = None,
-        validator: Callable[[str], str | None] | None = None,
+        validator: Validator | None = None,
     ) -> ChatResponse:
         """Go on with a run that waits for a person, or whose process ended.
 

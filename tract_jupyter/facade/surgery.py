@@ -26,7 +26,7 @@ from tract_jupyter.storage.events import triggered
 from tract_jupyter.storage.reach import Reach
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from tract_jupyter.history.compress import Found
     from tract_jupyter.models.cleanup import GCResult
@@ -34,9 +34,7 @@ if TYPE_CHECKING:
     from tract_jupyter.models.compression import CompressPlan, CompressResult, ExpandResult
     from tract_jupyter.models.context import Message
     from tract_jupyter.models.tool_turn import ToolCompactResult, ToolDropResult, ToolTurn
-    from tract_jupyter.protocols import Summarizer, TokenCounter
-
-    Validator = Callable[[str], str | bool | tuple[bool, str | None] | None]
+    from tract_jupyter.protocols import Summarizer, TokenCounter, Validator
 
 
 class Surgery(Compiling, Gated):

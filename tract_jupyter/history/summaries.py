@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tract_jupyter.exceptions import CompressionError, ContentError
 from tract_jupyter.models.checks import check_text, diagnosis_of
@@ -24,13 +24,23 @@ if TYPE_CHECKING:
     from tract_jupyter.protocols import Summarizer
 
 
-_REMEDY: Final = "Change the summary, or what is demanded of it"
 _KEEPS: Final = "Change the summary, or annotate the important message without retain_match"
+_TEXT: Final = "Give a text, or a summarizer that returns one"
+_SHORTER: Final = "Shorten it: it may be no longer than the messages that it stands for"
+_LIMITS: Final = "Shorten it, or give a larger target_tokens or token_tolerance"
+_VALID: Final = "Change the summary, or what the validator demands"
 _ALWAYS_ALLOWED: Final = 100
 """Tokens that a summary may have, however little it stands for."""
 TOKEN_TOLERANCE: Final = 500
 MAX_RETRIES: Final = 3
 _SUMMARIZER: Final = "a summarizer is a function (messages, criteria, instructions, target_tokens) -> str"
+
+
+class Problem(NamedTuple):
+    """What is wrong with a summary, and what helps against that."""
+
+    text: str
+    remedy: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +132,7 @@ class Source:
             tolerance = TOKEN_TOLERANCE if self.token_tolerance is None else self.token_tolerance
             bounds.append(self.target_tokens + tolerance)
         if self.content is None:
-            bounds.append(max(group.tokens, _ALWAYS_ALLOWED))
+            bounds.append(_own_limit(group))
         return min(bounds, default=None)
 
     def checked(self, texts: Sequence[str], groups: Sequence[CompressGroup]) -> list[str]:
@@ -134,10 +144,10 @@ class Source:
         for text, group in zip(texts, groups, strict=True):
             problem = self.problem(text, group)
             if problem is not None:
-                raise CompressionError(f"{problem}; nothing was changed. {_remedy(group)}")
+                raise CompressionError(f"{problem.text}; nothing was changed. {problem.remedy}")
         return list(texts)
 
-    def problem(self, text: object, group: CompressGroup) -> str | None:
+    def problem(self, text: object, group: CompressGroup) -> Problem | None:
         """What is wrong with a summary, None if nothing is.
 
         Raises:
@@ -145,22 +155,26 @@ class Source:
         """
         first = f"the summary of the messages from {group.commits[0][:8]} on"
         if not isinstance(text, str):
-            return f"{first} is {type(text).__name__}, and no text"
+            return Problem(f"{first} is {type(text).__name__}, and no text", _TEXT)
         if not text.strip():
-            return f"{first} is empty"
+            return Problem(f"{first} is empty", _TEXT)
         if self.count is not None and (limit := self.limit(group)) is not None and self.count(text) > limit:
             target = "" if self.target_tokens is None else f" (the target is {self.target_tokens:,})"
-            return f"{first} has {self.count(text):,} tokens, and {limit:,} are the most{target}"
+            return Problem(
+                f"{first} has {self.count(text):,} tokens, and {limit:,} are the most{target}",
+                _SHORTER if self.content is None and limit == _own_limit(group) else _LIMITS,
+            )
         try:
             missing = [one for criteria in group.criteria for one in Retention.missing(criteria, text)]
         except ContentError as error:
             raise CompressionError(
-                f"{first} cannot be checked: {error}; nothing was changed. {_remedy(group)}"
+                f"{first} cannot be checked: {error}; nothing was changed. {_KEEPS}"
             ) from None
         if missing:
-            return f"{first} must contain {', '.join(map(repr, dict.fromkeys(missing)))}, and does not"
+            names = ", ".join(map(repr, dict.fromkeys(missing)))
+            return Problem(f"{first} must contain {names}, and does not", _KEEPS)
         diagnosis = "" if self.validator is None else diagnosis_of(self.validator(text))
-        return f"{first} is not good: {diagnosis}" if diagnosis else None
+        return Problem(f"{first} is not good: {diagnosis}", _VALID) if diagnosis else None
 
     def _good(self, group: CompressGroup) -> str:
         """Have the summary of a group written.
@@ -172,11 +186,11 @@ class Source:
         if not problems:
             return text
         tries = f" ({len(problems)} attempts, none of which was good)" if len(problems) > 1 else ""
-        raise CompressionError(
-            f"{'; '.join(dict.fromkeys(problems))}{tries}; nothing was changed. {_remedy(group)}"
-        )
+        told = "; ".join(dict.fromkeys(one.text for one in problems))
+        remedies = ". ".join(dict.fromkeys(one.remedy for one in problems))
+        raise CompressionError(f"{told}{tries}; nothing was changed. {remedies}")
 
-    def attempted(self, group: CompressGroup, guidance: str | None = None) -> tuple[str, list[str]]:
+    def attempted(self, group: CompressGroup, guidance: str | None = None) -> tuple[str, list[Problem]]:
         """Have the summary of a group written until it is good, or no attempt is left.
 
         Args:
@@ -190,9 +204,9 @@ class Source:
         Raises:
             CompressionError: there is no summarizer, or it takes other arguments.
         """
-        problems: list[str] = []
+        problems: list[Problem] = []
         while True:
-            text: Any = self.write(group, guidance, problems[-1] if problems else None)
+            text: Any = self.write(group, guidance, problems[-1].text if problems else None)
             problem = self.problem(text, group)
             if problem is None:
                 return text, []
@@ -234,8 +248,9 @@ class Source:
             ) from error
 
 
-def _remedy(group: CompressGroup) -> str:
-    return _KEEPS if any(one["match_patterns"] for one in group.criteria) else _REMEDY
+def _own_limit(group: CompressGroup) -> int:
+    """How many tokens the summary of a group may have, whatever the target is."""
+    return max(group.tokens, _ALWAYS_ALLOWED)
 
 
 def guided(guidance: str | None, instructions: str | None) -> str | None:
