@@ -142,3 +142,13 @@ def test_what_is_said_twice_is_told(name, of_params, own):
     ]
     profile = Profile.of("p", [{**config, "params": {"prompt": "?"}}])
     assert profile.lint() == []
+
+
+def test_a_code_to_try_again_for_that_no_error_has_is_told():
+    """A function may give codes of its own."""
+    retry = {"maxAttempts": 2, "retryOn": ["rate_limit"]}
+    asks = operation("a", "tool", order=1, tool="weather", retry=retry)
+    (told,) = Profile.of("p", [asks]).lint()
+    assert (told.rule, told.where) == ("unknown_code", "operation 'a', retry.retryOn")
+    assert "Did you mean 'rate_limited'?" in told.message
+    assert Profile.of("p", [operation("a", "compute", order=1, function="f", retry=retry)]).lint() == []

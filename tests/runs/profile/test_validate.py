@@ -6,7 +6,7 @@ import pytest
 
 from tract_jupyter.exceptions import ProfileError
 from tract_jupyter.runs.model import Operation
-from tract_jupyter.runs.profile import Block, Profile, operation, read_block, read_profile
+from tract_jupyter.runs.profile import Block, Profile, read_block, read_profile
 from tract_jupyter.runs.terms import ExecutionMode, Format, Hook, Trigger
 
 BEFORE, AFTER = "before_main_llm", "after_main_llm"
@@ -113,8 +113,6 @@ def test_order_may_not_be_left_out():
     ({"artifact": {"format": "xml"}}, "artifact_invalid"), ({"artifact": "a"}, "artifact_invalid"),
     ({"activation": {}}, "activation_empty"), ({"activation": {"everyNTurns": 0}}, "activation_range"),
     ({"activation": {"everyNContextTokens": 0.5}}, "activation_range"),
-    ({"retry": {"maxAttempts": 2, "retryOn": ["timeot"]}}, "retry_unknown_code"),
-    ({"retry": {"maxAttempts": 2, "retryOn": ["timeout", "rate_limit"]}}, "retry_unknown_code"),
 ])  # fmt: skip
 def test_a_wrong_field_breaks_its_rule(change, rule):
     """R16, R22, R23, R52, E16, X01, X04: each field has a stable rule, so that a program can tell what is wrong."""
@@ -369,11 +367,3 @@ def test_a_new_session_starts_empty():
     assert renewed.session_id != profile.session_id
     assert renewed.model_copy(update={"session_id": profile.session_id}) == profile
     assert renewed.fingerprint != profile.fingerprint
-
-
-def test_a_code_that_does_not_exist_is_told_with_the_nearest():
-    """E25: codes of its own may come from a function, or from a kind of another package."""
-    with pytest.raises(ProfileError, match="gives no error 'rate_limit'.*Did you mean 'rate_limited'"):
-        operation("a", order=1, text="x", retry={"maxAttempts": 2, "retryOn": ["rate_limit"]})
-    retry = {"maxAttempts": 2, "retryOn": ["not_ready"]}
-    operation("a", "compute", order=1, function="f", retry=retry)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 GROUP: Final = "tract_jupyter.run_kinds"
 """Entry points of this group name a class without parameters, or a function, that gives a kind."""
 
-BUILT_IN: Final = {
+_BUILT_IN: Final = {
     "template": "template:TemplateKind",
     "guard": "guard:GuardKind",
     "llm": "llm:LlmKind",
@@ -39,7 +39,7 @@ class KindRegistry:
 
     def __init__(self, names: Iterable[str] | None = None, more: Mapping[str, Kind] | None = None) -> None:
         self._made: dict[str, Kind] = dict(more or {})
-        self._homes = dict(BUILT_IN if names is None else {name: BUILT_IN[name] for name in names})
+        self._homes = dict(_BUILT_IN if names is None else {name: _BUILT_IN[name] for name in names})
         # whoever installs a package cannot thereby change what a built-in kind does
         self._brought: dict[str, Any] = {} if names is not None else _brought(self._homes)
 

@@ -14,7 +14,6 @@ from typing import Final, NamedTuple
 from tract_jupyter.exceptions import nearest
 from tract_jupyter.runs.effect_types import EFFECT_LAYERS, EFFECT_TYPES, NO_APPEND, NOT_HERE
 from tract_jupyter.runs.effects import effects_of
-from tract_jupyter.runs.kinds.registry import BUILT_IN
 from tract_jupyter.runs.model import (
     InlineNote,
     Operation,
@@ -24,7 +23,7 @@ from tract_jupyter.runs.model import (
     TurnRewrite,
 )
 from tract_jupyter.runs.reading import is_json
-from tract_jupyter.runs.terms import ErrorCode, Format, Hook, Usage, WriteMode
+from tract_jupyter.runs.terms import Format, Hook, Usage, WriteMode
 
 
 class Broken(NamedTuple):
@@ -225,19 +224,6 @@ def activation_says_when(these: Together) -> Iterator[Broken]:
             )
 
 
-def retries_name_codes(these: Together) -> Iterator[Broken]:
-    """What is tried again is an error that its kind gives (E25); functions and other packages may have their own."""
-    codes = [code.value for code in ErrorCode]
-    for one in these.operations:
-        kind = one.definition.kind
-        for name in one.config.retry.retry_on if kind in BUILT_IN and kind != "compute" else ():
-            if name not in codes:
-                message = (
-                    f"kind {kind!r} gives no error {name!r}: use {', '.join(codes)}.{nearest(name, codes)}"
-                )
-                yield Broken("retry_unknown_code", one.id, "retry.retryOn", message)
-
-
 def params_are_json(these: Together) -> Iterator[Broken]:
     """Parameters are JSON (R27)."""
     for one in these.operations:
@@ -329,6 +315,6 @@ RULES: Final[tuple[Rule, ...]] = (
     ids_are_unique, names_are_given, it_runs_sometime, dependencies_are_there, dependencies_run_at_its_hooks,
     there_is_no_cycle, conditions_ask_guards, tags_have_one_writer, exposures_fit_the_hooks, guards_write_json,
     activation_says_when, params_are_json, params_hold_no_secrets, values_are_not_appended, usage_fits_the_exposures,
-    capabilities_are_kept, retries_name_codes,
+    capabilities_are_kept,
 )  # fmt: skip
 """All of them, in the order in which they are reported."""
