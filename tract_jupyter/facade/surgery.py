@@ -111,7 +111,7 @@ class Surgery(Compiling, Gated):
             pending = self._compress_pending(
                 found, given, guidance, message, two_stage=two_stage, triggered_by=triggered_by
             )
-            return self._decided(pending)  # type: ignore[no-any-return]
+            return self._decided(pending, summarizer, validator)  # type: ignore[no-any-return]
         if two_stage and guidance is None:
             guidance = self._guidance(found, instructions)
         source = Source(

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from tract_jupyter.storage.decisions import DecisionRows, StoredDecision
     from tract_jupyter.storage.pendings import PendingRows, StoredPending
 
+RUN = "run "
+"""How `triggered_by` begins of what a run asks; its id follows."""
+
 OPEN = frozenset(status.value for status in PendingStatus if status.is_open)
 """The states in which a pending can be decided."""
 
@@ -134,6 +137,11 @@ class Records:
         """What is left to decide or to run and has the same identity, oldest first."""
         with self._database.read() as connection:
             return self._rows.same(connection, pending.identity)
+
+    def of_operation(self, operation: str) -> list[StoredPending]:
+        """What is left to decide or to run of an operation, as this user asked it, oldest first."""
+        with self._database.read() as connection:
+            return [one for one in self._rows.of_operation(connection, operation) if self.vouches(one)]
 
     def is_waiting(self, pending: Reviewable) -> bool:
         """Whether something of the same identity is left to decide or to run."""
