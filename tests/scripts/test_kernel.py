@@ -11,6 +11,7 @@ import pytest
 
 from tests.review.fakes import FakeChannel, click
 from tract_jupyter.exceptions import ContentError, ScriptFailedError, ScriptRaisedError, ScriptSyntaxError
+from tract_jupyter.review.request_text import bound_lines
 from tract_jupyter.scripts import Budget, ScriptStatus
 from tract_jupyter.scripts.capture import Capture
 from tract_jupyter.toolkit import Traits
@@ -261,6 +262,8 @@ def test_the_question_tells_where_the_values_come_from(tract):
     assert table.rows[0].description.startswith("topic = {'content_type': 'dialogue'")
     assert table.rows[1].description == "n = 7"
     assert request.code[0].marked == 3
+    lines = list(bound_lines(request))
+    assert lines[lines.index("Where the values come from:") :][1] == "content: topic"
 
 
 def test_the_budget_of_calls(tract):

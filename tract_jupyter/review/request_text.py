@@ -42,6 +42,8 @@ def bound_lines(request: ReviewRequest) -> Iterator[str]:
         yield from (f"{block.title}: {len(code.lines)} lines", *findings, *_over(block, code))
         yield from (line for _, line in _numbered(block, code))
     for table in request.tables:
+        if table.binds == "nothing" and table.rows:  # or an expression would look like one more value
+            yield f"{table.title}:"
         for row in shown_rows(table, request.pending_id):
             kind, about = _joined(row.type), _joined(row.description)
             said = [kind, about] if table.binds == "rows" else []
