@@ -20,15 +20,14 @@ class Gated(Asking):
         """Whether any handler wants to see an operation; without one there is nothing to decide."""
         return self._bus.listens(operation)
 
-    def _decided(self, pending: Pending, *, unhandled: Unhandled = "approve") -> Any:
-        """The result of what was decided and done.
+    def _decided(self, pending: Pending, *, unhandled: Unhandled = "approve", joins: bool = False) -> Any:
+        """The result of what was decided and done; with `joins`, also of the very same, if that is open already.
 
         Raises:
             RejectedError: it was turned down.
             UndecidedError: a handler left it open, or a person is asked; it waits in the inbox.
         """
-        self._firing.decide(pending, unhandled=unhandled)
-        return outcome(pending)
+        return outcome(self._firing.decide(pending, unhandled=unhandled, joins=joins))
 
 
 def outcome(pending: Pending) -> Any:

@@ -112,7 +112,7 @@ class Surgery(Compiling, Gated):
             pending = self._compress_pending(
                 found, given, guidance, message, two_stage=two_stage, triggered_by=triggered_by
             )
-            return self._decided(pending)  # type: ignore[no-any-return]
+            return self._decided(pending, joins=summarizer is None and validator is None)  # type: ignore[no-any-return]
         if two_stage and guidance is None:
             guidance = self._guidance(found, instructions)
         source = Source(
@@ -289,7 +289,7 @@ class Surgery(Compiling, Gated):
         """
         if self._is_hooked("gc") and not dry_run:
             pending = self._gc_pending(orphan_retention_days, archive_retention_days, keep, triggered_by)
-            return self._decided(pending)  # type: ignore[no-any-return]
+            return self._decided(pending, joins=True)  # type: ignore[no-any-return]
         retain, choice = Retain(orphan_retention_days, archive_retention_days), self._kept(keep)
         with triggered(triggered_by):
             return self._garbage_collector.run(retain, choice, dry_run=dry_run)

@@ -278,6 +278,12 @@ class Reviewer:
     @whole_context
     def _waiting(self, pending: Reviewable) -> Iterator[Ticket]:
         can_wait = self.channel.can_reach() and not self.ledger.in_transaction
+        if not self.channel.can_reach():
+            recorded = self.channel.recorded()
+            has_answer = recorded is not None and recorded.knows(pending.identity)
+            twin = None if has_answer else self.twin(pending)
+            if twin is not None:  # whoever asks again and again, where nobody is, asks one question
+                raise self._nobody(twin)
         ticket = self._ticket(pending, wait=_LEASE_SECONDS if can_wait else 0)
         why_not = self._replay(ticket)
         if self.ledger.in_transaction and not ticket.settled.is_set():
@@ -286,12 +292,7 @@ class Reviewer:
                 "from writing. Ask before the batch, or after it", pending
             )  # fmt: skip
         if not self.channel.can_reach() and not ticket.settled.is_set():
-            others = f". {pending.not_granted.rstrip('.')}" if pending.not_granted else ""
-            raise NobodyToAskError(
-                f"{pending.title!r} needs a decision, and nobody can be asked here (no panel, no input). It waits in "
-                f"the inbox: '%tract inbox' in a notebook on this store shows it, and "
-                f"'{how_to_decide(pending.pending_id)}' decides it{why_not}{others}", pending
-            )  # fmt: skip
+            raise self._nobody(pending, why_not)
         self._put_up(ticket)
         ticket.waiting += 1
         rounds = pending.rounds
@@ -308,6 +309,14 @@ class Reviewer:
                 self.ledger.wait(pending.pending_id, 0)
             if ticket.answered:  # the wait was interrupted after the click
                 self._on_answer(ticket)
+
+    def _nobody(self, pending: Reviewable, why_not: str = "") -> NobodyToAskError:
+        others = f". {pending.not_granted.rstrip('.')}" if pending.not_granted else ""
+        return NobodyToAskError(
+            f"{pending.title!r} needs a decision, and nobody can be asked here (no panel, no input). It waits in "
+            f"the inbox: '%tract inbox' in a notebook on this store shows it, and "
+            f"'{how_to_decide(pending.pending_id)}' decides it{why_not}{others}", pending
+        )  # fmt: skip
 
     def _steps(self, ticket: Ticket) -> Iterator[float]:
         """Do what is due, and yield the seconds to sleep, until it is settled."""
