@@ -117,7 +117,8 @@ def _problems(path: Path, done: list[str], tried: list[str]) -> Iterator[str]:
         unfinished = connection.execute(
             "SELECT count(*) FROM decisions WHERE claimed_by IS NOT NULL AND finished_at IS NULL"
         ).fetchone()[0]
-        leases = connection.execute("SELECT count(*) FROM run_leases").fetchone()[0]
+        # the row of a run that has ended names nobody: it says that its question has no reply yet
+        leases = connection.execute("SELECT count(*) FROM run_leases WHERE process != ''").fetchone()[0]
     if found != "ok":
         yield f"SQLite finds: {found}"
     if unfinished or leases:

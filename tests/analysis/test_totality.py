@@ -59,6 +59,21 @@ def test_odd_inputs_end_soon(code):
     assert analyze(code).summary()
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "drop table" + " " * 2000 + "a" + " " * 2000 + "!",
+        "{{" * 2000 + "x",
+        "delete from " + "a" * 4000 + " where",
+    ],
+    ids=["spaces", "braces", "name"],
+)
+@pytest.mark.timeout(10)
+def test_a_text_that_is_hard_to_match_ends_soon(text):
+    statements = "\n".join(f"db.execute({text!r})\ndf.eval({text!r})" for _ in range(20))
+    assert analyze(statements).summary()
+
+
 @settings(max_examples=300)
 @given(st.text())
 def test_any_text(code):

@@ -13,7 +13,13 @@ import pytest
 from tests.hooks.fakes import ScriptedClient
 from tests.llm.providers import Answer, provider
 from tract_jupyter import Tract
-from tract_jupyter.exceptions import LLMConfigError, ProfileError, RunFailedError, UndecidedError
+from tract_jupyter.exceptions import (
+    LLMConfigError,
+    LLMRequestError,
+    ProfileError,
+    RunFailedError,
+    UndecidedError,
+)
 from tract_jupyter.runs.profile import Block, Profile, operation
 
 KEY = "Zq7-not-of-any-known-shape-0042"
@@ -149,6 +155,42 @@ def test_the_keyring_is_used_if_it_is_installed(asked, monkeypatch):
     kept["openai", "me"] = KEY
     assert "with a key" in repr(asked.models.client("m"))
     assert "keyring openai/me (set)" in repr(asked.models)
+
+
+@pytest.mark.parametrize(
+    ("source", "credential", "advice"),
+    [
+        (
+            {"key_env": "MINE"},
+            None,
+            "Check the key of model 'm', which comes from the environment variable MINE",
+        ),
+        (
+            {"key_env": "MINE"},
+            "c",
+            "Check the key of credential 'c', which comes from the environment variable OTHER",
+        ),
+        ({}, None, "Model 'm' sends no key: t.models.add('m', ..., key_env='VARIABLE', replace=True)"),
+    ],
+)
+def test_a_key_that_is_not_taken_is_looked_for_where_its_model_has_it_from(
+    tract, monkeypatch, source, credential, advice
+):
+    monkeypatch.setenv("MINE", KEY)
+    monkeypatch.setenv("OTHER", KEY)
+    with provider(Answer({"error": "no"}, status=401)) as here:
+        tract.models.add("m", base_url=here.url, model="m", **source)
+        tract.models.add_credential("c", of="m", key_env="OTHER")
+        with pytest.raises(LLMRequestError) as caught:
+            tract.models.client("m", credential).chat([{"role": "user", "content": "x"}])
+    assert advice in str(caught.value)
+    assert "OPENAI_API_KEY" not in str(caught.value)
+
+
+def test_a_registered_model_without_a_name_says_how_to_name_it(tract):
+    tract.models.add("m", base_url="http://localhost:9/v1")
+    with pytest.raises(LLMConfigError, match="no model is named; name one in the request, or .*t.models.add"):
+        tract.models.client("m").chat([{"role": "user", "content": "x"}])
 
 
 def test_no_key_is_written_down_anywhere(tmp_path, monkeypatch, caplog):

@@ -9,12 +9,21 @@ from threading import Event, Thread
 
 import pytest
 
-from tests.hooks.fakes import ScriptedClient, said
+from tests.hooks.fakes import ScriptedClient, reply, said
 from tract_jupyter import Tract
-from tract_jupyter.exceptions import LLMError, RejectedError, RunError, RunFailedError, UndecidedError
+from tract_jupyter.exceptions import (
+    BranchMovedError,
+    LLMError,
+    RejectedError,
+    RunError,
+    RunFailedError,
+    UndecidedError,
+)
 from tract_jupyter.facade.conducting import RunOptions
 from tract_jupyter.facade.turns import Turns
+from tract_jupyter.llm.call import Call
 from tract_jupyter.models.config import TokenBudget
+from tract_jupyter.review.reviewer import Reviewer
 from tract_jupyter.runs.abort import Abort
 from tract_jupyter.runs.profile.build import operation
 from tract_jupyter.runs.profile.model import Profile
@@ -164,10 +173,77 @@ def test_a_question_that_has_a_reply_by_now_is_nobodys_business(talk):
 def test_a_question_that_was_undone_is_gone(talk):
     talk.chat("First.")
     fail(talk, "Which?")
-    talk.undo()
-    talk.undo()
+    talk.undo()  # the question and that it is set aside
     talk.chat("Which?")
     assert texts(talk) == ["First.", "reply 1", "Which?", "reply 3"]
+
+
+@pytest.mark.parametrize("tries", [1, 2, 3])
+@pytest.mark.parametrize("how", HOW)
+def test_a_turn_that_was_tried_again_is_undone_as_any_other(talk, how, tries):
+    """The reply, then the question with all its tries; what was undone does not come back with the next undo."""
+    talk.chat("First.")
+    before = talk.head
+    for _ in range(tries - 1):
+        fail(talk, "Which?", **HOW[how])
+    talk.chat("Which?", **HOW[how])
+    seen = [texts(talk)]
+    while talk.head != before:
+        step = talk.preview_undo()
+        assert talk.undo() == step
+        seen.append(texts(talk))
+    assert step.message == "Which?"
+    if how != "run":  # which also rewrites the question
+        assert seen == [
+            ["First.", "reply 1", "Which?", f"reply {tries + 1}"],
+            ["First.", "reply 1", "Which?"],
+            seen[-1],
+        ]
+    assert seen[-1] == ["First.", "reply 1"]
+    for at in reversed(seen[:-1]):
+        talk.redo()
+        assert texts(talk) == at
+    assert talk.verify() == []
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_a_turn_that_failed_is_undone_at_once(talk, how):
+    talk.chat("First.")
+    before = talk.head
+    fail(talk, "Which?", **HOW[how])
+    fail(talk, "Which?", **HOW[how])
+    assert talk.undo().message == "Which?"
+    assert talk.head == before
+    talk.redo()
+    talk.generate(**HOW[how])
+    assert texts(talk) == ["First.", "reply 1", "Which?!" if how == "run" else "Which?", "reply 4"]
+
+
+def test_a_note_of_the_user_s_own_and_a_reset_are_undone_by_themselves(talk):
+    talk.chat("First.")
+    fail(talk, "Which?")
+    aside = talk.head
+    talk.annotate(talk.log(2)[1].commit_hash, "pinned", reason="mine")
+    talk.undo()
+    assert talk.head == aside
+    talk.reset(talk.log(3)[2].commit_hash)
+    talk.reset(aside)
+    talk.chat("Which?")
+    talk.undo()
+    talk.undo()
+    assert talk.head == aside
+    talk.undo()
+    assert texts(talk) == ["First.", "reply 1"]
+
+
+def test_what_another_question_set_aside_is_back_when_that_one_is_undone(talk):
+    talk.user("Which?")
+    fail(talk, None)
+    talk.chat("What?")
+    assert texts(talk) == ["What?", "reply 2"]
+    talk.undo()
+    talk.undo()
+    assert texts(talk) == ["Which?"]
 
 
 def test_each_branch_has_its_own_turn(talk):
@@ -188,6 +264,36 @@ def test_another_variant_that_fails_leaves_the_reply(talk):
     assert texts(talk) == ["Which?!", "reply 1"]
     talk.generate(trigger="regenerate", profile=PROFILE)
     assert texts(talk) == ["Which?!", "reply 3"]
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("usage", [{"prompt_tokens": float("nan")}, {"prompt_tokens": 3, "cost": {1, 2}}])
+def test_a_bill_that_nobody_can_read_costs_no_reply(talk, how, usage):
+    """Python reads NaN in JSON, and a client may give anything."""
+    talk.configure_llm(ScriptedClient({**reply("reply 1"), "usage": usage}))
+    told = talk.chat("Which?", **HOW[how])
+    assert told.text == "reply 1"
+    assert told.usage in ({}, {"prompt_tokens": 3})
+    assert texts(talk)[-1] == "reply 1"
+    assert talk.verify() == []
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_a_reply_that_can_be_kept_nowhere_is_none(talk, how, monkeypatch):
+    """Its question is no open one: nothing waits in the inbox that would answer it."""
+    with monkeypatch.context() as patched:
+        patched.setattr(Tract, "_say_reply", broken)
+        patched.setattr(Reviewer, "keep", broken)
+        with pytest.raises((OSError, RunFailedError)):
+            talk.chat("Which?", **HOW[how])
+    assert talk.inbox() == []
+    assert texts(talk) == []
+    talk.chat("What?")
+    assert talk.llm.sent[-1] == ["What?"]
+
+
+def broken(*_, **__):
+    raise OSError("the disk is full")
 
 
 # --- what has not failed
@@ -282,6 +388,73 @@ def test_without_a_run_nothing_is_streamed(talk):
     talk.configure_llm(Streaming())
     talk.chat("Where?")
     assert not talk.llm.was_streamed
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("gone", ["undone", "reset", "compressed"])
+def test_a_reply_to_what_is_not_there_any_more_is_not_committed(talk, how, gone):
+    """Somebody took the question back while the model was asked: an answer to nothing helps nobody."""
+    talk.chat("First.")
+    start = talk.head
+
+    class Meanwhile(Moody):
+        def chat(self, messages, **options):
+            if gone == "compressed":
+                talk.compress(content="All of it.")
+            elif gone == "reset":
+                talk.reset(start)
+            else:
+                while "Which?" in " ".join(texts(talk)):
+                    talk.undo()
+            return super().chat(messages, **options)
+
+    talk.configure_llm(Meanwhile())
+    with pytest.raises((BranchMovedError, RunFailedError), match="not in the context of 'main' any more"):
+        talk.chat("Which?", **HOW[how])
+    assert texts(talk) == (["All of it."] if gone == "compressed" else ["First.", "reply 1"])
+    (waiting,) = talk.inbox()
+    if gone == "compressed":
+        talk.undo()
+        talk.operations.rebuild(waiting).approve()
+        assert texts(talk)[-2:] == ["Which?!" if how == "run" else "Which?", "reply 1"]
+    assert talk.verify() == []
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_what_is_placed_anew_meanwhile_is_still_there(talk, how):
+    """A compression of what came before gives the question another commit."""
+    first = talk.user("First.")
+    talk.assistant("Yes.")
+
+    class Meanwhile(Moody):
+        def chat(self, messages, **options):
+            talk.compress(commits=[first.commit_hash], content="Begun.")
+            talk.user("By the way.")
+            return super().chat(messages, **options)
+
+    talk.configure_llm(Meanwhile())
+    talk.chat("Which?", **HOW[how])
+    asked = "Which?!" if how == "run" else "Which?"
+    assert texts(talk) == ["Begun.", "Yes.", asked, "By the way.", "reply 1"]
+
+
+def test_the_time_of_a_run_ends_its_main_call(talk):
+    """What had come by then is kept with the run, as after any abort."""
+    talk.configure_llm(Endless())
+    with pytest.raises(RunFailedError, match="aborted"):
+        talk.chat("Where?", profile=PROFILE, run=RunOptions(timeout=0.2))
+    (run,) = talk.runs()
+    assert (run.status, run.reply, run.reply_commit, texts(talk)) == ("aborted", "On the ", None, [])
+
+
+class Endless(Moody):
+    """Streams until the call is ended."""
+
+    def chat(self, messages, *, on_delta=None, **options):
+        with Call() as call:
+            on_delta("On the ")
+            call.pause(60)
+        return super().chat(messages, **options)
 
 
 # --- two at once

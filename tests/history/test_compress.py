@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from tests.history.histories import PICK, STEPS, appends, check, new_tract, play, shown, whole
+from tests.hooks.fakes import ScriptedClient
 from tract_jupyter.exceptions import (
     BranchMovedError,
     CommitNotFoundError,
@@ -16,7 +17,9 @@ from tract_jupyter.exceptions import (
     ContentError,
     DetachedHeadError,
     HistoryError,
+    TractError,
 )
+from tract_jupyter.models import patterns
 
 LAW = settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 
@@ -316,6 +319,35 @@ def test_criteria_that_an_annotation_gave_and_regular_expressions(tract, said):
     assert tract.get_commit(result.summaries[0]).retention["match_mode"] == "regex"
     with pytest.raises(CompressionError):
         tract.compress(content="1234 axb")
+
+
+def test_a_pattern_that_would_take_for_ever_is_given_up(tract, monkeypatch):
+    """It may be a model's: tools annotate, too. It is no mistake of the summary, so none is written anew."""
+    monkeypatch.setattr(patterns.matches, "__defaults__", (0.05,))
+    tract.user("x", priority="important", retain_match=["(?:a|aa)+$"], retain_match_mode="regex")
+    asked = []
+    with pytest.raises(CompressionError, match="takes more than 0.05 s .*nothing was changed"):
+        tract.compress(summarizer=lambda *_: asked.append(1) or "a" * 40 + "!")
+    assert len(asked) == 1
+    assert contents(tract) == ["x"]
+
+
+@pytest.mark.parametrize("pattern", ["([", "a" * 3000])
+def test_a_pattern_that_cannot_be_used_is_refused_where_it_is_given(tract, pattern):
+    with pytest.raises(ContentError, match="no regular expression that can be used"):
+        tract.user("x", priority="important", retain_match=[pattern], retain_match_mode="regex")
+
+
+@pytest.mark.parametrize(
+    ("option", "wrong"),
+    [("max_retries", None), ("max_retries", 1.5), ("instructions", 5), ("system_prompt", 5)],
+)
+def test_options_are_checked_before_anybody_is_asked(tract, option, wrong):
+    tract.configure_llm(ScriptedClient())
+    tract.user("x")
+    with pytest.raises(TractError, match=option):
+        tract.compress(**{option: wrong})
+    assert tract.llm.asked == []
 
 
 def test_what_is_important_no_more_needs_not_be_kept(tract):

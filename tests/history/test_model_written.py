@@ -241,6 +241,36 @@ def test_a_childs_outcome_is_written_by_the_configured_model_and_checked(tmp_pat
         assert parent.events("collapse")[0].data["triggered_by"] == "me"
 
 
+# --- what helps
+
+
+@pytest.mark.parametrize(
+    ("given", "advice"),
+    [
+        (
+            {"content": LONG, "target_tokens": 10},
+            "Shorten it, or give a larger target_tokens or token_tolerance",
+        ),
+        (
+            {"summarizer": lambda *_: LONG},
+            "Shorten it: it may be no longer than the messages that it stands for",
+        ),
+        ({"content": " "}, "Give a text, or a summarizer that returns one"),
+        (
+            {"content": "It is 42 m long.", "validator": lambda _: (False, "dull")},
+            "what the validator demands",
+        ),
+        ({"content": "It is long."}, "annotate the important message without retain_match"),
+    ],
+)
+def test_what_is_advised_helps_against_what_is_wrong(tract, given, advice):
+    tract.user("The bridge is 42 m long. " * 3, priority="important", retain_match=["42 m"])
+    with pytest.raises(CompressionError) as caught:
+        tract.compress(max_retries=0, **given)
+    assert advice in str(caught.value)
+    assert ("retain_match" in str(caught.value)) is ("retain_match" in advice)
+
+
 # --- what a provider counts
 
 

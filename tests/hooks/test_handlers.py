@@ -8,6 +8,7 @@ from contextlib import closing
 
 import pytest
 
+from tests.hooks.fakes import ScriptedClient, call, reply
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import (
     OperationError,
@@ -259,6 +260,38 @@ def test_what_a_lost_guard_guarded_asks_a_person(unguarded):
 
 def test_handlers_behind_a_lost_guard_decide_nothing(unguarded):
     unguarded.on("citation_check", lambda pending: pending.approve())
+    assert unguarded.fire("citation_check").status == "pending"
+
+
+def test_a_catch_all_sees_what_a_lost_guard_guarded_and_approves_nothing(unguarded):
+    seen = []
+    unguarded.on("*", lambda pending: (seen.append(pending.operation), pending.approve()), name="yes")
+    pending = unguarded.fire("citation_check")
+    assert (pending.status, seen) == ("pending", ["citation_check"])
+    (event,) = unguarded.hook_log("citation_check", handler="yes")
+    assert event.outcome == "undecided"
+    assert "not approved here" in event.error
+    assert pending.approve() is None
+    assert pending.status == "approved"  # a person's own code
+
+
+def test_a_catch_all_behind_a_lost_one_approves_nothing(path):
+    with Tract.open(path) as t:
+        t.delete_handler("citation_check", "no")
+        t.save_handler("*", "watch", "pass")
+        t.on("*", lambda pending: pending.approve())
+        t.revoke_trust("*", "watch")
+        assert t.fire("citation_check").status == "pending"
+
+
+def test_a_catch_all_may_turn_down_what_a_lost_guard_guarded(unguarded):
+    unguarded.on("*", lambda pending: pending.reject("never"))
+    assert unguarded.fire("citation_check").status == "rejected"
+
+
+def test_a_model_that_a_catch_all_asks_approves_nothing_that_a_lost_guard_guarded(unguarded):
+    client = ScriptedClient(reply(None, call("approve")))
+    unguarded.on("*", lambda pending: pending.consult("Is it good?", client=client, max_turns=1))
     assert unguarded.fire("citation_check").status == "pending"
 
 

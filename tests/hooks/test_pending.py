@@ -132,6 +132,13 @@ def test_an_error_with_a_lone_surrogate_can_be_stored(fire):
     assert pending.error.encode() == b"ValueError: \\ud800"
 
 
+def test_an_error_moves_no_cursor_where_the_pending_is_displayed(fire):
+    pending = fire("raise ValueError('\\x1b[2J gone \\u202e')")
+    with pytest.raises(ValueError, match="gone"):
+        pending.verify()
+    assert "ValueError: \ufffd[2J gone \ufffd" in repr(pending)
+
+
 def test_what_an_action_returns_is_the_result(fire):
     pending = fire("return 42")
     assert pending.verify() == 42

@@ -230,6 +230,25 @@ def test_a_refusal_for_good_is_not_repeated(status):
     assert (error.code, error.status, len(there.requests)) == ("provider_error", status, 1)
 
 
+@pytest.mark.parametrize(
+    ("given", "advice"),
+    [
+        ({"api_key": None}, "environment variable OPENAI_API_KEY"),
+        ({"api_key": "secret-1"}, "Check the key that OpenAIClient was given as api_key"),
+        ({"api_key": ""}, "It wants a key, and is sent none: give OpenAIClient(api_key=...)"),
+        ({"api_key": "", "headers": {"X-Key": "secret-1"}}, "Check the headers"),
+    ],
+)
+def test_a_key_that_is_not_taken_is_looked_for_where_it_comes_from(given, advice, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "secret-2")
+    with provider(Answer({"error": "no"}, 401)) as there:
+        made = OpenAIClient("m", base_url=there.url, max_retries=0, **given)
+        with pytest.raises(LLMRequestError) as caught:
+            made.chat(HELLO)
+    assert advice in str(caught.value)
+    assert ("OPENAI_API_KEY" in str(caught.value)) is (given == {"api_key": None})
+
+
 def test_an_account_that_is_empty_is_not_asked_again():
     with provider(Answer({"error": {"message": "pay", "code": "insufficient_quota"}}, 429)) as there:
         error = refused(there)

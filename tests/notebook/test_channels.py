@@ -106,6 +106,23 @@ def test_code_approves_a_definition_of_others_only_if_it_names_it_or_shows_it(
     assert tract.status().operations == ("citation_check", "then")
 
 
+@pytest.mark.parametrize("was_read", ["named", "shown"])
+def test_code_approves_no_definition_that_has_changed_since_it_was_read(tract, spec, shown, was_read):
+    tract.reviewer.channel = NotebookChannel(FrontEnd())
+    harmless, other = (
+        tract.propose_operation(spec(code, name="then", fields={}), actor="agent:a")
+        for code in ("pending.approve()", "pending.approve()\nimport os")
+    )
+    if was_read == "named":
+        harmless.named(harmless.fingerprint)
+    else:
+        tract.reviewer.show(harmless)
+    harmless.fields = other.fields
+    with pytest.raises(CodeDecisionError, match="unseen"):
+        harmless.approve()
+    assert tract.status().operations == ()
+
+
 class Approving:
     """A model that approves what it is asked about."""
 

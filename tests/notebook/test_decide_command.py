@@ -1,8 +1,11 @@
 """`%tract decide`: a request is shown in full and decided by typing, on every rung."""
 
 import re
+import sqlite3
+from contextlib import closing
 
 import pytest
+from IPython.core.completer import provisionalcompleter
 
 DEFINE = '''%%tract_operation deploy --activate --ask
 """Put it into production."""
@@ -52,6 +55,27 @@ def test_without_an_id_the_oldest_is_shown_in_full_with_the_lines_to_type(shell,
         assert part in text
     for line in ("approve", "reject REASON", "go [n=int] [dry=bool]", "stop why=str"):
         assert f"%tract decide {first} {line}" in text
+
+
+def test_to_look_at_what_could_be_typed_asks_nobody(shell, fire):
+    pending, name = fire(x=3)
+    tract = shell.namespace["tract"]
+    tract.reviewer.keep(pending, unshown=True)
+    (before,) = tract.inbox()
+    line = f"%tract decide {name} "
+    with provisionalcompleter():
+        offered = {one.text for one in shell.ip.Completer.completions(line, len(line))}
+    assert {"go", "approve", "reject"} <= offered
+    assert tract.inbox() == [before]
+    assert pending.is_unshown
+
+
+def test_a_title_that_the_store_holds_moves_no_cursor(shell, fire, tmp_path):
+    fire()
+    with closing(sqlite3.connect(tmp_path / ".tract" / "tract.db")) as connection, connection:
+        connection.execute("UPDATE pendings SET title = char(27) || '[2Jdeploy' || char(10) || 'x'")
+    fire(x=2)
+    assert "\ufffd[2Jdeploy x" in shell.run("%tract decide zzzz approve").error
 
 
 def test_nothing_is_approved_that_was_not_shown_in_full_before(shell, fire):

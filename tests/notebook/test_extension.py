@@ -1,6 +1,7 @@
 """Loading and unloading: what is put into IPython, and that it is taken out again."""
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -184,6 +185,17 @@ def test_a_folder_that_cannot_be_written_is_told_when_the_extension_is_loaded(bl
     assert set(tmp_path.iterdir()) == before
     again = blocked.run("%tract")
     assert "%config TractJupyter.store" in again.error
+
+
+def test_a_store_whose_folder_the_system_does_not_let_us_see_is_told_too(bare_shell, monkeypatch):
+    def refused(path):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "is_file", refused)
+    bare_shell.ip.config.TractJupyter.store = "of_others/t.db"
+    result = bare_shell.run(LOAD)
+    assert result.ok
+    assert "of_others/t.db cannot be written: Permission denied" in result.text
 
 
 def test_the_way_to_another_place_that_is_told_works(blocked, tmp_path, monkeypatch):

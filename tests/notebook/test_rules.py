@@ -145,6 +145,20 @@ def test_settings_of_before_the_first_use_hold(bare_shell):
     assert OFF in bare_shell.run(CELL).text
 
 
+def test_a_cell_that_goes_to_another_folder_loses_no_file_of_effects(shell, tmp_path):
+    (tmp_path / "effects.toml").write_text("[symbols]\nstarts-program = 'critical acme.jobs: submit'\n")
+    (tmp_path / "data").mkdir()
+    configure(shell, "rule_effects", ["effects.toml"])
+    try:
+        assert shell.run("import os; os.chdir('data')").ok
+        assert "TJ101" in shell.run("%%tract_check\nimport acme.jobs\nacme.jobs.submit('x')").text
+        configure(shell, "rules_off", ["TJ102"])
+        assert "TJ101" in shell.run("%%tract_check\nimport acme.jobs\nacme.jobs.submit('x')").text
+    finally:
+        configure(shell, "rule_effects", [])
+        shell.run("tract.status()")
+
+
 def test_a_file_says_what_a_houses_own_library_does(shell, tmp_path):
     path = tmp_path / "effects.toml"
     path.write_text("[symbols]\nstarts-program = 'critical acme.jobs: submit'\n")

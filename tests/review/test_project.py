@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import shutil
 
 import pytest
@@ -142,6 +143,18 @@ def test_an_id_is_made_once(tmp_path):
     with pytest.raises(LockFileError, match="by another process just now"):
         second.keep()
     assert Project.made(lock, Trust()).project_id == first.project_id
+
+
+def test_an_id_that_cannot_be_written_whole_leaves_nothing_behind(tmp_path):
+    project = Project.made(tmp_path / LOCK_FILE, Trust())
+    size = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, size[1]))  # as on a full disk
+    try:
+        with pytest.raises(LockFileError, match="cannot be written.*nothing was changed"):
+            project.keep()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, size)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_notebook_goes_by_its_path_below_the_project(tmp_path):

@@ -16,6 +16,7 @@ from tract_jupyter.models.prefix import Prefix
 from tract_jupyter.models.priority import Priority
 from tract_jupyter.models.rendering import SKIPPED, default_priority, role_of, text_of
 from tract_jupyter.models.toolcall import ToolCall
+from tract_jupyter.storage.columns import from_json
 from tract_jupyter.storage.entry import APPEND, EDIT, EMPTY, Draft, Step
 
 if TYPE_CHECKING:
@@ -213,8 +214,8 @@ def message_of(step: Step, winner: Step, priority: Priority) -> Message:
     name, call_id, failed = content.get("name"), None, False
     calls: tuple[ToolCall, ...] = ()
     if step.metadata_json != EMPTY or winner.metadata_json != EMPTY:
-        own = json.loads(winner.metadata_json)
-        metadata = {**json.loads(step.metadata_json), **own}
+        own = from_json(winner.metadata_json, dict)
+        metadata = {**from_json(step.metadata_json, dict), **own}
         calls = tuple(ToolCall.from_dict(call) for call in metadata.get("tool_calls") or ())
         call_id = metadata.get("tool_call_id")
         # an edit that answers the call itself says whether that failed
@@ -236,6 +237,6 @@ def message_of(step: Step, winner: Step, priority: Priority) -> Message:
         calls,
         call_id,
         failed,
-        {} if config == EMPTY else json.loads(config),
+        {} if config == EMPTY else from_json(config, dict),
         direction if isinstance(direction, str) else None,
     )

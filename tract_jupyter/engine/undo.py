@@ -2,14 +2,18 @@
 
 A branch that stands where a recorded move put it goes back to where that move came from; otherwise a plain commit put
 it there, and it goes back to the parent. Undoing is recorded too, which is what redo reads.
+
+A question and the notes that no reply came to it, or that it is asked again, are one step: else the question, undone or
+not sent, would be back in the context with the next undo.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tract_jupyter.exceptions import DetachedHeadError, HistoryError
+from tract_jupyter.storage.entry import ANNOTATE, APPEND
 from tract_jupyter.storage.refs import BRANCHES
 
 if TYPE_CHECKING:
@@ -18,8 +22,14 @@ if TYPE_CHECKING:
     from tract_jupyter.engine.refs import Refs
     from tract_jupyter.storage.commits import CommitRows
     from tract_jupyter.storage.database import Database
+    from tract_jupyter.storage.entry import Entry
     from tract_jupyter.storage.reflog import Move, ReflogRows
     from tract_jupyter.storage.refs import Position, RefRows
+
+SET_ASIDE: Final = "no reply came to it, so it is not sent; it is sent again if the turn is tried again"
+ASKED_AGAIN: Final = "it is asked again"
+OTHER_ASKED: Final = "no reply came to it, and something else is asked, so it is not sent"
+_OF_ITSELF: Final = frozenset({SET_ASIDE, ASKED_AGAIN})
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +130,39 @@ class Undo:
         if here.commit_hash is None:
             raise HistoryError(f"nothing to undo on {branch!r}: it has no commits")
         entry = self._commits.get(connection, here.commit_hash)
-        parent = entry.parent_hash if entry else None
-        operation = entry.operation if entry and entry.operation != "append" else "commit"
-        return UndoStep(branch, operation, here.commit_hash, parent, entry.message if entry else "")
+        if entry is None:
+            return UndoStep(branch, "commit", here.commit_hash, None)
+        moved_to = None if last is None else last.new
+        entry = self._question_of(connection, entry, moved_to) or entry
+        first = self._before_notes(connection, entry, moved_to)
+        operation = entry.operation if entry.operation != APPEND else "commit"
+        return UndoStep(branch, operation, here.commit_hash, first.parent_hash, entry.message)
+
+    def _question_of(self, connection: Connection, entry: Entry, moved_to: str | None) -> Entry | None:
+        """The question that a note is about, if nothing but such notes and what operations made stands between them."""
+        if not _is_note(entry, entry.edit_target):
+            return None
+        question = entry.edit_target
+        at: Entry | None = entry
+        while at is not None and at.commit_hash != moved_to:
+            if at.commit_hash == question:
+                return at
+            if not _is_note(at, question) and "operation_id" not in at.metadata:
+                break
+            at = self._parent(connection, at)
+        return None
+
+    def _before_notes(self, connection: Connection, entry: Entry, moved_to: str | None) -> Entry:
+        """The first of the notes that other questions made way for a commit; the commit itself if there are none."""
+        parent = self._parent(connection, entry) if entry.operation == APPEND else None
+        while parent is not None and parent.operation == ANNOTATE and parent.message == OTHER_ASKED:
+            if parent.commit_hash == moved_to:
+                break
+            entry, parent = parent, self._parent(connection, parent)
+        return entry
+
+    def _parent(self, connection: Connection, entry: Entry) -> Entry | None:
+        return None if entry.parent_hash is None else self._commits.get(connection, entry.parent_hash)
 
     def _in_effect(self, connection: Connection, branch: str) -> Move | None:
         """The last move of a branch that is not undone; None if there is none since the branch was made."""
@@ -136,3 +176,8 @@ class Undo:
             elif told.get(move.id, True):
                 return move
         return None
+
+
+def _is_note(entry: Entry, question: str | None) -> bool:
+    """Whether a commit says that a turn failed, or is tried again."""
+    return entry.operation == ANNOTATE and entry.edit_target == question and entry.message in _OF_ITSELF

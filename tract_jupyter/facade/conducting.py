@@ -7,6 +7,7 @@ from asyncio import CancelledError
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from threading import TIMEOUT_MAX, Timer
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import ValidationError
@@ -80,7 +81,7 @@ class RunOptions:
         workers: instead of an executor, with a clock of their own.
         concurrency: how many operations may run at once; None for all.
         limits: per provider, of time at each hook, and how long those that were told to stop may go on.
-        timeout: seconds for the whole run; a main call that has begun is waited for.
+        timeout: seconds for the whole run. A main call that has begun is ended then, if its client can be.
         abort: a signal that another thread may give.
         variables: what templates may read besides: `user`, `char`, ...
     """
@@ -174,7 +175,7 @@ class Conducting(Restoring):
         with self._workers(options) as workers, _signal(options, workers) as abort:
             equipment = Equipment(
                 kinds=self.kinds, services=self._services(), workers=workers,
-                ask=lambda turn: self._main_call(turn, snapshot, log, call, abort),
+                ask=lambda turn: self._main_call(turn, snapshot, log, call, abort, workers),
                 decide=partial(self._decide_all, partial(_check_on, abort, workers)), tick=lease.renew,
                 limits=options.limits, concurrency=options.concurrency, abort=abort,
             )  # fmt: skip
@@ -264,12 +265,12 @@ class Conducting(Restoring):
     # --- the main call
 
     def _main_call(
-        self, turn: Turn, snapshot: RunStarted, log: RunLog, call: MainCall, abort: Abort
+        self, turn: Turn, snapshot: RunStarted, log: RunLog, call: MainCall, abort: Abort, workers: Workers
     ) -> MainFinished:
         """Ask the model with the effective prompt, and commit its reply; once, also when the run was interrupted."""
         ended = self._kept_reply(log.run_id)
         if ended is None:
-            with ended_by(abort):
+            with ended_by(abort), _in_time(abort, workers):
                 failed = self._asked_and_kept(turn, snapshot, log.run_id, call)
             if abort.is_set():
                 failed = _aborted(failed.reply.text)
@@ -364,6 +365,22 @@ def _signal(options: RunOptions, workers: Workers) -> Iterator[Abort]:
         except BaseException:
             abort.set()
             raise
+
+
+@contextmanager
+def _in_time(abort: Abort, workers: Workers) -> Iterator[None]:
+    """Give the signal when the time of the run is over, while the coordinator waits for a reply."""
+    if abort.deadline is None:
+        yield
+        return
+    left = min(max(abort.deadline - workers.now(), 0), TIMEOUT_MAX)
+    timer = Timer(left, abort.set)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _check_on(abort: Abort, workers: Workers) -> None:

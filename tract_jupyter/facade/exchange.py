@@ -14,6 +14,7 @@ from tract_jupyter.models.checks import check_choice
 from tract_jupyter.models.priority import Priority
 from tract_jupyter.models.rendering import text_of
 from tract_jupyter.models.text import brief_repr
+from tract_jupyter.storage.columns import from_json
 from tract_jupyter.storage.entry import APPEND, Entry
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def _entry(timeline: Timeline, step: Step, rows: dict[str, Entry], added: tuple[
     from tract_jupyter.interchange.entries import entry_of
 
     winner = timeline.winners.get(step.commit_hash, step)
-    metadata = {**json.loads(step.metadata_json), **json.loads(winner.metadata_json)}
+    metadata = {**from_json(step.metadata_json, dict), **from_json(winner.metadata_json, dict)}
     message, row = timeline.message(step), rows[step.commit_hash]
     made = entry_of(message, json.loads(winner.payload), metadata, sorted({*row.tags, *added}))
     if row.message != first_line(text_of(row.content)):

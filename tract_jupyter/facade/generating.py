@@ -77,8 +77,8 @@ class Generating(Writing, Compiling, Branches, Gated):
             UndecidedError: a handler left it open; it waits in the inbox.
             ContentError: there is nothing to send, or an argument is not valid.
             DetachedHeadError: there is no current branch.
-            BranchMovedError: another branch was made the current one while the model was asked; the reply waits in the
-                inbox. `FingerprintError` where handlers or a validator decide.
+            BranchMovedError: another branch was made the current one while the model was asked, or what it was asked
+                was undone; the reply waits in the inbox. `FingerprintError` where handlers or a validator decide.
         """
         settings = {"max_retries": max_retries, "retry_prompt": retry_prompt, "hide_retries": hide_retries,
                     "message": message, "metadata": metadata}  # fmt: skip
@@ -276,13 +276,15 @@ class Generating(Writing, Compiling, Branches, Gated):
         try:
             yield
         except BaseException as error:
-            if pending.status.is_open:
-                left_open()
-            if pending.status.is_open and getattr(error, "pending", None) is not pending:
+            is_there = getattr(error, "pending", None) is pending or bool(pending.rounds)
+            if pending.status.is_open and not is_there:
                 with suppress(Exception):  # the store itself may be what failed
-                    if not pending.rounds:  # with a first decision about it the gate stores it
-                        pending.fields = as_given  # a handler may have put there what cannot be stored
-                        self.reviewer.keep(pending)
+                    pending.fields = as_given  # a handler may have put there what cannot be stored
+                    self.reviewer.keep(pending)
+                    is_there = True
+            if pending.status.is_open and is_there:
+                left_open()
+                if getattr(error, "pending", None) is not pending:
                     error.add_note(
                         "The model's reply waits in '%tract inbox'; approve it there once it can be committed."
                     )
@@ -292,7 +294,8 @@ class Generating(Writing, Compiling, Branches, Gated):
         """Commit a reply, and before it those that were not good, where they are to be seen.
 
         Raises:
-            BranchMovedError: the current branch is another one than the model was asked on.
+            BranchMovedError: the current branch is another one than the model was asked on, or has not any more what
+                the model was asked.
         """
         with self.batch():
             branch, current = fields["branch"], self.current_branch
@@ -300,6 +303,12 @@ class Generating(Writing, Compiling, Branches, Gated):
                 raise BranchMovedError(
                     f"the model was asked on branch {branch!r}, and the current one is {current!r}; nothing was "
                     f"committed. switch({branch!r}), then approve the reply"
+                )
+            if not self._turns.is_still_said(fields["head"]):
+                raise BranchMovedError(
+                    f"what the model was asked is not in the context of {branch!r} any more, as that was undone, reset "
+                    "or compressed meanwhile; nothing was committed. Bring it back (undo() or redo()), then approve "
+                    "the reply"
                 )
             if not fields["hide_retries"]:
                 for failed in fields["retry_history"]:

@@ -21,6 +21,7 @@ from tract_jupyter.history.tool_compact import ToolCompactor
 from tract_jupyter.history.tool_turns import ToolTurns
 from tract_jupyter.hooks.builtin.compress import PendingCompress
 from tract_jupyter.hooks.builtin.gc import PendingGC
+from tract_jupyter.models.checks import check_text
 from tract_jupyter.storage.events import triggered
 from tract_jupyter.storage.reach import Reach
 
@@ -206,6 +207,8 @@ class Surgery(Compiling, Gated):
         """Return who writes summaries: the configured model, where nothing else is given."""
         if content is not None or summarizer is not None or self._client is None:
             return summarizer
+        if system_prompt is not None:
+            check_text(system_prompt, "system_prompt")
         return LLMSummarizer(self.llm_for("compress"), system_prompt=system_prompt, context=context)
 
     def _guidance(self, found: Found, instructions: str | None) -> str:

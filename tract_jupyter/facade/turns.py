@@ -2,6 +2,7 @@
 
 A question that no reply came to is not sent with later ones. The store says which questions are open, so that this
 holds after a crash too; the context says which are set aside: they have the priority `skip` until they are asked again.
+These notes are undone with the question that they are about, or that they made way for.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ import json
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from tract_jupyter.engine.undo import ASKED_AGAIN, OTHER_ASKED, SET_ASIDE
 from tract_jupyter.exceptions import TractError
 from tract_jupyter.models.priority import Priority
 from tract_jupyter.models.rendering import role_of
@@ -29,8 +31,6 @@ if TYPE_CHECKING:
     from tract_jupyter.models.commit import CommitInfo
     from tract_jupyter.storage.database import Database
     from tract_jupyter.storage.run_leases import StoredLease
-
-SET_ASIDE: Final = "no reply came to it, so it is not sent; it is sent again if the turn is tried again"
 
 
 @dataclass(eq=False)
@@ -152,7 +152,26 @@ class Turns:
             later = role if role in {"user", "assistant"} else later
         return False
 
+    def is_still_said(self, head: str) -> bool:
+        """Whether the current branch has the message that the context of a commit ends with.
+
+        What a rebase or a compression of earlier messages places anew is another commit, and the same message.
+        """
+        with self._timelines.lock:
+            asked = self._sent(head)
+            return not asked or self._sent(self._refs.position.commit_hash).count(asked[-1]) >= asked.count(
+                asked[-1]
+            )
+
     # ---
+
+    def _sent(self, head: str | None) -> list[bytes]:
+        timeline = self._timelines.at(head)
+        return [
+            step.payload
+            for step in timeline.steps
+            if step.operation == APPEND and timeline.priority(step) is not Priority.SKIP
+        ]
 
     @contextmanager
     def _held(
@@ -209,20 +228,19 @@ class Turns:
     def _set_others_aside(self, lease: Lease, again: StoredLease | None) -> None:
         for one in lease.open:
             if one.question is not None and (again is None or one.question != again.question):
-                self._set_aside(one.question)
+                self._set_aside(one.question, OTHER_ASKED)
 
-    def _set_aside(self, question: str | None) -> None:
+    def _set_aside(self, question: str | None, why: str = SET_ASIDE) -> None:
         if question is not None and self.is_open(question):
-            self._commits.annotate(question, Priority.SKIP, SET_ASIDE)
+            self._commits.annotate(question, Priority.SKIP, why)
 
     def _take_back(self, question: str) -> None:
         """Have a question sent again that was set aside, with the priority that it had."""
         with self._timelines.lock:
             steps = self._timelines.at(self._refs.position.commit_hash).steps
             changes = [one for one in steps if one.operation == ANNOTATE and one.edit_target == question]
-        if changes and self._commits.entry(changes[-1].commit_hash).message == SET_ASIDE:
+        if changes and self._commits.entry(changes[-1].commit_hash).message in {SET_ASIDE, OTHER_ASKED}:
             earlier = [one.priority for one in changes if one.priority != Priority.SKIP]
             usual = self._commits.entry(question).starting_priority()
-            self._commits.annotate(
-                question, Priority(earlier[-1] or usual) if earlier else usual, "it is asked again"
-            )
+            priority = Priority(earlier[-1] or usual) if earlier else usual
+            self._commits.annotate(question, priority, ASKED_AGAIN)

@@ -16,6 +16,7 @@ from tract_jupyter.history.expand import reference
 from tract_jupyter.models.cleanup import GCResult
 from tract_jupyter.models.compression import COMPRESSED_FROM
 from tract_jupyter.storage.clock import to_text
+from tract_jupyter.storage.columns import from_json
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -113,7 +114,7 @@ class _Garbage:
 
     def _archive(self, node: Node) -> str | None:
         named = COMPRESSED_FROM in node.metadata_json  # most are not, and pay nothing
-        found = reference(json.loads(node.metadata_json)) if named else None
+        found = reference(from_json(node.metadata_json, dict)) if named else None
         head = self._nodes.get(found[0]) if found else None
         if head is None:
             return None

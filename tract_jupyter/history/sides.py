@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from itertools import permutations
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,6 +10,7 @@ from tract_jupyter.exceptions import BranchMovedError, HistoryError
 from tract_jupyter.history.ancestry import merge_bases
 from tract_jupyter.history.comparison import Comparison
 from tract_jupyter.models.compression import COMPRESSED_FROM
+from tract_jupyter.storage.columns import from_json
 
 if TYPE_CHECKING:
     from tract_jupyter.engine.refs import Refs
@@ -141,6 +141,6 @@ def _check_summaries(*sides: tuple[str, Timeline]) -> None:
 
 def _stands_for(step: Step) -> list[str]:
     """The commits that a summary names; anybody may write metadata, so it may name none."""
-    origin = json.loads(step.metadata_json).get(COMPRESSED_FROM)
+    origin = from_json(step.metadata_json, dict).get(COMPRESSED_FROM)
     named = origin.get("commits") if isinstance(origin, dict) else None
     return [name for name in named if isinstance(name, str)] if isinstance(named, list) else []

@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tract_jupyter.exceptions import CompressionError
-from tract_jupyter.models.checks import diagnosis_of
+from tract_jupyter.exceptions import CompressionError, ContentError
+from tract_jupyter.models.checks import check_text, diagnosis_of
 from tract_jupyter.models.priority import Priority
 from tract_jupyter.models.retention import Retention
 
@@ -24,12 +24,23 @@ if TYPE_CHECKING:
     from tract_jupyter.protocols import Summarizer
 
 
-_REMEDY: Final = "Change the summary, or annotate the important message without retain_match"
+_KEEPS: Final = "Change the summary, or annotate the important message without retain_match"
+_TEXT: Final = "Give a text, or a summarizer that returns one"
+_SHORTER: Final = "Shorten it: it may be no longer than the messages that it stands for"
+_LIMITS: Final = "Shorten it, or give a larger target_tokens or token_tolerance"
+_VALID: Final = "Change the summary, or what the validator demands"
 _ALWAYS_ALLOWED: Final = 100
 """Tokens that a summary may have, however little it stands for."""
 TOKEN_TOLERANCE: Final = 500
 MAX_RETRIES: Final = 3
 _SUMMARIZER: Final = "a summarizer is a function (messages, criteria, instructions, target_tokens) -> str"
+
+
+class Problem(NamedTuple):
+    """What is wrong with a summary, and what helps against that."""
+
+    text: str
+    remedy: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +84,13 @@ class Source:
         target = self.target_tokens
         if target is not None and (isinstance(target, bool) or not isinstance(target, int) or target < 1):
             raise CompressionError(f"target_tokens is a number of tokens for each summary, got {target!r}")
-        for name, least in (("token_tolerance", 0), ("max_retries", 0)):
+        for name in ("token_tolerance", "max_retries"):
             number = getattr(self, name)
-            if number is not None and (
-                isinstance(number, bool) or not isinstance(number, int) or number < least
-            ):
-                raise CompressionError(f"{name} is a whole number from {least} on, got {number!r}")
+            is_left_out = number is None and name == "token_tolerance"
+            if not is_left_out and (type(number) is not int or number < 0):
+                raise CompressionError(f"{name} is a whole number from 0 on, got {number!r}")
+        if self.instructions is not None:
+            check_text(self.instructions, "instructions", error=CompressionError)
         if self.validator is not None and not callable(self.validator):
             raise CompressionError(
                 f"a validator is a function that is given the text, not {type(self.validator).__name__}"
@@ -120,7 +132,7 @@ class Source:
             tolerance = TOKEN_TOLERANCE if self.token_tolerance is None else self.token_tolerance
             bounds.append(self.target_tokens + tolerance)
         if self.content is None:
-            bounds.append(max(group.tokens, _ALWAYS_ALLOWED))
+            bounds.append(_own_limit(group))
         return min(bounds, default=None)
 
     def checked(self, texts: Sequence[str], groups: Sequence[CompressGroup]) -> list[str]:
@@ -132,24 +144,37 @@ class Source:
         for text, group in zip(texts, groups, strict=True):
             problem = self.problem(text, group)
             if problem is not None:
-                raise CompressionError(f"{problem}; nothing was changed. {_REMEDY}")
+                raise CompressionError(f"{problem.text}; nothing was changed. {problem.remedy}")
         return list(texts)
 
-    def problem(self, text: object, group: CompressGroup) -> str | None:
-        """What is wrong with a summary, None if nothing is."""
+    def problem(self, text: object, group: CompressGroup) -> Problem | None:
+        """What is wrong with a summary, None if nothing is.
+
+        Raises:
+            CompressionError: a pattern that it must match takes too long for it.
+        """
         first = f"the summary of the messages from {group.commits[0][:8]} on"
         if not isinstance(text, str):
-            return f"{first} is {type(text).__name__}, and no text"
+            return Problem(f"{first} is {type(text).__name__}, and no text", _TEXT)
         if not text.strip():
-            return f"{first} is empty"
+            return Problem(f"{first} is empty", _TEXT)
         if self.count is not None and (limit := self.limit(group)) is not None and self.count(text) > limit:
             target = "" if self.target_tokens is None else f" (the target is {self.target_tokens:,})"
-            return f"{first} has {self.count(text):,} tokens, and {limit:,} are the most{target}"
-        missing = [pattern for criteria in group.criteria for pattern in Retention.missing(criteria, text)]
+            return Problem(
+                f"{first} has {self.count(text):,} tokens, and {limit:,} are the most{target}",
+                _SHORTER if self.content is None and limit == _own_limit(group) else _LIMITS,
+            )
+        try:
+            missing = [one for criteria in group.criteria for one in Retention.missing(criteria, text)]
+        except ContentError as error:
+            raise CompressionError(
+                f"{first} cannot be checked: {error}; nothing was changed. {_KEEPS}"
+            ) from None
         if missing:
-            return f"{first} must contain {', '.join(map(repr, dict.fromkeys(missing)))}, and does not"
+            names = ", ".join(map(repr, dict.fromkeys(missing)))
+            return Problem(f"{first} must contain {names}, and does not", _KEEPS)
         diagnosis = "" if self.validator is None else diagnosis_of(self.validator(text))
-        return f"{first} is not good: {diagnosis}" if diagnosis else None
+        return Problem(f"{first} is not good: {diagnosis}", _VALID) if diagnosis else None
 
     def _good(self, group: CompressGroup) -> str:
         """Have the summary of a group written.
@@ -161,9 +186,11 @@ class Source:
         if not problems:
             return text
         tries = f" ({len(problems)} attempts, none of which was good)" if len(problems) > 1 else ""
-        raise CompressionError(f"{'; '.join(dict.fromkeys(problems))}{tries}; nothing was changed. {_REMEDY}")
+        told = "; ".join(dict.fromkeys(one.text for one in problems))
+        remedies = ". ".join(dict.fromkeys(one.remedy for one in problems))
+        raise CompressionError(f"{told}{tries}; nothing was changed. {remedies}")
 
-    def attempted(self, group: CompressGroup, guidance: str | None = None) -> tuple[str, list[str]]:
+    def attempted(self, group: CompressGroup, guidance: str | None = None) -> tuple[str, list[Problem]]:
         """Have the summary of a group written until it is good, or no attempt is left.
 
         Args:
@@ -177,9 +204,9 @@ class Source:
         Raises:
             CompressionError: there is no summarizer, or it takes other arguments.
         """
-        problems: list[str] = []
+        problems: list[Problem] = []
         while True:
-            text: Any = self.write(group, guidance, problems[-1] if problems else None)
+            text: Any = self.write(group, guidance, problems[-1].text if problems else None)
             problem = self.problem(text, group)
             if problem is None:
                 return text, []
@@ -219,6 +246,11 @@ class Source:
                 f"{_SUMMARIZER}, and is called with these four arguments; this one does not take them ({error}); "
                 "nothing was changed. Give it these parameters, or *args"
             ) from error
+
+
+def _own_limit(group: CompressGroup) -> int:
+    """How many tokens the summary of a group may have, whatever the target is."""
+    return max(group.tokens, _ALWAYS_ALLOWED)
 
 
 def guided(guidance: str | None, instructions: str | None) -> str | None:

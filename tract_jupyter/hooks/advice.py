@@ -36,8 +36,7 @@ class Advice:
 
     def is_of(self, off: Iterable[str], levels: Mapping[str, str], effects: Iterable[str] = ()) -> bool:
         """Whether it was made of these settings."""
-        same = self.effects == tuple(str(Path(path).expanduser().absolute()) for path in effects)
-        return same and (set(self.off), self.levels) == (set(off), dict(levels))
+        return (set(self.off), self.levels, self.effects) == (set(off), dict(levels), tuple(effects))
 
     @property
     def note(self) -> str:

@@ -3,7 +3,8 @@
 Handlers of the operation run in their order until one decides. Then every `*` handler is called, decided or not: an
 audit sees everything, and a catch-all may decide what nobody did. A handler that is already running further up the
 stack is not called again for the same operation; the others are, so nested firing bypasses no veto. Where a saved
-handler stands whose approval does not verify, routing stops, and a person is asked in its place.
+handler stands whose approval does not verify, a person is asked in its place: of those behind it only the `*` handlers
+are called, and they may look and reject, but approve nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from contextvars import ContextVar
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tract_jupyter.exceptions import OperationError, PendingStateError, nearest
+from tract_jupyter.exceptions import CodeDecisionError, OperationError, PendingStateError, nearest
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.review.decision import How, deciding_now
 
@@ -154,17 +155,18 @@ class HookBus:
         """Run the handlers, and return what came of it.
 
         A handler that passes it through counts as if it were not there. An exception of a handler is logged and raised.
+        Where a saved one is not approved here, `pending.unguarded` says so, and the gate leaves approving to a person.
         """
         outcomes = []
         for listener in self._listeners.get(pending.operation, ()):
-            if pending.status is not PendingStatus.PENDING or _WITHHELD in outcomes:
+            if pending.status is not PendingStatus.PENDING or pending.unguarded:
                 break
             outcomes.append(self._call(listener, pending))
-        # what withholds a catch-all matters only if nobody has decided before it
-        seen_by_all = [self._call(listener, pending) for listener in self._listeners.get(EVERYTHING, ())]
+        for listener in self._listeners.get(EVERYTHING, ()):
+            self._call(listener, pending)
         if pending.status is not PendingStatus.PENDING:
             return Routed.DECIDED
-        if _WITHHELD in (*outcomes, *seen_by_all):
+        if pending.unguarded:
             return Routed.UNGUARDED
         if "undecided" not in outcomes:
             return Routed.UNHANDLED
@@ -175,6 +177,18 @@ class HookBus:
         """The saved handlers of an operation, and of all, that are not approved here."""
         places = [*self._listeners.get(operation, ()), *self._listeners.get(EVERYTHING, ())]
         return [listener.name for listener in places if listener.call is None]
+
+    def unguarded(self, operation: str) -> str:
+        """Why a person is asked in the place of an operation's handlers; empty if these decide."""
+        names = self.withheld(operation)
+        if not names:
+            return ""
+        one = len(names) == 1
+        return (
+            f"The saved {'handler' if one else 'handlers'} {', '.join(map(repr, names))}, which would decide about "
+            f"{operation!r} first, {'is' if one else 'are'} not approved here: you decide, until "
+            f"{'it is' if one else 'they are'} reviewed or deleted ('%tract ops' lists them)."
+        )
 
     def _put_in_place(self, operation: str, new: _Listener) -> None:
         self._listeners[operation] = [
@@ -191,6 +205,8 @@ class HookBus:
     def _call(self, listener: _Listener, pending: Pending) -> str:
         name, call, key, how = listener
         if call is None:
+            if pending.status is PendingStatus.PENDING:  # what is decided needs no guard any more
+                pending.unguarded = self.unguarded(pending.operation)
             return self._record(pending, name, _WITHHELD)
         running, this = _running.get(), (key, pending.operation)
         if this in running:
@@ -202,6 +218,11 @@ class HookBus:
         except PendingStateError as error:
             if before is not PendingStatus.PENDING:  # a catch-all that decides what is decided
                 return self._record(pending, name, "too_late")
+            self._record(pending, name, "raised", error)
+            raise
+        except CodeDecisionError as error:
+            if pending.unguarded and pending.status is PendingStatus.PENDING:  # it would have approved
+                return self._record(pending, name, "undecided", error)
             self._record(pending, name, "raised", error)
             raise
         except Exception as error:

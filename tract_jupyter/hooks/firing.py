@@ -54,8 +54,6 @@ class Firing:
             routed = self.bus.route(pending)
         finally:
             self.bus.log.flush()
-        if routed is Routed.UNGUARDED:
-            pending.unguarded = self.unguarded(pending.operation)
         if choice is not None and routed is not Routed.DECIDED and choice.holds_for(pending):
             self._choose(pending, choice)
         elif routed is Routed.LEFT_OPEN:
@@ -95,11 +93,6 @@ class Firing:
     def _twin(self, pending: Pending) -> Pending | None:
         return cast("Pending | None", self._reviewer.twin(pending))
 
-    def unguarded(self, operation: str) -> str:
-        """Why a person is asked in the place of an operation's handlers; empty if these decide."""
-        names = self.bus.withheld(operation)
-        return _unguarded_text(operation, names) if names else ""
-
     def _choose(self, pending: Pending, choice: Choice) -> None:
         """Do what was chosen; what stays open with that, or fails, waits in the inbox."""
         try:
@@ -114,14 +107,3 @@ class Firing:
                 ask(pending)
         else:
             self._reviewer.show(pending)
-
-
-def _unguarded_text(operation: str, names: list[str]) -> str:
-    """Why a person is asked in the place of handlers."""
-    one = len(names) == 1
-    listed = ", ".join(repr(name) for name in names)
-    return (
-        f"The saved {'handler' if one else 'handlers'} {listed}, which would decide about {operation!r} first, "
-        f"{'is' if one else 'are'} not approved here: you decide, until {'it is' if one else 'they are'} reviewed or "
-        "deleted ('%tract ops' lists them)."
-    )

@@ -27,7 +27,7 @@ class HookEvent(NamedTuple):
             runs already, further up the stack), `not_approved` (a saved one: a person is asked in its place), or, of
             the whole, `unresolved`.
         pending_id: of the pending.
-        error: of a handler that raised.
+        error: of a handler that raised, or would have approved what is left to a person.
         nanoseconds: when, since 1970.
     """
 

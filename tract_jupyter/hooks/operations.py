@@ -329,7 +329,7 @@ class Operations(Rebuilding, Unreviewed):
 
     def unguarded(self, operation: str) -> str:
         """Why a person is asked in the place of an operation's handlers; empty if these decide."""
-        return self._firing.unguarded(operation)
+        return self._firing.bus.unguarded(operation)
 
     def _with_event(self, execute_fn: Callable[[Any], Any]) -> Callable[[DynamicPending], Any]:
         def execute(pending: DynamicPending) -> Any:

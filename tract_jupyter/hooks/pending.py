@@ -76,7 +76,7 @@ class Pending(Question):
                 f"{self.title!r} does not have the fingerprint {fingerprint[:64]!r}; read what it is now. At least "
                 f"{_FEWEST_DIGITS} digits of its beginning are needed"
             )
-        self.is_named = True
+        self._named = self.fingerprint
         return self
 
     @reading

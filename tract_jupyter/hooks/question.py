@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from tract_jupyter.hooks import introspection
 from tract_jupyter.hooks.marks import offered
 from tract_jupyter.models.pending import PendingStatus
+from tract_jupyter.models.text import printable
 from tract_jupyter.review.decision import outcome_text
 from tract_jupyter.review.display import showable
 from tract_jupyter.review.fingerprint import Subject, fingerprint
@@ -88,8 +89,6 @@ class Question:
     """That a handler which would decide first is not approved here, where a person is asked for that reason."""
     origin: str | None
     """Who asked, where that was not this process: another one, or whoever wrote it into the store."""
-    is_named: bool
-    """Whether the code that decides has said which fingerprint it decides about."""
     not_granted: str
     """That a standing approval would cover it, but for somebody else."""
     origins: tuple[ValueRow, ...]
@@ -131,7 +130,7 @@ class Question:
         self.doubt = ""
         self.unguarded = ""
         self.origin = None
-        self.is_named = False
+        self._named = ""
         self.not_granted = ""
         self.origins = ()
         self._execute_fn = execute_fn
@@ -170,6 +169,11 @@ class Question:
     def resumable(self) -> bool:
         """Whether another process could carry it out; not if what it runs lives in this one."""
         return False
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the code that decides has said that it decides about this fingerprint, as it is now."""
+        return self._named == self.fingerprint
 
     @property
     def is_definition(self) -> bool:
@@ -320,4 +324,4 @@ def _detail(question: Any) -> str:
         return f", {question.rejection_reason!r}"
     if question.status is PendingStatus.APPROVED and outcome_text(question):
         return f", {outcome_text(question)}"
-    return f", {question.error}" if question.error else ""
+    return f", {printable(question.error)}" if question.error else ""

@@ -103,6 +103,13 @@ class KeySource:
         except Exception:  # noqa: BLE001 # a locked or absent keyring raises errors of its own
             return ""
 
+    @property
+    def told(self) -> str:
+        """Where the key comes from, within a sentence."""
+        if self.variable is not None:
+            return f"the environment variable {self.variable}"
+        return f"the entry {self.service}/{self.user} of the system's keyring"
+
     def __str__(self) -> str:
         return self.variable or f"keyring {self.service}/{self.user}"
 
@@ -302,7 +309,7 @@ class Models(Mapping[str, Connection]):
         key = "" if source is None else source.read(connection.name if other is None else other.name)
         kept = self._clients.get((connection.name, credential))
         if kept is None or kept[0] != key:
-            client: LLMClient = _http_client(connection, key)
+            client: LLMClient = _http_client(connection, key, other)
             kept = self._clients[connection.name, credential] = (key, client)
         return kept[1]
 
@@ -393,10 +400,27 @@ def _of_address(
     return made
 
 
-def _http_client(connection: Connection, key: str) -> OpenAIClient:
+def _http_client(connection: Connection, key: str, credential: Credential | None = None) -> OpenAIClient:
+    name = connection.name
+    source = connection.key if credential is None else credential.key
+    if source is None:
+        about_key = (
+            f"Model {name!r} sends no key: t.models.add({name!r}, ..., key_env='VARIABLE', replace=True) says where "
+            "one comes from"
+        )
+    else:
+        whose = f"model {name!r}" if credential is None else f"credential {credential.name!r}"
+        about_key = f"Check the key of {whose}, which comes from {source.told}"
+    about_model = (
+        f"name one in the request, or for all as t.models.add({name!r}, ..., model='...', replace=True)"
+    )
+    told = {"about_key": about_key, "about_model": about_model}
     # an empty key, not None: that of OpenAI must not go to another address
     return OpenAIClient(
-        connection.model, base_url=connection.base_url or OPENAI, api_key=key, **connection.options
+        connection.model,
+        base_url=connection.base_url or OPENAI,
+        api_key=key,
+        **{**told, **connection.options},
     )
 
 

@@ -19,13 +19,12 @@ if TYPE_CHECKING:
 
     from tract_jupyter.llm.call import Call
 
-_TOO_MANY, _SERVER_ERROR = 429, 500
+_UNAUTHORIZED, _TOO_MANY, _SERVER_ERROR = 401, 429, 500
 _TIMEOUTS: Final = frozenset({408, 504, 524})
 _SHORTEST_SECRET: Final = 4
 _LONGEST_ANSWER: Final = 500  # characters of it in a message
 _ADVICE: Final = {
     400: "Look at the options and messages of this call",
-    401: "Check the key: OpenAIClient(api_key=...) or the environment variable OPENAI_API_KEY",
     403: "Check what the key may be used for",
     404: "Check base_url, which ends with the version (/v1), and the name of the model",
     413: "Send a shorter context",
@@ -39,10 +38,12 @@ class Failures:
     Args:
         place: the provider's address, for messages.
         secrets: texts that no message may hold, also if the provider repeats them.
+        about_key: what to do where the provider does not take the key.
     """
 
-    def __init__(self, place: str, secrets: Iterable[str]) -> None:
+    def __init__(self, place: str, secrets: Iterable[str], about_key: str) -> None:
         self._place = place
+        self._about_key = about_key
         found = {text for secret in secrets for text in _forms(secret) if len(text) >= _SHORTEST_SECRET}
         # the longest first: one may be a part of another
         self._secrets = sorted(found, key=len, reverse=True)
@@ -66,6 +67,7 @@ class Failures:
         pause = "" if after is None else f" in {after:.0f} s"
         reason = one_line(response.reason_phrase, 100)
         advice = _ADVICE.get(status, f"Ask again{pause or ' later'}")
+        advice = self._about_key if status == _UNAUTHORIZED else advice
         return self.error(
             f"HTTP {status} {reason}: {text or 'without a text'}{pause and f' (try again{pause})'}",
             "Look at your account with the provider" if is_spent else advice,

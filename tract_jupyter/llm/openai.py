@@ -53,6 +53,8 @@ class OpenAIClient:
         backoff: seconds of the first pause; each further one is twice as long, at most 8 s.
         headers: more headers to send.
         transport: an `httpx.BaseTransport` to send by, instead of the network.
+        about_key: what an error advises where the provider does not take the key: where it comes from.
+        about_model: what an error advises where no model is named.
 
     Raises:
         LLMConfigError: an argument cannot be used.
@@ -69,6 +71,8 @@ class OpenAIClient:
         backoff: float = 0.5,
         headers: Mapping[str, str] | None = None,
         transport: httpx.BaseTransport | None = None,
+        about_key: str = "",
+        about_model: str = "give one to OpenAIClient(model), or as chat(messages, model=...)",
     ) -> None:
         self.model = model
         self.base_url = _checked_url(base_url)
@@ -77,7 +81,9 @@ class OpenAIClient:
         self.backoff = _checked_number(backoff, "backoff")
         key = os.environ.get(KEY_VARIABLE, "") if api_key is None else api_key
         self._headers = _checked_headers(key, headers)
-        self._failures = Failures(self.base_url, [key, *(headers or {}).values()])
+        about_key = about_key or _about_key(api_key, headers)
+        self._failures = Failures(self.base_url, [key, *(headers or {}).values()], about_key)
+        self._about_model = about_model
         self._transport = transport
         self._lock = threading.Lock()
         self._calls: set[Call] = set()
@@ -161,9 +167,7 @@ class OpenAIClient:
     ) -> bytes:
         model = options.get("model") or self.model
         if not isinstance(model, str) or not model:
-            raise LLMConfigError(
-                "no model is named; give one to OpenAIClient(model), or as chat(messages, model=...)"
-            )
+            raise LLMConfigError(f"no model is named; {self._about_model}")
         # `stream` is not for the caller to choose: the reply would be read in another way
         body = {**options, "model": model, "messages": messages, "stream": stream}
         try:
@@ -287,6 +291,16 @@ class ReplyStream:
 
 def _begun(pieces: Iterator[Any]) -> tuple[Any, Iterator[Any]]:
     return next(pieces), pieces
+
+
+def _about_key(api_key: str | None, headers: Mapping[str, str] | None) -> str:
+    if api_key:
+        return "Check the key that OpenAIClient was given as api_key"
+    if any(name.lower() != "user-agent" for name in headers or {}):
+        return "Check the headers that OpenAIClient was given"
+    if api_key is None:
+        return f"Check the key in the environment variable {KEY_VARIABLE}, or give OpenAIClient(api_key=...)"
+    return "It wants a key, and is sent none: give OpenAIClient(api_key=...)"
 
 
 def _checked_url(url: object) -> str:

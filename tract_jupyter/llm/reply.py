@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import ContentError, LLMResponseError
+from tract_jupyter.models.canonical import plain
 from tract_jupyter.models.text import brief_repr
 from tract_jupyter.models.toolcall import ToolCall
 
@@ -47,7 +49,7 @@ class Reply:
             _text(message),
             tuple(calls),
             model if isinstance(model, str) and model else None,
-            dict(usage) if isinstance(usage, dict) else {},
+            _counts(usage) if isinstance(usage, dict) else {},
         )
 
     @property
@@ -81,6 +83,15 @@ def _message(response: Any) -> Mapping[str, Any]:
         )
         raise LLMResponseError(f"the reply has no choices[0].message: {why}; nothing was committed")
     return message
+
+
+def _counts(usage: dict[Any, Any]) -> dict[str, Any]:
+    """What a provider says that it counted, but for what has no JSON form: the reply is worth more than its bill."""
+    found: dict[str, Any] = {}
+    for name, number in usage.items():
+        with suppress(ContentError):
+            found.update(plain({name: number}))
+    return found
 
 
 def _text(message: Mapping[str, Any]) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import ContentError
 from tract_jupyter.models.checks import check_choice, check_text, listed
+from tract_jupyter.models.patterns import matches, problem_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,18 +39,20 @@ class Retention:
 
     @staticmethod
     def missing(criteria: dict[str, Any], summary: str) -> list[str]:
-        """The patterns that a summary does not contain."""
+        """The patterns that a summary does not contain.
+
+        Raises:
+            ContentError: a pattern takes too long for it.
+        """
         regex = criteria["match_mode"] == "regex"
         return [
             pattern
             for pattern in criteria["match_patterns"]
-            if not (re.search(pattern, summary) if regex else pattern in summary)
+            if not (any(True for _ in matches(pattern, summary)) if regex else pattern in summary)
         ]
 
 
 def _check(pattern: str, mode: str) -> None:
-    try:
-        if mode == "regex":
-            re.compile(pattern)
-    except re.error as error:
-        raise ContentError(f"{pattern!r} is no regular expression: {error}") from None
+    problem = problem_of(pattern) if mode == "regex" else None
+    if problem is not None:
+        raise ContentError(f"{pattern[:60]!r} is no regular expression that can be used: {problem}")

@@ -100,13 +100,13 @@ class TractJupyter(Configurable):
 
     @validate("rule_effects")
     def _valid_effects(self, proposal: dict[str, Any]) -> list[str]:
+        """Absolute paths, so that a cell that goes to another folder changes nothing."""
         from tract_jupyter.analysis import check_effects
 
         try:
-            check_effects(proposal["value"])
+            return check_effects(proposal["value"])
         except TractError as error:
             raise TraitError(str(error)) from None
-        return list(proposal["value"])
 
     def advice(self) -> Advice:
         """The analysis with these settings."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 from IPython.display import display
 
 from tract_jupyter.exceptions import OperationError, nearest
+from tract_jupyter.models.text import one_line
 from tract_jupyter.models.type_text import type_text
 from tract_jupyter.notebook.arguments import split_words
 from tract_jupyter.notebook.command import Command, when
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from tract_jupyter.models.parameters import Parameter
     from tract_jupyter.notebook.channels import NotebookChannel
     from tract_jupyter.notebook.session import Session
+    from tract_jupyter.review.channel import Reviewable
     from tract_jupyter.review.request import ReviewAction
     from tract_jupyter.review.ticket import Ticket
     from tract_jupyter.storage.pendings import StoredPending
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
 _USAGE = "decide [ID] [ACTION [values]]"
 _MOST = 1_000
+_TITLE = 60  # characters of it in a list
 _SHORTEST = 4
 """Letters of an id that are enough, where no other one begins so."""
 
@@ -40,7 +43,7 @@ def _decide(session: Session, words: list[str]) -> View | None:
     stored, rest = _found(tract, line.strip())
     if stored is None:
         return View("Nothing waits for a decision.")
-    ticket = _ticket(tract, stored)
+    ticket = tract.reviewer.taken_up(_pending(tract, stored))
     channel = cast("NotebookChannel", tract.reviewer.channel)
     with channel.in_text(ticket):
         if rest and _take(session, ticket, rest):
@@ -121,16 +124,16 @@ def _found(tract: Tract, line: str) -> tuple[StoredPending | None, str]:
     raise OperationError(_which(first, waiting, [stored.pending_id[:8] for stored in begun]))
 
 
-def _ticket(tract: Tract, stored: StoredPending) -> Ticket:
-    asked_here = tract.reviewer.asked_here(stored.pending_id)  # the very one that code has in its hands
-    return tract.reviewer.taken_up(asked_here or tract.operations.rebuild(stored))
+def _pending(tract: Tract, stored: StoredPending) -> Reviewable:
+    """The very one that code has in its hands, if it was asked here."""
+    return tract.reviewer.asked_here(stored.pending_id) or tract.operations.rebuild(stored)
 
 
 def _which(first: str, waiting: list[StoredPending], begun: list[str]) -> str:
     what = f"{first!r} is the beginning of no request that waits"
     if begun:
         what = f"{first!r} is not enough: type {_SHORTEST} letters or more of {', '.join(begun)}"
-    listed = "; ".join(f"{stored.pending_id[:8]} {stored.title}" for stored in waiting[:10])
+    listed = "; ".join(f"{stored.pending_id[:8]} {one_line(stored.title, _TITLE)}" for stored in waiting[:10])
     return f"{what}. Waiting: {listed or 'nothing'}. %tract {_USAGE} is how it is used"
 
 
@@ -189,13 +192,16 @@ def waiting_words(tract: Tract, given: list[str]) -> list[tuple[str, str]]:
     """What Tab offers after `%tract decide` and the words that are `given`: ids, then actions."""
     if not given:
         return [
-            (stored.pending_id[:8], f"{stored.title}, {when(stored.created_at)}") for stored in tract.inbox()
+            (stored.pending_id[:8], f"{one_line(stored.title, _TITLE)}, {when(stored.created_at)}")
+            for stored in tract.inbox()
         ]
     stored, rest = _found(tract, " ".join(given))
     if stored is None or rest:
         return []
-    ticket = _ticket(tract, stored)
-    return [(action.name, "action") for action in ticket.request.actions]
+    request = _pending(
+        tract, stored
+    ).review_request()  # no ticket: to look at what could be typed asks nobody
+    return [(action.name, "action") for action in request.actions]
 
 
 DECIDE = Command(

@@ -156,12 +156,12 @@ class Session:
 
 def _refusal(path: Path) -> str:
     """Why a file cannot be made and written, as the system says it; empty if it can."""
-    if path.is_file() and not os.access(path, os.W_OK):
-        return "it is read-only"
-    folder = path.parent
-    while not folder.exists() and folder != folder.parent:
-        folder = folder.parent
     try:
+        if path.is_file() and not os.access(path, os.W_OK):
+            return "it is read-only"
+        folder = path.parent
+        while not folder.exists() and folder != folder.parent:
+            folder = folder.parent
         with tempfile.TemporaryFile(dir=folder):
             return ""
     except OSError as error:

@@ -85,12 +85,9 @@ def _odd_entries(
         what = f"entry {number}, {entry.title}"
         why_not = project.why_not(entry)
         if why_not:
-            is_ours = (
-                not project.project_id
-                or entry.project != project.project_id
-                or entry.verifies(project.signer)
-            )
-            kind: Literal["foreign", "unsigned"] = "foreign" if is_ours else "unsigned"
+            is_of_here = bool(project.project_id) and entry.project == project.project_id
+            is_unsigned = is_of_here and not entry.verifies(project.signer)
+            kind: Literal["foreign", "unsigned"] = "unsigned" if is_unsigned else "foreign"
             found.append(Refusal(lock, None, None, what, f"it {why_not}; it does not count", kind))
         elif entry.signature not in used and not _may_be_asked(entry, may_ask):
             why = "nothing in the notebooks beside it asks about this, or not as often"

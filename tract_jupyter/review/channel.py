@@ -49,7 +49,6 @@ class Reviewable(Protocol):
     doubt: str
     unguarded: str
     origin: str | None
-    is_named: bool
     not_granted: str
     timeout: float | None
     runs_elsewhere: bool
@@ -62,6 +61,11 @@ class Reviewable(Protocol):
     @property
     def fingerprint(self) -> str:
         """What an approval of it, as it is now, binds to."""
+        ...
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the code that decides has said which text it decides about."""
         ...
 
     @property

@@ -9,6 +9,10 @@ import sys
 from functools import lru_cache
 from pathlib import PurePath
 
+from tract_jupyter.models.text import one_line
+
+_LONGEST = 100  # characters of a host's name, and of a file's
+
 
 def this_process() -> str:
     """`host:pid:random:name`, with the file name of the notebook or program; another one after a fork."""
@@ -18,7 +22,7 @@ def this_process() -> str:
 def process_text(process: str | None) -> str:
     """The same for people: `june_report.ipynb`; `process 4711 on host` where no file is known."""
     host, pid, _, name = _parts(process)
-    return name or (f"process {pid} on {host}" if pid else "a process")
+    return one_line(name or (f"process {pid} on {host}" if pid else "a process"), 2 * _LONGEST)
 
 
 def has_ended(process: str | None) -> bool:
@@ -60,11 +64,12 @@ def _file_name() -> str:
         # the server's name for the notebook's session: a path, and a random part where it is no notebook
         program = PurePath(os.environ.get("JPY_SESSION_NAME", ""))
     name = program.parent.name if program.name == "__main__.py" else program.name
-    return "" if name == "-c" else name[:100].replace(":", "-")
+    # the name of a file may hold what cannot be stored
+    return "" if name == "-c" else one_line(name, _LONGEST).replace(":", "-")
 
 
 def _host() -> str:
-    return socket.gethostname()[:100].replace(":", "-")
+    return socket.gethostname()[:_LONGEST].replace(":", "-")
 
 
 @lru_cache(maxsize=1)

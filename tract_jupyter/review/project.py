@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from tract_jupyter.exceptions import LockFileError
+from tract_jupyter.storage.interrupts import uninterrupted
 
 if TYPE_CHECKING:
     from tract_jupyter.review.lock import Entry
@@ -69,8 +70,7 @@ class Project(NamedTuple):
         """
         path = self.folder / PROJECT_FILE
         try:
-            with path.open("x", encoding="utf-8", newline="\n") as file:
-                file.write(json.dumps({"version": _VERSION, "project": self.project_id}, indent=2) + "\n")
+            _make(path, json.dumps({"version": _VERSION, "project": self.project_id}, indent=2) + "\n")
         except FileExistsError:
             if _read(path) != self.project_id:
                 raise LockFileError(f"{path} was made by another process just now; record again") from None
@@ -119,6 +119,18 @@ class Project(NamedTuple):
         if cell.strip() and path.suffix == _NOTEBOOK and not _has(path, cell):
             return f"was recorded in the notebook {notebook}, and the cell that asks is not in that"
         return ""
+
+
+@uninterrupted()
+def _make(path: Path, text: str) -> None:
+    """Make a file that is not there yet, whole or not at all."""
+    file = path.open("x", encoding="utf-8", newline="\n")
+    try:
+        with file:
+            file.write(text)
+    except OSError:
+        path.unlink()
+        raise
 
 
 def _read(path: Path) -> str:

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 _HEARTBEAT_SECONDS = 0.02  # a bare await cannot be interrupted in a kernel, so waiting is many short sleeps
 _STORE_POLL_SECONDS = 0.5
 _LEASE_SECONDS = 6.0  # for how long others take it that this process waits, unless it says so again
+_RULES = frozenset({"handler", "model"})  # channels over which no person decides, and no code of theirs
 
 
 class Reviewer:
@@ -178,10 +179,13 @@ class Reviewer:
 
     def answer(self, ticket: Ticket, answer: Answer, channel: str) -> bool:
         """Take an answer, and carry it out here and now. False if it came too late."""
-        ticket.waiting += 1  # carried out here, and not in a task of its own
-        taken = ticket.submit(answer, channel)
-        ticket.waiting -= 1
-        self.carry_out(ticket)
+        with uninterrupted():  # carried out here, and not in a task of its own
+            ticket.waiting += 1
+            try:
+                taken = ticket.submit(answer, channel)
+            finally:
+                ticket.waiting -= 1
+            self.carry_out(ticket)
         return taken
 
     def ask_by_typing(self, ticket: Ticket) -> bool:
@@ -213,9 +217,15 @@ class Reviewer:
         Raises:
             CodeDecisionError: a person has to, or the code has to say what it approves.
         """
+        if pending.unguarded and how.channel in _RULES:
+            raise CodeDecisionError(
+                f"no handler and no model approves {pending.title!r}. {pending.unguarded}"
+            )
         ticket = self._tickets.get(pending.pending_id)  # without the lock, which whoever shows it holds
-        was_shown = how.was_shown or (ticket is not None and ticket.is_shown)
-        why_not = self.channel.refuses_code(pending, was_shown=was_shown)
+        is_shown = (
+            ticket is not None and ticket.is_shown and ticket.request.fingerprint == pending.fingerprint
+        )
+        why_not = self.channel.refuses_code(pending, was_shown=how.was_shown or is_shown)
         if why_not:
             raise CodeDecisionError(why_not)
 

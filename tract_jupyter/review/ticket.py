@@ -99,8 +99,8 @@ class Ticket:
         unseen, all_ = len(self.needed - answer.seen), len(self.needed)
         if not unseen:
             return ""
-        which = f"{unseen:,} of the {all_:,} lines" if all_ > 1 else "the line"
-        return f"Nothing was decided: {which} that this would approve have not been on display here. Read on first."
+        which, have = (f"{unseen:,} of the {all_:,} lines", "have") if all_ > 1 else ("the line", "has")
+        return f"Nothing was decided: {which} that this would approve {have} not been on display here. Read on first."
 
     def submit(self, answer: Answer, channel: str) -> bool:
         """Take an answer from any thread.

@@ -1,33 +1,19 @@
-"""Regular expressions of operations, with a limit on their time: a pattern may be written to take for ever."""
+"""Regular expressions of operations: what they replace, and what they take out of a text."""
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
+from tract_jupyter.exceptions import ContentError
+from tract_jupyter.models import patterns
+from tract_jupyter.models.patterns import MAX_PATTERN, MAX_SECONDS, problem_of
 from tract_jupyter.runs.kinds.base import OperationFailed
 from tract_jupyter.runs.terms import MAX_TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-MAX_PATTERN: Final = 2_000
-"""Characters of a pattern."""
-MAX_SECONDS: Final = 2.0
-"""For all matches in one text; usual patterns need milliseconds for the longest one."""
-
-
-def problem_of(pattern: str) -> str | None:
-    """What is wrong with a pattern, None if nothing is."""
-    if len(pattern) > MAX_PATTERN:
-        return f"the pattern has {len(pattern)} characters, and may have {MAX_PATTERN}"
-    import regex
-
-    try:
-        _compiled(pattern)
-    except (regex.error, ValueError, OverflowError, RecursionError) as error:
-        return f"the pattern {pattern[:60]!r} cannot be read: {error}"
-    return None
+__all__ = ["MAX_PATTERN", "first", "problem_of", "replace"]
 
 
 def replace(pattern: str, replacement: str, text: str) -> str:
@@ -66,20 +52,7 @@ def first(pattern: str, text: str) -> str | None:
 
 
 def _matches(pattern: str, text: str) -> Iterator[Any]:
-    wrong = problem_of(pattern)
-    if wrong is not None:
-        raise OperationFailed.invalid(wrong)
     try:
-        yield from _compiled(pattern).finditer(text, timeout=MAX_SECONDS, concurrent=True)
-    except TimeoutError:
-        raise OperationFailed.invalid(
-            f"the pattern {pattern[:60]!r} takes more than {MAX_SECONDS:g} s for this text; write it so that there are "
-            "fewer ways to match"
-        ) from None
-
-
-@lru_cache(maxsize=64)
-def _compiled(pattern: str) -> Any:
-    import regex
-
-    return regex.compile(pattern)
+        yield from patterns.matches(pattern, text, MAX_SECONDS)
+    except ContentError as error:
+        raise OperationFailed.invalid(str(error)) from None

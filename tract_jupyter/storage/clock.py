@@ -6,6 +6,8 @@ import time
 from datetime import UTC, datetime
 from functools import lru_cache
 
+from tract_jupyter.storage.columns import damaged
+
 
 def to_text(moment: datetime) -> str:
     """UTC, ISO 8601, always with microseconds, so that text order is time order."""
@@ -13,8 +15,15 @@ def to_text(moment: datetime) -> str:
 
 
 def from_text(text: str) -> datetime:
-    """Read what `to_text` wrote."""
-    return datetime.fromisoformat(text)
+    """Read what `to_text` wrote.
+
+    Raises:
+        StoreCorruptError: it is no time.
+    """
+    try:
+        return datetime.fromisoformat(text)
+    except (ValueError, TypeError) as error:
+        raise damaged(f"{text!r:.40} is no time any more") from error
 
 
 def now_text() -> str:

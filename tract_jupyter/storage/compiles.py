@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from sqlalchemy import select
 
 from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.storage.clock import from_text, now_text
+from tract_jupyter.storage.columns import from_json
 from tract_jupyter.storage.schema import compile_records
 
 if TYPE_CHECKING:
@@ -84,6 +84,6 @@ def _record(row: Any) -> CompileRecord:
         token_count=row.token_count,
         message_count=row.message_count,
         token_source=row.token_source,
-        params=json.loads(row.params_json),
+        params=from_json(row.params_json, dict),
         created_at=from_text(row.created_at),
     )

@@ -12,6 +12,7 @@ from tract_jupyter.models.commit import CommitInfo, CommitOperation
 from tract_jupyter.models.priority import Priority
 from tract_jupyter.models.rendering import default_priority
 from tract_jupyter.storage.clock import from_text
+from tract_jupyter.storage.columns import from_json
 
 EMPTY: Final = "{}"
 NO_TAGS: Final = "[]"
@@ -93,25 +94,27 @@ class Entry(NamedTuple):
     @property
     def metadata(self) -> dict[str, Any]:
         """What the author added."""
-        metadata: dict[str, Any] = json.loads(self.metadata_json) if self.metadata_json != EMPTY else {}
+        metadata: dict[str, Any] = from_json(self.metadata_json, dict) if self.metadata_json != EMPTY else {}
         return metadata
 
     @property
     def generation_config(self) -> dict[str, Any]:
         """The model and parameters it was made with."""
         text = self.generation_config_json
-        config: dict[str, Any] = json.loads(text) if text != EMPTY else {}
+        config: dict[str, Any] = from_json(text, dict) if text != EMPTY else {}
         return config
 
     @property
     def tags(self) -> tuple[str, ...]:
         """The tags it was made with."""
-        return tuple(json.loads(self.tags_json)) if self.tags_json != NO_TAGS else ()
+        return tuple(from_json(self.tags_json, list)) if self.tags_json != NO_TAGS else ()
 
     @property
     def retention(self) -> dict[str, Any] | None:
         """What a compression must keep of it."""
-        retention: dict[str, Any] | None = json.loads(self.retention_json) if self.retention_json else None
+        retention: dict[str, Any] | None = (
+            from_json(self.retention_json, dict) if self.retention_json else None
+        )
         return retention
 
     def starting_priority(self) -> Priority:
@@ -144,7 +147,7 @@ class Entry(NamedTuple):
                 self.context_tokens,
                 self.context_messages,
             )
-        except (KeyError, ValueError) as error:
+        except (KeyError, ValueError, StoreCorruptError) as error:
             raise StoreCorruptError(
                 f"commit {self.commit_hash} is damaged in the store; restore a backup"
             ) from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from sqlalchemy import select
 
 from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.storage.clock import from_text, now_text
+from tract_jupyter.storage.columns import from_json
 from tract_jupyter.storage.schema import events
 
 if TYPE_CHECKING:
@@ -74,6 +74,8 @@ class EventRows:
             query = query.where(events.c.event_type == event_type)
         rows = connection.execute(query.order_by(events.c.id.desc()).limit(limit))
         return [
-            Event(row.id, row.event_type, row.actor, json.loads(row.data_json), from_text(row.created_at))
+            Event(
+                row.id, row.event_type, row.actor, from_json(row.data_json, dict), from_text(row.created_at)
+            )
             for row in rows
         ]

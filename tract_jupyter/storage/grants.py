@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from sqlalchemy import or_, select
 
 from tract_jupyter.storage.clock import now_text
+from tract_jupyter.storage.columns import unchecked
 from tract_jupyter.storage.schema import grants
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class StoredGrant(NamedTuple):
     revoked_at: str | None
 
 
-_COLUMNS = tuple(grants.c[name] for name in StoredGrant._fields)
+_COLUMNS = tuple(unchecked(grants.c[name]) for name in StoredGrant._fields)
 
 
 class GrantRows:

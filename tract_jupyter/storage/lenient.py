@@ -9,6 +9,7 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
+from tract_jupyter.exceptions import StoreCorruptError
 from tract_jupyter.storage.clock import from_text
 
 UNREADABLE = datetime.fromtimestamp(0, UTC)
@@ -28,6 +29,6 @@ def read_moment(text: Any) -> datetime:
     """The time in a text; 1970 if there is none."""
     try:
         moment = from_text(text)
-    except (ValueError, TypeError):
+    except StoreCorruptError:
         return UNREADABLE
     return moment if moment.tzinfo is not None else UNREADABLE

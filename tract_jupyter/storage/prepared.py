@@ -8,6 +8,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from sqlalchemy import Select
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -26,6 +28,7 @@ class Prepared:
         self._make = make
         self._order = list(order)
         self._texts: dict[str, str] = {}
+        self._kinds: list[Any] = []
 
     def run(self, connection: Connection, parameters: Mapping[str, Any]) -> int:
         """Run it, and return how many rows it changed."""
@@ -38,13 +41,20 @@ class Prepared:
         return changed
 
     def rows(self, connection: Connection, parameters: Mapping[str, Any]) -> Sequence[Any]:
-        """Run it, and return the rows that it gives."""
+        """Run it, and return the rows that it gives.
+
+        Raises:
+            StoreCorruptError: a value is not what its column holds.
+        """
         cursor = connection.connection.cursor()
         try:
             cursor.execute(self._text(connection), parameters)
-            return cursor.fetchall()
+            rows: Sequence[Any] = cursor.fetchall()
         finally:
             cursor.close()
+        for kind, values in zip(self._kinds, zip(*rows, strict=True), strict=False):
+            kind.check(values)
+        return rows
 
     def run_all(self, connection: Connection, rows: Sequence[Sequence[Any]]) -> None:
         """Run it for each row of values in order; that is quicker than by name."""
@@ -64,7 +74,10 @@ class Prepared:
     def _compiled(self, name: str) -> str:
         module = import_module(f"sqlalchemy.dialects.{name}")
         styles = ("qmark", "named") if name == "sqlite" else ("format", "pyformat")
-        compiled = self._make(module).compile(dialect=module.dialect(paramstyle=styles[not self._order]))  # type: ignore[attr-defined]
+        statement = self._make(module)
+        if isinstance(statement, Select):
+            self._kinds = [column.type for column in statement.selected_columns]
+        compiled = statement.compile(dialect=module.dialect(paramstyle=styles[not self._order]))  # type: ignore[attr-defined]
         if self._order and compiled.positiontup != self._order:
             raise ValueError(f"the statement takes {compiled.positiontup}, not {self._order}")
         return str(compiled)

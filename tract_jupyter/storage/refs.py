@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from sqlalchemy import and_, bindparam, exists, or_, select
 
 from tract_jupyter.exceptions import BranchNotFoundError, StoreCorruptError
+from tract_jupyter.storage.columns import optional
 from tract_jupyter.storage.prepared import Prepared
 from tract_jupyter.storage.schema import commits, refs
 
@@ -23,11 +24,11 @@ _head, _tip = refs.alias("head"), refs.alias("tip")
 _POSITION = (
     select(
         _head.c.symbolic_target,
-        commits.c.commit_hash,
-        commits.c.generation,
-        commits.c.context_tokens,
-        commits.c.context_messages,
-        commits.c.token_counter,
+        optional(commits.c.commit_hash),
+        optional(commits.c.generation),
+        optional(commits.c.context_tokens),
+        optional(commits.c.context_messages),
+        optional(commits.c.token_counter),
         commits.c.tools_hash,
     )
     .outerjoin(_tip, and_(_tip.c.tract_id == _head.c.tract_id, _tip.c.name == _head.c.symbolic_target))
@@ -40,11 +41,11 @@ _POSITION = (
 _BRANCH_TIP = (
     select(
         refs.c.name,
-        commits.c.commit_hash,
-        commits.c.generation,
-        commits.c.context_tokens,
-        commits.c.context_messages,
-        commits.c.token_counter,
+        optional(commits.c.commit_hash),
+        optional(commits.c.generation),
+        optional(commits.c.context_tokens),
+        optional(commits.c.context_messages),
+        optional(commits.c.token_counter),
         commits.c.tools_hash,
     )
     .outerjoin(commits, commits.c.commit_hash == refs.c.commit_hash)

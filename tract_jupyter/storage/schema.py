@@ -18,6 +18,8 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
+from tract_jupyter.storage.columns import check_columns
+
 if TYPE_CHECKING:
     from sqlalchemy.types import TypeEngine
 
@@ -359,6 +361,9 @@ run_profiles = Table(
     _created(),
     UniqueConstraint("tract_id", "name"),
 )
+
+for _table in metadata.tables.values():
+    check_columns(_table.columns)
 
 _is_change = commits.c.edit_target.is_not(None)  # most commits are not, and pay nothing
 Index("ix_commits_edit_target", commits.c.edit_target, sqlite_where=_is_change, postgresql_where=_is_change)

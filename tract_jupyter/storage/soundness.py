@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sqlalchemy import Boolean, Integer, LargeBinary
-
 from tract_jupyter.exceptions import StoreCorruptError
+from tract_jupyter.storage.clock import from_text
+from tract_jupyter.storage.columns import Stored
 from tract_jupyter.storage.engines import SQLITE
 from tract_jupyter.storage.schema import metadata
 
@@ -32,6 +32,7 @@ _POSTGRES_OBJECTS: Final = (
 _OURS: Final = {("table", name) for name in metadata.tables} | {
     ("index", str(index.name)) for table in metadata.tables.values() for index in table.indexes
 }
+_MOMENTS: Final = ("_at", "_until")
 _RUN: Final = {"trigger", "rule"}
 
 
@@ -93,7 +94,7 @@ def _values(connection: Connection, table: Table) -> Iterator[str]:
 
     Contents have a hash, by which they are checked.
     """
-    columns = [column for column in table.columns if not isinstance(column.type, LargeBinary)]
+    columns = [column for column in table.columns if _type(column) != "blob"]
     texts = [column for column in columns if _type(column) == "text"]
     wrong = dict.fromkeys((column.name for column in columns), 0)
     others = ", ".join(
@@ -110,7 +111,7 @@ def _values(connection: Connection, table: Table) -> Iterator[str]:
         for column, is_wrong in zip(columns, row, strict=False):
             wrong[column.name] += bool(is_wrong)
         for column, body in zip(texts, row[len(columns) :], strict=True):
-            wrong[column.name] += not _is_text(body)
+            wrong[column.name] += not _can_be_read(column.name, body)
     for name, count in wrong.items():
         if count:
             yield f"{table.name}.{name}: {count} of its values cannot be read, or are of another type"
@@ -118,13 +119,15 @@ def _values(connection: Connection, table: Table) -> Iterator[str]:
 
 def _type(column: Column[Any]) -> str:
     """What SQLite stores a column's values as."""
-    return "integer" if isinstance(column.type, Integer | Boolean) else "text"
+    return column.type.kind if isinstance(column.type, Stored) else "text"
 
 
-def _is_text(body: bytes | None) -> bool:
+def _can_be_read(name: str, body: bytes | None) -> bool:
     try:
-        (body or b"").decode()
-    except UnicodeDecodeError:
+        text = None if body is None else body.decode()
+        if text is not None and name.endswith(_MOMENTS):
+            from_text(text)
+    except (UnicodeDecodeError, StoreCorruptError):
         return False
     return True
 

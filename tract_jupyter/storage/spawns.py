@@ -8,6 +8,7 @@ from sqlalchemy import or_, select
 
 from tract_jupyter.models.spawn import Inheritance, SpawnInfo
 from tract_jupyter.storage.clock import from_text, now_text
+from tract_jupyter.storage.columns import optional
 from tract_jupyter.storage.schema import spawns, tracts
 
 if TYPE_CHECKING:
@@ -64,7 +65,12 @@ class SpawnRows:
 
 def _found(connection: Connection, *where: ColumnElement[bool]) -> list[SpawnInfo]:
     joined = spawns.outerjoin(tracts, tracts.c.tract_id == spawns.c.child_tract_id)
-    query = select(spawns, tracts.c.display_name).select_from(joined).where(*where).order_by(spawns.c.id)
+    query = (
+        select(spawns, optional(tracts.c.display_name))
+        .select_from(joined)
+        .where(*where)
+        .order_by(spawns.c.id)
+    )
     return [_info(row) for row in connection.execute(query)]
 
 

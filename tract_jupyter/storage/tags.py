@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import select
 
 from tract_jupyter.storage.clock import now_text
+from tract_jupyter.storage.columns import from_json
 from tract_jupyter.storage.schema import commits, tag_annotations, tag_registry
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class TagRows:
         return [
             tag
             for text in connection.scalars(select(commits.c.tags_json).where(*where))
-            for tag in json.loads(text)
+            for tag in from_json(text, list)
         ]
 
     def describe(self, connection: Connection, tag: str, description: str) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import and_, func, literal, select
 
 from tract_jupyter.models.spawn import TimelineEntry, TractInfo
 from tract_jupyter.storage.clock import from_text, now_text
+from tract_jupyter.storage.columns import from_json, optional
+from tract_jupyter.storage.commits import checked
 from tract_jupyter.storage.entry import Entry
 from tract_jupyter.storage.refs import BRANCHES, HEAD
 from tract_jupyter.storage.schema import blobs, commits, events, refs, spawns, tracts
@@ -24,9 +25,9 @@ _STANDING = (
     select(
         tracts,
         _head.c.symbolic_target,
-        commits.c.commit_hash,
-        commits.c.generation,
-        commits.c.context_tokens,
+        optional(commits.c.commit_hash),
+        optional(commits.c.generation),
+        optional(commits.c.context_tokens),
     )
     .outerjoin(_head, and_(_head.c.tract_id == tracts.c.tract_id, _head.c.name == HEAD))
     .outerjoin(_tip, and_(_tip.c.tract_id == tracts.c.tract_id, _tip.c.name == _head.c.symbolic_target))
@@ -101,7 +102,9 @@ class TractRows:
             query = query.where(commits.c.tract_id == tract_id)
         with connection.execute(query) as rows:
             for row in rows:
-                yield Entry._make(row)
+                entry = Entry._make(row)
+                checked(entry.content_hash, entry.payload)
+                yield entry
 
 
 def _columns() -> tuple[Any, ...]:
@@ -109,7 +112,7 @@ def _columns() -> tuple[Any, ...]:
 
 
 def _told(data_json: str) -> str:
-    return ", ".join(f"{key}: {value}" for key, value in json.loads(data_json).items())
+    return ", ".join(f"{key}: {value}" for key, value in from_json(data_json, dict).items())
 
 
 def _root(connection: Connection, tract_id: str) -> str:

@@ -78,6 +78,13 @@ def test_statements_inside():
     )
 
 
+def test_a_table_that_the_code_made_itself_is_less():
+    made = "c.execute('CREATE TABLE IF NOT EXISTS mine (a)')\n"
+    assert ("TJ206", "medium") in found(made + "c.execute('DROP TABLE IF EXISTS mine;')")
+    assert ("TJ206", "high") in found(made + "c.execute('DROP TABLE others')")
+    assert ("TJ206", "high") in found(made + "c.execute('DROP TABLE others; DROP TABLE mine')")
+
+
 def test_what_lets_loaded_things_run_code():
     assert ("TJ111", "high") in found("AutoModel.from_pretrained('a/b', trust_remote_code=True)")
     assert ("TJ111", "high") in found("keras.models.load_model('x', safe_mode=False)")

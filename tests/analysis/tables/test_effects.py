@@ -104,6 +104,14 @@ def test_without_the_file_nothing_of_it_is_known(house):
         ("paths = 'reads a: b'", "kind of path 'reads'"),
         ("[[calls]]\nrule = 'runs-text'\nnames = 'a: b'\n", "a.b of runs-text needs a level"),
         ("[[calls]]\nnames = 'a: b'\n", "a call has a rule, names"),
+        (
+            "[[calls]]\nrule = 'runs-text'\nnames = 'a: b'\nlevel = 'high'\nat = 'shell'",
+            "at is a list.*'shell'",
+        ),
+        (
+            "[[calls]]\nrule = 'runs-text'\nnames = 'a: b'\nlevel = 'high'\nwhere = ['a', 'b', 'c']",
+            "where is a list",
+        ),
         ("[symbols", "cannot be used"),
         ("[symbols]\nstarts-program = 3", "cannot be used"),
     ],

@@ -163,7 +163,7 @@ _DANGEROUS = re.compile(
 )
 
 
-_FILLED = re.compile(r"\{[{%].*?[%}]\}", re.DOTALL)
+_FILLED = re.compile(r"\{[{%](?:(?!\{[{%]).)*?[%}]\}", re.DOTALL)
 
 
 @lru_cache(maxsize=1024)

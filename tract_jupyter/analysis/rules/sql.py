@@ -55,9 +55,8 @@ def _in_memory(call: ast.Call, view: View) -> bool:
     return isinstance(place, ast.Constant) and place.value == ":memory:"
 
 
-_TABLE = re.compile(
-    r"(?is)^\s*(?:drop|truncate|alter|delete)\b.*?(?:table|view|from|schema)?\s+(?:if\s+exists\s+)?([\w.\"`]+)\s*;?\s*$"
-)
+_VERBS = frozenset({"drop", "truncate", "alter", "delete"})
+_NAME = re.compile(r"[\w.\"`]+")
 _LOCAL = ("sqlite3.", "duckdb.")
 
 
@@ -68,11 +67,14 @@ def _is_local(call: ast.Call, view: View) -> bool:
 
 
 def _is_made_here(text: str, view: View) -> bool:
-    """Whether the code makes the table itself."""
-    match = _TABLE.match(text)
-    if match is None:
+    """Whether the code makes the table itself; of several statements, it may have made only one."""
+    statement = text.rstrip("; \t\r\n")
+    verb, *others = statement.split() or [""]
+    if ";" in statement or verb.lower() not in _VERBS or not others or not _NAME.fullmatch(others[-1]):
         return False
-    made = re.compile(rf"(?is)\bcreate\s+(?:\w+\s+){{1,3}}?(?:if\s+not\s+exists\s+)?{re.escape(match[1])}\b")
+    made = re.compile(
+        rf"(?is)\bcreate\s+(?:\w+\s+){{1,3}}?(?:if\s+not\s+exists\s+)?{re.escape(others[-1])}\b"
+    )
     return any(made.search(known) for _, known in _statements(view))
 
 

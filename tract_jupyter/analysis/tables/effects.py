@@ -136,7 +136,12 @@ class Effects:
                 raise ValueError(
                     f"a call has a rule, names, at, level and levels, not {', '.join(sorted(entry))}"
                 )
-            at = entry.get("at", ())
+            at = entry.get("at", [])
+            if not isinstance(at, list):
+                raise TypeError(f"at is a list of an argument's names and its place, not {at!r}")
+            where = entry.get("where", ["", ""])
+            if not (isinstance(where, list) and len(where) == 2):  # noqa: PLR2004
+                raise ValueError(f"where is a list of an argument's name and a word for it, not {where!r}")
             call = Call(
                 _level(entry.get("level", NONE)),
                 "level" in entry,

@@ -88,7 +88,8 @@ class PendingCompress(Guided):
         """Whether every summary is good: long enough, short enough, with all that must be kept."""
         _, selection = self._compressor.selected(self.fields)
         for index, (text, group) in enumerate(zip(self.summaries, selection.groups, strict=True)):
-            problem = self._source.problem(text, group) or self._length_problem(index, text)
+            found = self._source.problem(text, group)
+            problem = self._length_problem(index, text) if found is None else found.text
             if problem is not None:
                 return ValidationResult(passed=False, diagnosis=problem, index=index)
         return ValidationResult(passed=True)

@@ -70,7 +70,7 @@ function render({ model, el }) {
     approve.disabled = reject.disabled = !count;
     const first = toRead();
     const idle = selected().filter((row) => row.runs_nothing).length;
-    left.textContent = first ? `Read on: ${many(unseen(first), "line")} of “${first.title}” not shown yet` : idle ? `Approved so, ${many(idle, "operation")} would not run the action; the panel of one offers it` : "";
+    left.textContent = first ? `Read on: ${many(unseen(first), "line")} of “${first.title}” not shown yet` : idle ? `Approving here runs no action of ${many(idle, "operation")}; %tract decide, or a panel of its own, offers that` : "";
     holdBack([approve], Boolean(first), left.id);
     all.checked = count > 0 && count === ready.length;
     all.indeterminate = count > 0 && count < ready.length;

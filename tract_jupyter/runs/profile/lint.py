@@ -10,6 +10,7 @@ from tract_jupyter.exceptions import nearest
 from tract_jupyter.runs.kinds.registry import KindRegistry
 from tract_jupyter.runs.model import ArtifactSpec, Operation, PromptMessage, PromptPart, TurnRewrite
 from tract_jupyter.runs.order import ready_order
+from tract_jupyter.runs.patterns import problem_of
 from tract_jupyter.runs.profile.rules import texts_in
 from tract_jupyter.runs.terms import Hook, Persistence, Usage
 
@@ -159,12 +160,9 @@ def _kind(one: Operation, about: _About) -> Iterator[Warning]:
 
 def _pattern(one: Operation, _about: _About) -> Iterator[Warning]:
     pattern = one.config.params.get("jsonCustomPattern")
-    if not isinstance(pattern, str):
-        return
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        message = f"the pattern is no regular expression: {error}; each run will fail"
+    problem = problem_of(pattern) if isinstance(pattern, str) else None
+    if problem is not None:
+        message = f"the pattern is no regular expression: {problem}; each run will fail"
         yield _warn("regex_invalid", one, "params.jsonCustomPattern", message)
 
 

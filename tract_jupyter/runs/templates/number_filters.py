@@ -74,13 +74,14 @@ def _modulo(value: Any, other: Any) -> Any:
 
 def _round(scope: Scope, value: Any, digits: Any = 0) -> int | float:  # noqa: ARG001
     """To the nearest, and a half away from zero."""
-    places = min(max(int(number(digits)), 0), _MOST_DIGITS)
+    places = max(min(int(number(digits)), _MOST_DIGITS), -_MOST_DIGITS)
     found = _bounded(number(value))
-    if isinstance(found, int):
+    if isinstance(found, int) and places >= 0:
         return found
     with localcontext(prec=_PRECISION):
-        made = _decimal(found).quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP)
-    return float(made) if places else int(made)
+        unit = Decimal(1).scaleb(-places)
+        made = (_decimal(found) / unit).quantize(Decimal(1), ROUND_HALF_UP) * unit
+    return int(made) if not places or isinstance(found, int) else float(made)
 
 
 def total(values: Iterable[Any]) -> int | float:

@@ -52,7 +52,8 @@ def text_of(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
-        return str(value)
+        written = str(value)
+        return written.replace("e", ".0e") if "e" in written and "." not in written else written  # 1.0e+20
     if isinstance(value, list | tuple) and all(isinstance(one, _SCALARS) for one in value):
         return "".join(map(text_of, value))
     return as_json(value)

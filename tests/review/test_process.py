@@ -1,0 +1,29 @@
+"""How a process is called: in rows of the store, and for people."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from tract_jupyter import Tract
+from tract_jupyter.review.process import process_text
+
+
+def test_a_program_whose_name_is_no_text_asks_like_any_other(tmp_path):
+    program = tmp_path / os.fsdecode(b"caf\xe9.py")
+    program.write_text(
+        "from tract_jupyter import Tract\n"
+        "with Tract.open('t.db') as t:\n"
+        "    t.propose_handler('gc', 'no', 'pending.reject()')\n"
+    )
+    subprocess.run([sys.executable, program], cwd=tmp_path, check=True)
+    with Tract.open(tmp_path / "t.db") as t:
+        (stored,) = t.inbox()
+        assert process_text(stored.origin) == "caf\ufffd.py"
+
+
+def test_what_a_store_says_of_a_process_is_fit_to_be_shown():
+    assert process_text("host:1:ab:\x1b[2J\u202egpj.ipynb\nx") == "\ufffd[2J\ufffdgpj.ipynb x"
+    assert process_text("h\x1bt:\n1") == "process 1 on h\ufffdt"
+    assert len(process_text("host:1:ab:" + "n" * 10_000)) == 200

@@ -1,0 +1,129 @@
+"""What columns hold, looked at as it is read: a damaged value is told, and no code takes it for another.
+
+SQLite stores in any column whatever the bytes of a page say. So a flipped bit can make a number of a text, or nothing
+of a number, and the page is still sound.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from sqlalchemy import Boolean, Integer, LargeBinary, type_coerce
+from sqlalchemy.types import TypeDecorator
+
+from tract_jupyter.exceptions import StoreCorruptError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable
+
+    from sqlalchemy import Column, Dialect
+    from sqlalchemy.types import TypeEngine
+
+T = TypeVar("T", dict[str, Any], list[Any])
+
+_KINDS: Final = {"text": str, "integer": int, "blob": bytes}
+
+
+class Stored(TypeDecorator[Any]):
+    """A column's type whose values are checked as they are read.
+
+    Args:
+        of: the type that it has without that.
+        name: of the column, with its table's.
+        allowed: the types that its values have in Python.
+    """
+
+    impl = LargeBinary  # the constructor says which
+    cache_ok = True
+
+    def __init__(self, of: TypeEngine[Any], name: str, allowed: frozenset[type]) -> None:
+        super().__init__()
+        self.impl = self.impl_instance = of  # type: ignore[assignment] # as SQLAlchemy does it itself
+        self.of = of
+        self.name = name
+        self.allowed = allowed
+
+    @property
+    def kind(self) -> str:
+        """What SQLite stores: `text`, `integer` or `blob`."""
+        return next(word for word, kind in _KINDS.items() if kind in self.allowed)
+
+    def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any]:
+        """Return what every value that is read goes through."""
+        allowed = self.allowed
+        further = self.impl_instance.result_processor(dialect, coltype)
+
+        def checked(value: Any) -> Any:
+            if type(value) not in allowed:
+                raise self._damaged(value)
+            return value if further is None else further(value)
+
+        return checked
+
+    def check(self, values: Collection[Any]) -> None:
+        """Check many values at once, which the driver gave.
+
+        Raises:
+            StoreCorruptError: one is damaged.
+        """
+        if not set(map(type, values)) <= self.allowed:
+            raise self._damaged(next(value for value in values if type(value) not in self.allowed))
+
+    def _damaged(self, value: Any) -> StoreCorruptError:
+        found = "nothing" if value is None else f"a value of type {type(value).__name__}"
+        return damaged(f"{self.name} is {found} in a row")
+
+
+def check_columns(columns: Iterable[Column[Any]]) -> None:
+    """Have the values of a table's columns checked as they are read."""
+    for column in columns:
+        column.type = Stored(column.type, f"{column.table.name}.{column.name}", _allowed(column))
+
+
+def optional(column: Column[Any]) -> Any:
+    """A column in an outer join, where there may be no row."""
+    kind = column.type
+    assert isinstance(kind, Stored)  # noqa: S101 # for the type checker: every column's is
+    as_optional = Stored(kind.of, kind.name, kind.allowed | {type(None)})
+    return type_coerce(column, as_optional).label(column.name)
+
+
+def unchecked(column: Column[Any]) -> Any:
+    """A column of rows that are signed: an altered one is no approval, and does not stand in the way of others."""
+    kind = column.type
+    assert isinstance(kind, Stored)  # noqa: S101 # as above
+    return type_coerce(column, kind.of).label(column.name)
+
+
+def from_json(text: str, kind: type[T]) -> T:
+    """Read a JSON object or list as it was stored.
+
+    Raises:
+        StoreCorruptError: it is none.
+    """
+    try:
+        value = json.loads(text)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise damaged(f"{text[:40]!r} is no JSON any more") from error
+    if not isinstance(value, kind):
+        raise damaged(f"{text[:40]!r} is no JSON {'object' if kind is dict else 'list'} any more")
+    return value
+
+
+def damaged(what: str) -> StoreCorruptError:
+    """Return the error for a value that is not as it was written."""
+    return StoreCorruptError(
+        f"the store is damaged: {what}. Restore a backup; 'tract-jupyter verify FILE' lists what is damaged."
+    )
+
+
+def _allowed(column: Column[Any]) -> frozenset[type]:
+    if isinstance(column.type, Integer):
+        types: set[type] = {int}
+    elif isinstance(column.type, Boolean):
+        types = {int, bool}  # SQLite has numbers
+    else:
+        types = {bytes if isinstance(column.type, LargeBinary) else str}
+    # that a content is missing is told where its hash is looked at
+    return frozenset({*types, type(None)} if column.nullable or bytes in types else types)
