@@ -41,6 +41,14 @@ class Summarizer(Protocol):
         ...
 
 
+class Validator(Protocol):
+    """Looks at a text that a model wrote."""
+
+    def __call__(self, text: str, /) -> str | bool | tuple[bool, str | None] | None:
+        """Return None or True if it is good, else a text that tells what is wrong, False, or `(False, text)`."""
+        ...
+
+
 class LLMClient(Protocol):
     """Asks a language model. Give one to `Tract.configure_llm`.
 

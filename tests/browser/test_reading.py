@@ -108,14 +108,40 @@ def test_a_value_of_a_hundred_thousand_characters(open_lab, screenshot):
     lab.wait_output(2, "save by")
 
 
+WIDE = """from tract_jupyter.hooks.dynamic.spec import spec_from_dict
+text = " ".join(f"word{n}" for n in range(40))
+tract.reviewer.show(tract.propose_operation(spec_from_dict({
+    "name": "wide", "description": text, "fields": {"text": {"type": "str", "default": text, "description": text}},
+    "unhandled": "ask", "actions": {"go": {"description": text, "code": f"x = {text!r}\\npending.approve()"}},
+})))"""
+
+
+def test_what_is_taller_than_the_window_is_read_to_its_end(open_lab, screenshot):
+    lab = open_lab(LOAD, WIDE, viewport=(320, 256), reads=False)  # of a screen of 1280 by 1024, at 400 %
+    lab.page.evaluate("window.jupyterapp.commands.execute('application:toggle-left-area')")
+    lab.run_cell(0)
+    lab.run_cell(1)
+    activate, more = lab.button("Activate", 1), lab.button("Next unread lines", 1)
+    activate.wait_for()
+    lab.output(1).get_by_text("Read on: ").wait_for()
+    lines = lab.output(1).locator("[data-line]")
+    assert max(line.bounding_box()["height"] for line in lines.all()) > 300
+    more.evaluate("button => button.click()")
+    screenshot(lab, "reading-tall")
+    press_until(lab, more, lambda: activate.get_attribute("aria-disabled") == "false", most=200)
+    lab.page.evaluate("window.jupyterapp.commands.execute('application:toggle-left-area')")
+    activate.dispatch_event("click")
+    lab.wait_output(1, "approve by")
+
+
 NOTE = VALUE.replace("keep", "note")
 FIRE_TWO = """for text in ("short", "x" * 5_000):
     tract.reviewer.keep(tract.fire("note", {"text": text}, review=True))"""
 
 
-def press_until(lab, button, is_so):
+def press_until(lab, button, is_so, most=80):
     """Press a button that leads on to what is unread, as often as it takes: what it leads to is to stand a moment."""
-    for _ in range(80):
+    for _ in range(most):
         if is_so():
             return
         button.dispatch_event("click")

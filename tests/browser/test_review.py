@@ -223,6 +223,7 @@ def test_a_new_kernel_decides_what_the_old_one_asked(open_lab, screenshot):
     lab.wait_output(3, "add by")
     lab.run_cell(4)
     assert lab.text(4) == "once\n\n"
+    assert "lost its kernel" in lab.output(2).get_by_role("alert").inner_text()  # not that it is silent
     screenshot(lab, "review-new-kernel", 3)
 
 

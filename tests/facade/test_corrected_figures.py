@@ -155,3 +155,15 @@ def test_the_proposal_of_a_compression_keeps_its_limits(corrected):
     fields = dict(pending.fields)
     counted_twice(corrected)
     assert dict(pending.fields) == fields
+
+
+@pytest.mark.parametrize("counted", [10**9, 10**320, 1, -3, True, "12", 0.5])
+def test_a_count_that_cannot_be_about_this_prompt_corrects_nothing(any_store, counted):
+    """Budgets go by it: they would refuse the reply, and all that is said from then on."""
+    tract = any_store(budget=TokenBudget(max_tokens=1000, action="reject"))
+    tract.configure_llm(ScriptedClient(reply("ok", usage={"prompt_tokens": counted})))
+    tract.chat("word " * 100)
+    tract.user("And now?")
+    assert tract.status().corrected_by is None
+    assert tract.status().token_count == as_counted(tract)
+    assert tract.verify() == []

@@ -19,6 +19,7 @@ from tract_jupyter.exceptions import (
     UndecidedError,
 )
 from tract_jupyter.facade.conducting import RunOptions
+from tract_jupyter.runs.abort import Abort
 from tract_jupyter.runs.profile.build import operation
 from tract_jupyter.runs.profile.model import Profile
 
@@ -304,3 +305,60 @@ def test_without_a_model_the_run_keeps_waiting(reopened, any_store):
     with pytest.raises(LLMConfigError):
         any_store().resume_run(run_id)
     assert reopened().resume_run(run_id).run.status == "done"
+
+
+# --- two runs that ask the same
+
+
+CALLS = Profile.of("calls", [operation("send", "tool", order=1, tool="send", arguments={"to": "Ada"})])
+
+
+@pytest.fixture
+def sending(reopened):
+    """A tract whose runs call a tool that is asked about, and what was sent."""
+    tract, sent = reopened(), []
+
+    def send(to: str) -> str:
+        """Send a letter."""
+        sent.append(to)
+        return "sent"
+
+    tract.tool(send)
+    return tract, sent
+
+
+def undecided(tract, **how):
+    with pytest.raises(UndecidedError):
+        tract.generate(**how)
+    return tract.runs()[0]
+
+
+def test_each_run_has_its_own_question_about_a_call_and_takes_only_that_back(sending):
+    tract, sent = sending
+    first = undecided(tract, profile=CALLS)
+    second = undecided(tract, profile=CALLS, temperature=0.5)
+    asked = {stored.triggered_by: stored.pending_id for stored in tract.inbox()}
+    assert set(asked) == {f"run {first.run_id}", f"run {second.run_id}"}
+    abort = Abort()
+    abort.set()
+    with pytest.raises(RunFailedError, match="aborted"):
+        tract.resume_run(second.run_id, run=RunOptions(abort=abort))
+    assert [stored.triggered_by for stored in tract.inbox()] == [f"run {first.run_id}"]
+    tract.operations.rebuild(tract.inbox()[0]).approve()
+    tract.resume_run(first.run_id)
+    assert (sent, tract.inbox()) == (["Ada"], [])
+
+
+@pytest.mark.parametrize("wanted", [CALLS, profile()], ids=["tool", "dynamic"])
+def test_a_run_that_waits_is_what_is_meant_when_its_turn_is_asked_for_again(sending, wanted):
+    tract, _ = sending
+    for _ in range(2):
+        with pytest.raises(UndecidedError):
+            tract.chat("Which?", profile=wanted)
+    assert undecided(tract, profile=wanted).run_id == tract.runs()[-1].run_id
+    assert len(tract.inbox()) == 1
+    assert [text for _, text in said(tract)].count("Which?") == 1
+    decided_elsewhere(tract, lambda pending: pending.approve())
+    response = tract.chat("Which?", profile=wanted)
+    assert (response.text, response.run.status, len(tract.runs())) == ("On the mat.", "done", 1)
+    assert [text for _, text in said(tract)].count("Which?") == 1

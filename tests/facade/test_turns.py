@@ -13,6 +13,7 @@ from tests.hooks.fakes import ScriptedClient, reply, said
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import (
     BranchMovedError,
+    BudgetExceededError,
     LLMError,
     RejectedError,
     RunError,
@@ -306,6 +307,102 @@ def test_a_reply_that_waits_in_the_inbox_keeps_its_question(talk):
         talk.chat("Which?")
     talk.operations.rebuild(talk.inbox()[0]).approve()
     assert texts(talk) == ["Which?", "reply 1"]
+
+
+@pytest.fixture
+def undecided(talk):
+    """Says something again and again, while a handler leaves each reply open; returns what is open."""
+    talk.on("generate", lambda pending: None, name="wait")
+
+    def undecided(question="Which?", ask=None, **options):
+        with pytest.raises(UndecidedError) as caught:
+            ask() if ask else talk.chat(question, **options)
+        return caught.value.pending
+
+    return undecided
+
+
+def test_asked_again_while_its_reply_waits_it_is_that_reply(talk, undecided):
+    first = undecided()
+    assert undecided() is first
+    assert undecided(ask=talk.generate) is first
+    assert talk.propose_generate() is first
+    assert (texts(talk), len(talk.llm.sent), len(talk.inbox())) == (["Which?"], 1, 1)
+    first.approve()
+    assert texts(talk) == ["Which?", "reply 1"]
+    assert undecided() is not first  # it was answered, and is asked anew
+    assert texts(talk) == ["Which?", "reply 1", "Which?"]
+
+
+def test_asked_otherwise_it_is_another_reply_to_the_same_question(talk, undecided):
+    first = undecided()
+    second = undecided(temperature=0.5)
+    assert first is not second
+    assert texts(talk) == ["Which?"]
+    assert undecided(temperature=0.5) is second
+
+
+def test_where_asking_otherwise_fails_the_question_stays_for_the_reply_that_waits(talk, undecided):
+    first = undecided()
+    talk.llm.fails.append(OSError("the line is dead"))
+    with pytest.raises(OSError, match="dead"):
+        talk.chat("Which?", temperature=0.5)
+    talk.off("generate", "wait")
+    first.approve()
+    assert texts(talk) == ["Which?", "reply 1"]
+
+
+def test_a_question_whose_reply_waits_is_not_set_aside_by_the_next_one(talk, undecided):
+    undecided()
+    talk.llm.fails.append(OSError("the line is dead"))
+    with pytest.raises(OSError, match="dead"):
+        talk.generate(temperature=0.5)
+    undecided("What?")
+    assert texts(talk) == ["Which?", "What?"]
+
+
+def test_another_question_is_another_turn(talk, undecided):
+    first = undecided()
+    assert undecided("What?") is not first
+    assert texts(talk) == ["Which?", "What?"]
+
+
+def test_where_nobody_leaves_it_open_any_more_the_reply_that_waits_is_taken(talk, undecided):
+    undecided()
+    talk.off("generate", "wait")
+    assert talk.chat("Which?").text == "reply 1"
+    assert (texts(talk), talk.inbox(), len(talk.llm.sent)) == (["Which?", "reply 1"], [], 1)
+
+
+def test_what_was_proposed_is_a_persons_to_decide(talk):
+    talk.user("Which?")
+    proposed = talk.propose_generate()
+    with pytest.raises(UndecidedError) as caught:
+        talk.chat("Which?")
+    assert caught.value.pending is proposed
+    assert texts(talk) == ["Which?"]
+
+
+def test_a_reply_that_was_refused_is_not_asked_for_again(any_store):
+    talk = any_store(budget=TokenBudget(max_tokens=12, action="reject"))
+    talk.configure_llm(
+        client := ScriptedClient("On the mat, where else would it be at this time of the day?")
+    )
+    for _ in range(3):
+        with pytest.raises(BudgetExceededError):
+            talk.chat("Where?")
+    assert (texts(talk), len(talk.inbox()), len(client.asked)) == (["Where?"], 1, 1)
+
+
+def test_another_process_takes_up_the_reply_that_waits(any_store):
+    before, after = any_store(), any_store()
+    for tract in (before, after):
+        tract.configure_llm(Moody())
+    before.on("generate", lambda pending: None)
+    with pytest.raises(UndecidedError):
+        before.chat("Which?")
+    assert after.chat("Which?").text == "reply 1"
+    assert (texts(after), after.inbox(), after.llm.sent) == (["Which?", "reply 1"], [], [])
 
 
 def test_a_reply_that_the_budget_refuses_keeps_its_question(any_store):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.review.fakes import FakeChannel
-from tract_jupyter.exceptions import SpecError
+from tests.review.fakes import FakeChannel, click
+from tract_jupyter import Tract
+from tract_jupyter.exceptions import PendingStateError, SpecError, UndecidedError
+from tract_jupyter.toolkit import Permission
 
 
 @pytest.fixture
@@ -127,3 +129,125 @@ def test_a_proposal_of_what_is_active_is_answered_so(tract, spec):
         with pytest.raises(SpecError, match="active already in this very version"):
             tract.propose_operation(spec(), actor=actor)
     assert waiting(tract) == []
+
+
+# --- what is called, and left open
+
+
+def left_open(act):
+    """The pending that something leaves open."""
+    with pytest.raises(UndecidedError) as caught:
+        act()
+    return caught.value.pending
+
+
+CALLS = {
+    "compress": lambda t: t.compress(content="few"),
+    "gc": lambda t: t.gc(),
+    "tool_result": lambda t: t.tool_result("c1", "search", "found"),
+    "policy": lambda t: t.apply_policy("nightly", "switch", {"target": "main"}),
+    "rebase": lambda t: t.rebase("side"),
+    "merge": lambda t: t.merge("side", resolver="ours"),
+}
+
+
+@pytest.fixture
+def colliding(tract):
+    """Two branches that changed the same message."""
+    said = tract.user("many words " * 50).commit_hash
+    for branch, text in (("side", "there"), ("main", "here")):
+        if branch == "side":
+            tract.branch(branch)
+        tract.switch(branch)
+        tract.user(text, edit=said)
+    return tract
+
+
+@pytest.mark.parametrize("operation", CALLS)
+def test_what_a_handler_leaves_open_each_time_is_open_once(colliding, operation):
+    colliding.on(operation, lambda pending: None)
+    first = left_open(lambda: CALLS[operation](colliding))
+    assert left_open(lambda: CALLS[operation](colliding)) is first
+    assert waiting(colliding) == [first.pending_id]
+
+
+def test_a_policy_s_call_that_a_person_is_asked_about_is_asked_once(tract):
+    tract.executor.policy = lambda *_: Permission.ASK
+    first = left_open(lambda: CALLS["policy"](tract))
+    assert left_open(lambda: CALLS["policy"](tract)) is first
+    assert waiting(tract) == [first.pending_id]
+
+
+def test_with_a_function_it_is_asked_each_time(colliding):
+    colliding.on("compress", lambda pending: None)
+    for _ in range(2):
+        left_open(lambda: colliding.compress(summarizer=lambda *_: "few"))
+    assert len(waiting(colliding)) == 2
+
+
+def test_where_a_guard_is_not_approved_here_it_is_asked_once_too(tract, fire):
+    tract.save_handler("citation_check", "guard", "pending.pass_through()")
+    tract.handlers.revoke("citation_check", "guard")
+    first = fire()
+    assert "'guard'" in first.review_request().why
+    assert fire() is first
+    assert waiting(tract) == [first.pending_id]
+
+
+# --- of another process
+
+
+@pytest.fixture
+def one(own_store, spec):
+    with Tract.open(url=own_store) as t:
+        t.register_operation(spec(unhandled="ask"))
+        t.user("many words " * 50)
+        yield t
+
+
+@pytest.fixture
+def other(one, own_store):
+    with Tract.open(url=own_store) as t:
+        yield t
+
+
+ASKED = {
+    "fire": lambda t: t.fire("citation_check", {"urls": ["1"]}),
+    "review": lambda t: t.fire("citation_check", {"urls": ["1"]}, review=True),
+    "compress": lambda t: t.propose_compress(content="few"),
+    "gc": lambda t: t.propose_gc(),
+    "handler": lambda t: t.propose_handler("gc", "no", "pending.reject()"),
+    "policy": lambda t: t.propose_policy("nightly", "switch", {"target": "main"}),
+}
+
+
+@pytest.mark.parametrize("asked", ASKED)
+def test_what_another_process_left_in_the_inbox_is_the_open_one(one, other, asked):
+    first, second = ASKED[asked](one), ASKED[asked](other)
+    assert first is not second
+    assert waiting(other) == [second.pending_id] == [first.pending_id]
+    assert other.reviewer.ledger.vouches(other.inbox()[0])
+    first.reject("no")
+    with pytest.raises(PendingStateError, match="somebody else decided this first"):
+        second.approve()
+    assert (second.status, waiting(other)) == ("rejected", [])
+
+
+def test_what_a_process_waits_for_is_its_own_question(one, other):
+    first = ASKED["fire"](one)
+    one.reviewer.ledger.wait(first.pending_id, 60)
+    second = ASKED["fire"](other)
+    assert sorted(waiting(other)) == sorted([first.pending_id, second.pending_id])
+
+
+def test_what_is_on_display_here_already_is_shown_anew_where_it_is_asked_again(one, other):
+    ASKED["compress"](one)
+    other.reviewer.channel = channel = FakeChannel()
+    in_the_inbox = other.reviewer.show_again(other.operations.rebuild(other.inbox()[0]))
+    pending = ASKED["compress"](other)
+    ticket = other.reviewer.show(pending)
+    assert channel.forgotten[-1] == pending.pending_id == in_the_inbox.pending.pending_id
+    click(in_the_inbox, "reject")  # the panel of before counts too
+    channel.run_due()
+    channel.look()
+    assert (ticket.status, waiting(one)) == ("rejected", [])

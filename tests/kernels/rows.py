@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from enum import Enum
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class Row(Enum):
@@ -39,11 +43,11 @@ class Row(Enum):
         return python
 
 
-def on(*rows: Row | tuple[Row, str]) -> pytest.MarkDecorator:
-    """Run a test on these rows; with pairs, each with its own code in the cell."""
+def on(*rows: Row | tuple[Row, str], codes: Mapping[str, str] | None = None) -> pytest.MarkDecorator:
+    """Run a test on these rows; with pairs, each with its own code in the cell, by its name in `codes`."""
     if isinstance(rows[0], Row):
         return pytest.mark.parametrize("kernel", rows, ids=lambda row: row.name, indirect=True)
-    pairs = [pytest.param(row, CODE[way], id=f"{row.name}-{way}") for row, way in rows]
+    pairs = [pytest.param(row, (codes or CODE)[way], id=f"{row.name}-{way}") for row, way in rows]
     return pytest.mark.parametrize(("kernel", "code"), pairs, indirect=["kernel"])
 
 

@@ -145,3 +145,29 @@ def test_without_a_panel_and_input_the_next_line_is_told(kernel, outcome):
     outcome.is_open()
     kernel.run(f"%tract decide {name[:8]} go", stdin=False)
     outcome.is_done(name, "command")
+
+
+VALUES = {
+    "review": "tract.fire('write', {'x': 1}, review=True)",
+    "fire": "tract.fire('write', {'x': 1})",
+    "displayed too": "p = tract.fire('write', {'x': 1}); display(p); p",
+    "magic": "%tract_fire write x=1",
+}
+
+
+@on(*[(row, way) for row in (Row.MAIN_7, Row.MAIN_6) for way in VALUES], codes=VALUES)
+def test_what_is_open_and_a_cells_value_is_its_panel_once(kernel, outcome, code):
+    cell = kernel.run(code)
+    panel = kernel.panel()
+    assert len(kernel.panels) == 1
+    assert cell.text.count("[pending] write") == 1
+    assert "<DynamicPending" not in cell.text
+    kernel.run(f"p = {code}" if code.startswith("%") else "p = tract.fire('write', {'x': 1}, review=True)")
+    later = kernel.run("p")  # another cell shows it once more, and either may answer
+    assert later.text.count("[pending] write") == 1
+    assert "<DynamicPending" not in later.text
+    panel.be_ready()
+    panel.click("go")
+    panel.until("approved")
+    outcome.is_done(panel.pending_id, "panel")
+    assert "approved>" in kernel.run("p").text

@@ -70,6 +70,22 @@ def test_a_waiting_cell_is_refused_too(tmp_path, monkeypatch):
         )
 
 
+@pytest.mark.parametrize(
+    "value", ["tract.fire('deploy', review=True)", "tract.fire('deploy')", "%tract_fire deploy"]
+)
+def test_what_is_open_at_the_end_of_a_cell_is_text_that_says_what_to_do(tmp_path, monkeypatch, value):
+    notebook = execute(
+        tmp_path, "%load_ext tract_jupyter", DEFINE, value, f"pending = {value}\nNone", "pending",
+        "pending.reject('no')\npending", monkeypatch=monkeypatch,
+    )  # fmt: skip
+    for cell in (notebook.cells[2], notebook.cells[4]):
+        (output,) = cell.outputs
+        assert output.data["text/plain"].count("[pending] deploy") == 1
+        assert "%tract decide" in output.data["text/plain"]
+        assert "x: 1" in output.data["text/plain"]
+    assert "rejected, 'no'" in text(notebook.cells[5])
+
+
 ACTIVE = {"decisions": {"publish"}, "quickstart": {"citation_check"}, "runs": {"confirm"}}
 """What each tutorial activates itself."""
 

@@ -85,3 +85,23 @@ def test_a_synchronous_call_waits_for_the_answer(terminal):
     terminal.answer(LATER, "")
     terminal.answer(r"go / stop / approve / reject / edit / session / always\? $", "app")
     assert "approved" in terminal.until(CELL)
+
+
+def test_what_is_open_at_the_end_of_a_line_is_asked_there_once(terminal):
+    terminal.run(DEFINE.format(options="--activate"))
+    terminal.run("p = tract.fire('deploy', {'x': 3}, review=True)")
+    terminal.run("p")
+    shown = terminal.answer(LATER, "")
+    assert shown.count("x: int = 3") == 1
+    assert shown.count("%tract decide") == 1
+    terminal.run("tract.fire('deploy', {'x': 4})")
+    shown = terminal.answer(LATER, "")
+    assert shown.count("x: int = 4") == 1
+    after = terminal.until(CELL)
+    assert "x: int" not in after
+    assert "pending>. %tract decide" in after
+    terminal.child.sendline("p")
+    terminal.answer(LATER, "stop")
+    terminal.answer(VALUE, "too far")
+    terminal.run("p")
+    assert "rejected, 'too far'>" in terminal.until(CELL)

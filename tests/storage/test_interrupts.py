@@ -14,6 +14,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Connection
 
 from benchmarks import storm
 from tract_jupyter import Tract
@@ -36,6 +37,17 @@ def ctrl_c():
 
 def interrupt():
     signal.raise_signal(signal.SIGINT)
+
+
+def test_what_follows_a_rollback_is_done_also_where_that_is_cut(monkeypatch):
+    """Whoever took note of what is undone now forgets it."""
+    database, forgotten = Database(":memory:"), []
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt), database.write():
+        database.if_rolled_back(lambda: forgotten.append("it"))
+        patched.setattr(Connection, "rollback", lambda _: signal.default_int_handler(signal.SIGINT, None))
+        raise OSError
+    assert forgotten == ["it"]
+    database.close()
 
 
 # --- blocks

@@ -162,7 +162,10 @@ class Corrections:
         )
 
     def note(self, model: str, estimated: int, usage: Mapping[str, object]) -> None:
-        """Keep what a provider counted for a prompt. Usage without a number of prompt tokens is passed over.
+        """Keep what a provider counted for a prompt.
+
+        Usage without a number of prompt tokens is passed over, and so is one that cannot be about this prompt: budgets
+        go by it, and would refuse all that is said from then on.
 
         Args:
             model: its name.
@@ -170,7 +173,7 @@ class Corrections:
             usage: as OpenAI (`prompt_tokens`) or Anthropic (`input_tokens`, and those of its cache) reports it.
         """
         reported = _prompt_tokens(usage)
-        if reported < 1 or estimated < 1 or self.counter.name != APPROXIMATE:
+        if not _is_likely(estimated, reported) or self.counter.name != APPROXIMATE:
             return
         data = {"model": model, "estimated": estimated, "reported": reported}
         with self._database.write() as connection:
@@ -192,7 +195,11 @@ class Corrections:
                 model, estimated, reported = (
                     event.data.get(key) for key in ("model", "estimated", "reported")
                 )
-                if isinstance(estimated, int) and isinstance(reported, int) and estimated > 0 < reported:
+                if (
+                    isinstance(estimated, int)
+                    and isinstance(reported, int)
+                    and _is_likely(estimated, reported)
+                ):
                     self._factors.pop(str(model), None)
                     self._factors[str(model)] = reported / estimated
         return self._factors
@@ -200,6 +207,12 @@ class Corrections:
 
 _USAGE: Final = "usage"
 _MOST_REPORTS: Final = 100
+_MOST_APART: Final = 20
+"""Times that an estimate and a count may differ; scripts that are estimated worst differ by less than 5."""
+
+
+def _is_likely(estimated: int, reported: int) -> bool:
+    return 0 < estimated <= reported * _MOST_APART and reported <= estimated * _MOST_APART
 
 
 def _prompt_tokens(usage: Mapping[str, object]) -> int:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.facade.open_tracts import OpenTracts
     from tract_jupyter.models.commit import CommitInfo
-    from tract_jupyter.protocols import Summarizer
+    from tract_jupyter.protocols import Summarizer, Validator
     from tract_jupyter.storage.database import Database
     from tract_jupyter.storage.entry import Entry
     from tract_jupyter.storage.tracts import TractRows
@@ -121,7 +121,7 @@ class Agents:
         summarizer: Summarizer | None = None,
         instructions: str | None = None,
         target_tokens: int | None = None,
-        validator: Callable[[str], object] | None = None,
+        validator: Validator | None = None,
         max_retries: int = MAX_RETRIES,
         token_tolerance: int | None = None,
         system_prompt: str | None = None,
@@ -146,8 +146,8 @@ class Agents:
             triggered_by: what set it off, for the log.
 
         Raises:
-            SessionError: a tract into itself, an empty child, no outcome; nothing was changed.
-            CompressionError: no text that the summarizer wrote was good; nothing was changed.
+            SessionError: a tract into itself, an empty child, no outcome, or none that is good; nothing was changed.
+            CompressionError: a number or the validator is none; nothing was changed.
             ContentError: the outcome is no valid content.
             DetachedHeadError: `into` has no current branch.
         """

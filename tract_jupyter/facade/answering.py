@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from tract_jupyter.exceptions import ContentError
 from tract_jupyter.facade.branches import Branches
@@ -162,7 +162,7 @@ class Answering(Writing, Branches, Gated):
 
     def _answered(self, pending: PendingToolResult) -> CommitInfo:
         """The answer, or what stands in its place, once it is decided."""
-        self._firing.decide(pending, unhandled="approve")
+        pending = cast("PendingToolResult", self._firing.decide(pending, unhandled="approve", joins=True))
         turned_down = pending.status in {PendingStatus.REJECTED, PendingStatus.EXPIRED}
         if turned_down and pending.result is None and pending.fields["edit"] is None:
             # decided by another process, or by nobody in time

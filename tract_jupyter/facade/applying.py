@@ -54,7 +54,7 @@ class Applying(Tooling, Gated):
         if permission is Permission.ALLOW and not self._is_hooked("policy"):
             return self._call_for_policy(fields)
         pending = self._policy_pending(fields)
-        return self._decided(pending, unhandled=_default(permission, pending), joins=True)
+        return self._decided(pending, unhandled=_default(permission, pending))
 
     def propose_policy(
         self,

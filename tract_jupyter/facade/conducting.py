@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
     from concurrent.futures import Executor
 
+    from tract_jupyter.protocols import Validator
     from tract_jupyter.runs.events import RunStarted
     from tract_jupyter.runs.lease import Lease
     from tract_jupyter.runs.log import RunLog
@@ -123,7 +124,7 @@ class MainCall:
 
     settings: dict[str, Any]
     options: dict[str, Any]
-    validator: Callable[[str], str | None] | None = None
+    validator: Validator | None = None
     raised: BaseException | None = None
 
 

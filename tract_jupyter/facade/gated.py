@@ -20,13 +20,22 @@ class Gated(Asking):
         """Whether any handler wants to see an operation; without one there is nothing to decide."""
         return self._bus.listens(operation)
 
-    def _decided(self, pending: Pending, *, unhandled: Unhandled = "approve", joins: bool = False) -> Any:
-        """The result of what was decided and done; with `joins`, also of the very same, if that is open already.
+    def _decided(
+        self, pending: Pending, *functions: object, unhandled: Unhandled = "approve", joins: bool = True
+    ) -> Any:
+        """The result of what was decided and done.
+
+        Args:
+            pending: what is decided.
+            functions: the caller's own, as of `Firing.keep`.
+            unhandled: as of `Firing.decide`.
+            joins: as of that, too.
 
         Raises:
             RejectedError: it was turned down.
             UndecidedError: a handler left it open, or a person is asked; it waits in the inbox.
         """
+        joins = joins and not any(map(callable, functions))
         return outcome(self._firing.decide(pending, unhandled=unhandled, joins=joins))
 
 

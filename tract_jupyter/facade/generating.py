@@ -12,10 +12,11 @@ from tract_jupyter.exceptions import (
     ContentError,
     DetachedHeadError,
     LLMError,
+    TractError,
 )
 from tract_jupyter.facade.branches import Branches
 from tract_jupyter.facade.compiling import Compiling
-from tract_jupyter.facade.gated import Gated
+from tract_jupyter.facade.gated import Gated, outcome
 from tract_jupyter.facade.turns import Turns, left_open
 from tract_jupyter.facade.writing import Writing
 from tract_jupyter.hooks.builtin.generation import PendingGeneration, ask_model, sent_of
@@ -24,17 +25,18 @@ from tract_jupyter.models.canonical import canonical_json, plain
 from tract_jupyter.models.checks import check_limit, check_text
 from tract_jupyter.models.commit import APPROXIMATE
 from tract_jupyter.models.generation import ChatResponse
+from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.models.text import brief_repr
 from tract_jupyter.models.toolcall import ToolCall
+from tract_jupyter.review.decision import deciding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tract_jupyter.models.commit import CommitInfo
     from tract_jupyter.models.context import CompiledContext
+    from tract_jupyter.protocols import Validator
     from tract_jupyter.storage.refs import Position
-
-    Validator = Callable[[str], str | None]
 
 
 class Generating(Writing, Compiling, Branches, Gated):
@@ -57,8 +59,8 @@ class Generating(Writing, Compiling, Branches, Gated):
         the branch that was current when it was asked for; one that fails to get there waits in the inbox.
 
         Args:
-            validator: called with the text of each reply; returns None if it is good, else a text that tells what is
-                wrong. The model is told that, and asked again.
+            validator: called with the text of each reply; returns None or True if it is good, else a text that tells
+                what is wrong, False, or `(False, text)`. The model is told that, and asked again.
             max_retries: how often it is asked again at most.
             retry_prompt: what it is told then, instead of the usual words; `{diagnosis}` in it stands for what was
                 wrong, which follows it otherwise.
@@ -110,6 +112,10 @@ class Generating(Writing, Compiling, Branches, Gated):
         _ = self.llm
         self._check_place()
         with self._turns.answering():
+            waiting = None if validator is not None else self._waiting_reply(settings, options)
+            if waiting is not None:
+                left_open()
+                return waiting
             pending = self._asked(settings, validator, options)
             return self._firing.keep(pending, validator)
 
@@ -117,7 +123,7 @@ class Generating(Writing, Compiling, Branches, Gated):
         """Commit what the user says, and `generate` the reply.
 
         If none comes, what was said is set aside, and not sent with what is said next. Saying it again tries that turn
-        again, as `generate` does.
+        again, as `generate` does; if its reply waits for a person, that one is meant.
 
         Args:
             text: what the user says.
@@ -129,24 +135,32 @@ class Generating(Writing, Compiling, Branches, Gated):
         """
         _ = self.llm
         self._check_place()
-        with self._turns.asking({"text": text, "name": name}, lambda: self.user(text, name=name)):
-            return self.generate(**options)
+        content = {"text": text, "name": name, "role": "user"}
+        with self._turns.asking(content, lambda: self.user(text, name=name)) as turn:
+            if not turn.waits:
+                return self.generate(**options)
+        return self.generate(**options)  # what waits is taken up, where it is just this
 
     @cached_property
     def _turns(self) -> Turns:
-        return Turns(self.tract_id, self._database, self._refs, self._commits, self._timelines)
+        return Turns(
+            self.tract_id, self._database, self._refs, self._commits, self._timelines, self._is_waiting
+        )
 
     def _generated(
         self, settings: dict[str, Any], validator: Validator | None, options: dict[str, Any], **how: Any
     ) -> ChatResponse:
         """Ask, have the reply decided about where anybody does so, and commit it; `how` as for `_asked`."""
+        pending = None if validator is not None or how else self._waiting_reply(settings, options)
+        if pending is not None:
+            return self._taken_up(pending)
         pending = self._asked(settings, validator, options, **how)
         with self._saved(pending):
             if validator is None and not self._is_hooked("generate"):
                 return (how.get("keep") or self._commit_reply)(pending.fields)
             retry = partial(auto_retry, max_retries=settings["max_retries"])
             unhandled: Any = "approve" if validator is None else retry
-            return self._decided(pending, unhandled=unhandled)  # type: ignore[no-any-return]
+            return self._decided(pending, unhandled=unhandled, joins=False)  # type: ignore[no-any-return]
 
     def _asked(
         self,
@@ -171,26 +185,20 @@ class Generating(Writing, Compiling, Branches, Gated):
             on: the branch that the reply is for; otherwise the current one.
             on_delta: is given what comes, piece by piece, of a model that can stream.
         """
-        client, tools = self.llm, options.pop("tools", None)
-        options = {**self.model_settings.get("chat", {}), **options}
+        client = self.llm
         branch, context = self._to_be_answered()
         if on not in {None, branch}:
             raise BranchMovedError(
                 f"the reply is for branch {on!r}, and the current one is {branch!r}; the model was not asked. "
                 f"switch({on!r}), then generate() again"
             )
-        self._check_settings(settings, validator, options)
-        offered = tools if tools is not None else self.get_tools() or list(context.tools)
+        self._check_settings(settings, validator, self._all_options(options)[0])
         fields = {
-            **plain({**settings, "options": options, "tools": offered}),
+            **self._request(settings, options, branch, context, prompt, replaces),
             "validator": name_of(validator),
             "diagnosis": None,
             "retry_count": 0,
             "retry_history": [],
-            "branch": branch,
-            "head": context.head,
-            "prompt": prompt,
-            "replaces": replaces,
         }
         self.record_compile(context)  # what can fail comes before the reply is paid for
         sent = sent_of(context) if prompt is None else prompt
@@ -199,6 +207,68 @@ class Generating(Writing, Compiling, Branches, Gated):
         with self._saved(pending):
             pending.look()
         return pending
+
+    def _request(
+        self,
+        settings: dict[str, Any],
+        options: dict[str, Any],
+        branch: str,
+        context: CompiledContext,
+        prompt: list[dict[str, Any]] | None = None,
+        replaces: str | None = None,
+    ) -> dict[str, Any]:
+        """The fields of a reply that say what the model is asked; arguments as of `_asked`."""
+        options, tools = self._all_options(options)
+        offered = tools if tools is not None else self.get_tools() or list(context.tools)
+        return {
+            **plain({**settings, "options": options, "tools": offered}),
+            "branch": branch,
+            "head": context.head,
+            "prompt": prompt,
+            "replaces": replaces,
+        }
+
+    def _all_options(self, options: dict[str, Any]) -> tuple[dict[str, Any], Any]:
+        """What the client is given, and the tools that it offers the model, if the caller names any."""
+        everything = {**self.model_settings.get("chat", {}), **options}
+        tools = everything.pop("tools", None)
+        return everything, tools
+
+    def _is_waiting(self, question: str) -> bool:
+        """Whether a reply to a message of the current branch is in the inbox."""
+        branch = self.current_branch
+        for stored in self.reviewer.ledger.of_operation(PendingGeneration.name):
+            with suppress(TractError):  # its head may be gone by now
+                if (
+                    stored.fields["branch"] == branch
+                    and self._turns.last_said(stored.fields["head"]) == question
+                ):
+                    return True
+        return False
+
+    def _waiting_reply(self, settings: dict[str, Any], options: dict[str, Any]) -> PendingGeneration | None:
+        """The reply in the inbox that the model gave when it was asked the very same."""
+        waiting = self.reviewer.ledger.of_operation(PendingGeneration.name)
+        request = self._request(settings, options, *self._to_be_answered()) if waiting else {}
+        for stored in waiting:
+            is_same = all(stored.fields.get(name) == value for name, value in request.items())
+            if is_same and stored.fields.get("validator") is None:
+                found = self.reviewer.asked_here(stored.pending_id) or self.operations.rebuild(stored)
+                if isinstance(found, PendingGeneration) and found.status.is_open:
+                    return found
+        return None
+
+    def _taken_up(self, pending: PendingGeneration) -> ChatResponse:
+        """Have a reply decided about that is in the inbox, as one that came just now; what was proposed stays there."""
+        left_open()
+        is_hooked = self._is_hooked("generate")
+        with self._saved(pending):
+            if pending.status is PendingStatus.FAILED and not is_hooked:
+                with deciding("automatic", "nobody"):
+                    pending.approve()
+            if pending.status is not PendingStatus.PENDING or (pending.is_unshown and not is_hooked):
+                return outcome(pending)  # type: ignore[no-any-return]
+            return self._decided(pending, joins=False)  # type: ignore[no-any-return]
 
     def _correct(self, fields: dict[str, Any]) -> None:
         """Have what the provider counted correct the estimates, in the transaction that stores the reply."""

@@ -86,7 +86,7 @@ class Merging(Gated):
                 "message": message,
             }
             pending = self._merge_pending(found, settings, resolver, triggered_by=triggered_by)
-            return self._decided(pending, joins=resolver is None)  # type: ignore[no-any-return]
+            return self._decided(pending, resolver)  # type: ignore[no-any-return]
         with triggered(triggered_by):
             return self._merge.join(found, resolver=resolver, delete_branch=delete_branch, message=message)
 
@@ -187,7 +187,7 @@ class Merging(Gated):
         """
         if self._is_hooked("rebase"):
             pending = self._rebase_pending(target_branch, resolver, triggered_by)
-            return self._decided(pending, joins=resolver is None)  # type: ignore[no-any-return]
+            return self._decided(pending, resolver)  # type: ignore[no-any-return]
         with triggered(triggered_by):
             return self._rebase.run(target_branch, resolver)
 

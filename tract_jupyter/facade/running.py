@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.facade.turns import OpenTurn
     from tract_jupyter.models.generation import ChatResponse
+    from tract_jupyter.protocols import Validator
     from tract_jupyter.runs.events import RunEvent
     from tract_jupyter.runs.model import Operation, Run, Skip
     from tract_jupyter.runs.outcome import Ending
@@ -82,7 +83,7 @@ class Running(Conducting, Reading):
         profile: str | Profile | None = None,
         on_event: OnEvent | None = None,
         run: RunOptions | None = None,
-        validator: Callable[[str], str | None] | None = None,
+        validator: Validator | None = None,
         **options: Any,
     ) -> ChatResponse:
         """Send the context to the model, and commit what it replies as the assistant's.
@@ -97,8 +98,8 @@ class Running(Conducting, Reading):
             profile: whose operations run: a name, or a profile that need not be stored; the active one if left out.
             on_event: is called with each event of the run as it happens, on this thread or another.
             run: how the run is carried out: executor, limits, timeout, ...
-            validator: called with the text of each reply; returns None if it is good, else a text that tells what is
-                wrong. The model is told that, and asked again.
+            validator: called with the text of each reply; returns None or True if it is good, else a text that tells
+                what is wrong, False, or `(False, text)`. The model is told that, and asked again.
             **options: `max_retries`, `retry_prompt`, `hide_retries`, `message`, `metadata` as for `propose_generate`;
                 the others are for the client: `model`, `temperature`, `max_tokens`, ...
 
@@ -161,7 +162,7 @@ class Running(Conducting, Reading):
         *,
         on_event: OnEvent | None = None,
         run: RunOptions | None = None,
-        validator: Callable[[str], str | None] | None = None,
+        validator: Validator | None = None,
     ) -> ChatResponse:
         """Go on with a run that waits for a person, or whose process ended.
 
@@ -269,12 +270,46 @@ class Running(Conducting, Reading):
     ) -> ChatResponse:  # fmt: skip
         _ = self.llm
         self._check_place()
+        waiting = self._waiting_run()
+        if waiting is not None and self._is_again(waiting, trigger, profile, call, options):
+            return self.resume_run(waiting.run_id, on_event=on_event, run=options, validator=call.validator)
         with self._turns.answering(is_new=trigger is Trigger.GENERATE) as turn:
             log = RunLog(self._database, self._run_rows, turn.lease.run_id, on_event=on_event)
             with _told(turn, log), self._aborted_by_ctrl_c(log):
                 snapshot = self._begin(log, trigger, profile, call, options)
                 ending = self._conduct(snapshot, log, turn.lease, call, options)
                 return self._response(log, call, ending)
+
+    def _is_waiting(self, question: str) -> bool:
+        waiting = self._waiting_run()
+        is_asked = waiting is not None and self._begun(waiting).turn_id == question
+        return is_asked or super()._is_waiting(question)
+
+    def _waiting_run(self) -> Run | None:
+        """The newest run, if it waits for a person and can be gone on with here."""
+        for run in self.runs(1):
+            begun = self._begun(run)
+            is_ours = begun.tract_id == self.tract_id and is_signed(self.signer, run.run_id, begun)
+            if run.status is RunStatus.WAITING and is_ours and begun.branch == self.current_branch:
+                return run
+        return None
+
+    def _begun(self, run: Run) -> RunStarted:
+        """What a run goes by."""
+        begun = self.run_events(run.run_id)[0].data
+        assert isinstance(begun, RunStarted), "each run begins so"  # noqa: S101
+        return begun
+
+    def _is_again(
+        self, waiting: Run, trigger: Trigger, profile: Profile | None, call: MainCall, options: RunOptions
+    ) -> bool:
+        """Whether a run that waits is what is asked for: the same turn with the same profile and settings."""
+        begun = self._begun(waiting)
+        start = opening(self._to_be_answered()[1], trigger)
+        operations = () if profile is None else profile.compile().operations
+        return (begun.trigger, begun.turn_id, begun.operations, begun.settings, begun.variables) == (
+            trigger, start.turn_id, operations, _settings(call), plain(dict(options.variables))
+        )  # fmt: skip
 
     def _begin(
         self, log: RunLog, trigger: Trigger, profile: Profile | None, call: MainCall, options: RunOptions
@@ -303,9 +338,7 @@ class Running(Conducting, Reading):
                 counters={key: (one.turns, one.tokens) for key, one in counted.counters.items()},
                 artifacts={} if session is None else dict(self._run_artifacts.load(session)),
                 clock=datetime.now(UTC).isoformat(), variables=plain(dict(options.variables)),
-                settings=plain({
-                    "reply": call.settings, "options": call.options, "validator": name_of(call.validator)
-                }),
+                settings=_settings(call),
                 mode=ExecutionMode.CONCURRENT if compiled is None else compiled.execution_mode,
             )  # fmt: skip
             snapshot = signed(self.signer, log.run_id, snapshot)
@@ -373,6 +406,12 @@ class Running(Conducting, Reading):
             f"several runs begin with {given!r}; give more of it" if found else f"there is no run {given!r}"
         )
         raise UnknownRunError(f"{what}; runs() lists them")
+
+
+def _settings(call: MainCall) -> dict[str, Any]:
+    """How the model is asked, as it is noted with a run."""
+    noted = {"reply": call.settings, "options": call.options, "validator": name_of(call.validator)}
+    return plain(noted)  # type: ignore[no-any-return] # a dict stays one
 
 
 def _left(so_far: Unfinished) -> list[Operation]:

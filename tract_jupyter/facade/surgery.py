@@ -26,7 +26,7 @@ from tract_jupyter.storage.events import triggered
 from tract_jupyter.storage.reach import Reach
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from tract_jupyter.history.compress import Found
     from tract_jupyter.models.cleanup import GCResult
@@ -34,9 +34,7 @@ if TYPE_CHECKING:
     from tract_jupyter.models.compression import CompressPlan, CompressResult, ExpandResult
     from tract_jupyter.models.context import Message
     from tract_jupyter.models.tool_turn import ToolCompactResult, ToolDropResult, ToolTurn
-    from tract_jupyter.protocols import Summarizer, TokenCounter
-
-    Validator = Callable[[str], str | bool | tuple[bool, str | None] | None]
+    from tract_jupyter.protocols import Summarizer, TokenCounter, Validator
 
 
 class Surgery(Compiling, Gated):
@@ -113,7 +111,7 @@ class Surgery(Compiling, Gated):
             pending = self._compress_pending(
                 found, given, guidance, message, two_stage=two_stage, triggered_by=triggered_by
             )
-            return self._decided(pending, joins=summarizer is None and validator is None)  # type: ignore[no-any-return]
+            return self._decided(pending, summarizer, validator)  # type: ignore[no-any-return]
         if two_stage and guidance is None:
             guidance = self._guidance(found, instructions)
         source = Source(
@@ -292,7 +290,7 @@ class Surgery(Compiling, Gated):
         """
         if self._is_hooked("gc") and not dry_run:
             pending = self._gc_pending(orphan_retention_days, archive_retention_days, keep, triggered_by)
-            return self._decided(pending, joins=True)  # type: ignore[no-any-return]
+            return self._decided(pending)  # type: ignore[no-any-return]
         retain, choice = Retain(orphan_retention_days, archive_retention_days), self._kept(keep)
         with triggered(triggered_by):
             return self._garbage_collector.run(retain, choice, dry_run=dry_run)

@@ -70,6 +70,7 @@ class Turns:
         refs: say which branch is the current one.
         commits: where questions are set aside.
         timelines: what stands in the history.
+        waits: whether the reply to a message is there, or on its way, and waits for a person.
     """
 
     def __init__(
@@ -79,25 +80,34 @@ class Turns:
         refs: Refs,
         commits: Commits,
         timelines: Timelines,
+        waits: Callable[[str], bool],
     ) -> None:
         self._rows = RunLeaseRows(tract_id)
         self._database = database
         self._refs = refs
         self._commits = commits
         self._timelines = timelines
+        self._waits = waits
 
     @contextmanager
     def asking(self, content: dict[str, Any], say: Callable[[], CommitInfo]) -> Iterator[OpenTurn]:
         """Hold the current branch, and have the user say something, unless it was said already and no reply came.
 
-        If none comes now, it is set aside.
+        If none comes now, it is set aside. Where the reply waits for a person, nothing is said and `waits` is set.
 
         Raises:
             RunError: somebody else answers on this branch.
         """
         with self._held(uuid4().hex, self._refs.position.branch, None, sets_aside=True) as turn:
-            again = next((one for one in reversed(turn.lease.open) if self._was_said(one, content)), None)
+            again = next(
+                (one for one in reversed(turn.lease.open) if self._was_said(one.question, content)), None
+            )
             self._set_others_aside(turn.lease, again)
+            last = self.last_said()
+            if again is None and self._was_said(last, content) and self._waits(last or ""):
+                turn.waits = True
+                yield turn
+                return
             if again is not None and again.question is not None:
                 self._take_back(again.question)
                 turn.lease.ask(again.question)
@@ -124,7 +134,7 @@ class Turns:
             return
         question = self._question() if is_new else None
         with self._held(uuid4().hex, self._refs.position.branch, question) as turn:
-            last = self._last_said()
+            last = self.last_said()
             again = next((one for one in turn.lease.open if is_new and one.question == last), None)
             if turn.lease.open and is_new:
                 self._set_others_aside(turn.lease, again)
@@ -193,7 +203,7 @@ class Turns:
 
     def _has_failed(self, turn: OpenTurn) -> bool:
         question = turn.lease.question
-        if question is None or turn.waits:
+        if question is None or turn.waits or self._waits(question):
             return False
         # on another branch it is looked at again with the next turn there
         return self._refs.position.branch != turn.lease.branch or self.is_open(question)
@@ -213,16 +223,20 @@ class Turns:
                 if step.operation == APPEND and timeline.priority(step) is not Priority.SKIP:
                     yield step.commit_hash, role_of(json.loads(step.payload))
 
-    def _last_said(self) -> str | None:
-        """The newest message of the current branch, also if it is set aside."""
+    def last_said(self, at: str | None = None) -> str | None:
+        """The newest message of the current branch, also if it is set aside; or of the history before a commit.
+
+        Raises:
+            TractError: there is no such commit.
+        """
         with self._timelines.lock:
-            steps = self._timelines.at(self._refs.position.commit_hash).steps
+            steps = self._timelines.at(at or self._refs.position.commit_hash).steps
             return next((step.commit_hash for step in reversed(steps) if step.operation == APPEND), None)
 
-    def _was_said(self, row: StoredLease, content: dict[str, Any]) -> bool:
-        if row.question is None or row.question != self._last_said():
+    def _was_said(self, question: str | None, content: dict[str, Any]) -> bool:
+        if question is None or question != self.last_said():
             return False
-        said = self._commits.entry(row.question).content
+        said = self._commits.entry(question).content
         return all(said.get(name) == value for name, value in content.items())
 
     def _set_others_aside(self, lease: Lease, again: StoredLease | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from tract_jupyter.hooks.bus import Routed
@@ -57,18 +58,16 @@ class Firing:
         if choice is not None and routed is not Routed.DECIDED and choice.holds_for(pending):
             self._choose(pending, choice)
         elif routed is Routed.LEFT_OPEN:
-            return self._left_open(pending, joins=joins)
+            return self._once(pending, self._reviewer.keep, joins=joins)
         elif routed is Routed.UNGUARDED:
-            self._ask(pending, ask)
+            return self._asked(pending, ask, joins=joins)
         elif routed is Routed.UNHANDLED and unhandled == "approve":
             with deciding("automatic", "nobody"):
                 pending.approve()
         elif routed is Routed.UNHANDLED and (unhandled != "ask" or not self._reviewer.granted(pending)):
-            twin = self._twin(pending) if joins and unhandled == ask == "ask" else None
-            if twin is not None:
-                self._reviewer.show_again(twin)
-                return twin
-            self._ask(pending, ask if unhandled == "ask" else unhandled)
+            if unhandled == "ask":
+                return self._asked(pending, ask, joins=joins)
+            self._automatic(pending, unhandled)
         return pending
 
     def keep(self, pending: _Asked, *functions: object) -> _Asked:
@@ -76,22 +75,28 @@ class Firing:
 
         Args:
             pending: what nobody was asked about yet.
-            functions: the caller's own that it would run, or None; whether two of them do the same, nobody knows, so
-                that with one of them it is no question of before.
+            functions: what the caller gave in the place of functions that it would run. Whether two functions do the
+                same, nobody knows, so that with one of them it is no question of before.
         """
-        twin = self._twin(pending) if all(function is None for function in functions) else None
-        if twin is None:
-            self._reviewer.keep(pending, unshown=True)
-        return pending if twin is None else cast("_Asked", twin)
+        keep = partial(self._reviewer.keep, unshown=True)
+        return self._once(pending, keep, joins=not any(map(callable, functions)))
 
-    def _left_open(self, pending: Pending, *, joins: bool) -> Pending:
-        twin = self._twin(pending) if joins else None
+    def _once(
+        self,
+        pending: _Asked,
+        ask: Callable[[Any], object],
+        again: Callable[[Any], object] = lambda _: None,
+        *,
+        joins: bool,
+    ) -> _Asked:
+        """Ask, unless the very same is open: then ask that again. Returns what is open."""
+        twin = cast("_Asked | None", self._reviewer.twin(pending)) if joins else None
         if twin is None:
-            self._reviewer.keep(pending)
-        return twin or pending
-
-    def _twin(self, pending: Pending) -> Pending | None:
-        return cast("Pending | None", self._reviewer.twin(pending))
+            ask(pending)
+            return pending
+        twin.unguarded = pending.unguarded or twin.unguarded
+        again(twin)
+        return twin
 
     def _choose(self, pending: Pending, choice: Choice) -> None:
         """Do what was chosen; what stays open with that, or fails, waits in the inbox."""
@@ -101,9 +106,12 @@ class Firing:
             if pending.status.is_open:
                 self._reviewer.keep(pending)
 
-    def _ask(self, pending: Pending, ask: Unhandled) -> None:
+    def _asked(self, pending: Pending, ask: Unhandled, *, joins: bool) -> Pending:
         if callable(ask):
-            with deciding("automatic", "nobody"):
-                ask(pending)
-        else:
-            self._reviewer.show(pending)
+            return self._once(pending, partial(self._automatic, how=ask), joins=joins)
+        return self._once(pending, self._reviewer.show, self._reviewer.show_again, joins=joins)
+
+    def _automatic(self, pending: Pending, how: Unhandled) -> None:
+        assert callable(how), "the rest was looked for"  # noqa: S101
+        with deciding("automatic", "nobody"):
+            how(pending)

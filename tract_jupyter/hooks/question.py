@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from tract_jupyter.models.parameters import Parameters
+    from tract_jupyter.review.channel import Asked
     from tract_jupyter.review.decision import Decision
     from tract_jupyter.review.request import CodeBlock, ValueRow
     from tract_jupyter.storage.decisions import StoredDecision
@@ -54,6 +55,9 @@ class Question:
     """The fields that `code_blocks` and `tables` show in full; None for all. The others are shown in a table behind."""
     machinery: ClassVar[frozenset[str]] = frozenset()
     """The fields that only doing it needs, and that nobody decides about: shown, but folded."""
+
+    is_renewed: bool = False
+    """Whether, asked again, the newer one takes the place of the open one: it holds more than the question."""
 
     operation: str
     tract: Any
@@ -164,6 +168,10 @@ class Question:
     def subject(self) -> Subject | None:
         """What a standing approval could be about; None if it is asked about each time."""
         return None
+
+    def repeats(self, other: Asked) -> bool:
+        """Whether it asks the very same as another question of the same identity, which may lie in the store."""
+        return self.fingerprint == other.fingerprint
 
     @property
     def resumable(self) -> bool:

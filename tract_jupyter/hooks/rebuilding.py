@@ -80,7 +80,7 @@ class Rebuilding:
         pending.status, pending.unfinished = self._ledger.standing(stored)
         pending.doubt = "" if self._ledger.vouches(stored) else _DOUBT
         pending.origin = None if stored.origin == this_process() else stored.origin
-        pending.error = stored.error
+        pending.error, pending.is_unshown = stored.error, stored.is_unshown
         pending.executed_at, pending.on_timeout = stored.executed_at, stored.on_timeout
         if stored.expires_at is not None:
             pending.timeout = (stored.expires_at - stored.created_at).total_seconds()

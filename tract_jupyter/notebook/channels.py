@@ -201,11 +201,9 @@ class NotebookChannel:
         """Show the request in a new place the next time; clicks in the old one still count."""
         self._moved.add(ticket.pending.pending_id)
 
-    def may_show_here(self, pending_id: str) -> bool:
-        """Whether an open pending can have a panel in the cell that runs, and has none there yet."""
-        return self._front_end.can_click and all(
-            shown.cell != _cell() for shown in self._shown.get(pending_id, ())
-        )
+    def is_here(self, pending_id: str) -> bool:
+        """Whether a request is on display in the cell that runs."""
+        return any(shown.cell == _cell() for shown in self._shown.get(pending_id, ()))
 
     def panel_may_answer(self, ticket: Ticket, waited: float) -> bool:
         """Whether the panel's script has run somewhere and reached this kernel, or still has time to."""

@@ -41,20 +41,32 @@ def unregister(shell: InteractiveShell) -> None:
 
 
 def _show_pending(pending: Pending) -> None:
-    """Display an open pending as its panel, unless that is in this cell already, and another one as its text."""
+    """Display an open pending as its panel, or all of it as text, once in a cell; another one as its short text."""
+    from IPython.core.getipython import get_ipython
     from IPython.display import display
 
     from tract_jupyter.exceptions import TractError
+    from tract_jupyter.review.request_text import how_to_decide
 
-    reviewer = pending.tract.reviewer
-    can_show = getattr(reviewer.channel, "may_show_here", None)
-    if pending.status.is_open and can_show is not None and can_show(pending.pending_id):
+    reviewer, told = pending.tract.reviewer, repr(pending)
+    is_here: Any = getattr(reviewer.channel, "is_here", None)
+    decides = f"{how_to_decide(pending.pending_id)} decides it"
+    if pending.status.is_open and is_here is None:  # of a tract that asks nobody here
+        told += f". It waits in the inbox: {decides} in a notebook on its store, and .review() asks here"
+    elif pending.status.is_open and is_here(pending.pending_id):
+        if getattr(get_ipython(), "kernel", None) is not None:
+            return
+        told += f". {decides}"  # a terminal has written the beginning of an output
+    elif pending.status.is_open:
         try:
-            reviewer.show_again(pending)
+            reviewer.show(pending)
+            if not is_here(pending.pending_id):  # it was shown in an earlier cell
+                reviewer.show_again(pending)
         except TractError as error:
-            display({"text/plain": f"{pending!r}: {error}"}, raw=True)
-    else:
-        display({"text/plain": repr(pending)}, raw=True)
+            told += f": {error}"
+        else:
+            return
+    display({"text/plain": told}, raw=True)
 
 
 def _bundles(shell: InteractiveShell) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 UNDECIDED: Final = (
-    "Do not repeat the call meanwhile: nothing comes of it before that. Go on without it, or wait."
+    "Do not repeat the call meanwhile: it would be asked about once more. Go on without it, or wait."
 )
 """After why a call is not decided yet."""
 

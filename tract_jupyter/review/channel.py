@@ -24,6 +24,20 @@ if TYPE_CHECKING:
     from tract_jupyter.storage.pendings import StoredPending
 
 
+class Asked(Protocol):
+    """What is or was asked: a pending, or its row."""
+
+    @property
+    def fields(self) -> Mapping[str, Any]:
+        """What it is about."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """What an approval of it binds to."""
+        ...
+
+
 class Reviewable(Protocol):
     """What can be decided: every `Pending`."""
 
@@ -91,6 +105,15 @@ class Reviewable(Protocol):
     @property
     def resumable(self) -> bool:
         """Whether another process could carry it out."""
+        ...
+
+    @property
+    def is_renewed(self) -> bool:
+        """Whether, asked again, the newer one takes the place of the open one, in the same process too."""
+        ...
+
+    def repeats(self, other: Asked) -> bool:
+        """Whether it asks the very same as another question of the same identity."""
         ...
 
     def runs_nothing(self, action: str) -> bool:

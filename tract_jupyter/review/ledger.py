@@ -73,6 +73,37 @@ class Ledger(Records):
                 self._rows.update(connection, pending.pending_id, **asked, **_time(pending), **waited)
             pending.rounds = self._decisions.count(connection, pending.pending_id)
 
+    def take_over(self, pending: Reviewable, stored: StoredPending, *, wait: float = 0) -> bool:
+        """Have a pending be the question that lies in the store, which nobody here or elsewhere goes on with.
+
+        It has that one's id from then on, and is asked now, by this process.
+
+        Args:
+            pending: asks the very same.
+            stored: that question, as it was read.
+            wait: as of `ask`.
+
+        Returns:
+            False if somebody was faster, and it is not as it was read any more.
+        """
+        own_id, own_moment = pending.pending_id, pending.created_at
+        pending.pending_id, pending.created_at = stored.pending_id, datetime.now(UTC)
+        is_taken = False
+        try:
+            request = request_to_dict(pending.review_request())
+            with self._database.write() as connection:
+                last = self._decisions.last(connection, stored.pending_id)
+                is_free = last is None or last.finished_at is not None
+                if is_free and self._rows.get(connection, stored.pending_id) == stored:
+                    pending.rounds = 0 if last is None else last.round + 1
+                    row = self._row(pending, request, waited_until=_in(wait) if wait else None)
+                    self._rows.update(connection, pending.pending_id, **row)
+                    is_taken = True
+        finally:
+            if not is_taken:
+                pending.pending_id, pending.created_at = own_id, own_moment
+        return is_taken
+
     def wait(self, pending_id: str, seconds: float) -> None:
         """Say that this process waits for the decision, and will say so again before the seconds are over."""
         with self._database.write() as connection:
@@ -199,11 +230,26 @@ class Ledger(Records):
         self, connection: Connection, pending: Reviewable, request: ReviewRequest | None,
         outcome: Outcome | None = None, **more: Any,
     ) -> None:  # fmt: skip
+        shown = None if request is None else request_to_dict(request)
         values = {
             "pending_id": pending.pending_id,
+            "status": pending.status.value,
+            **self._row(pending, shown, outcome),
+            **more,
+        }
+        self._rows.insert(connection, values)
+
+    def _row(
+        self,
+        pending: Reviewable,
+        shown: dict[str, Any] | None,
+        outcome: Outcome | None = None,
+        **more: Any,
+    ) -> dict[str, Any]:
+        """What its row says of the question, as this process asks it now."""
+        return {
             "operation": pending.operation,
             "title": pending.title,
-            "status": pending.status.value,
             "actor": pending.actor,
             "triggered_by": pending.triggered_by,
             "branch": pending.branch,
@@ -212,10 +258,9 @@ class Ledger(Records):
             **_time(pending),
             "error": pending.error,
             "created_at": to_text(pending.created_at),
-            **self._as_asked(pending, None if request is None else request_to_dict(request), outcome),
+            **self._as_asked(pending, shown, outcome),
             **more,
         }
-        self._rows.insert(connection, values)
 
     def _store(
         self, connection: Connection, pending: Reviewable, decision: Decision, *, ends: bool, signature: str

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from tract_jupyter.storage.decisions import DecisionRows, StoredDecision
     from tract_jupyter.storage.pendings import PendingRows, StoredPending
 
+RUN = "run "
+"""How `triggered_by` begins of what a run asks; its id follows."""
+
 OPEN = frozenset(status.value for status in PendingStatus if status.is_open)
 """The states in which a pending can be decided."""
 
@@ -135,6 +138,11 @@ class Records:
         with self._database.read() as connection:
             return self._rows.same(connection, pending.identity)
 
+    def of_operation(self, operation: str) -> list[StoredPending]:
+        """What is left to decide or to run of an operation, as this user asked it, oldest first."""
+        with self._database.read() as connection:
+            return [one for one in self._rows.of_operation(connection, operation) if self.vouches(one)]
+
     def is_waiting(self, pending: Reviewable) -> bool:
         """Whether something of the same identity is left to decide or to run."""
         with self._database.read() as connection:
@@ -167,9 +175,8 @@ class Records:
                 last = self._decisions.last(connection, stored.pending_id)
                 if stored.status != PendingStatus.APPROVED or last is None or is_waited_for(stored):
                     continue
-                if (stored.actor, stored.branch) != (pending.actor, pending.branch) or not self.vouches(
-                    stored
-                ):
+                is_for = (stored.actor, stored.branch) == (pending.actor, pending.branch)
+                if not is_for or not self.vouches(stored):
                     continue  # it was for somebody else, or elsewhere, or the store was changed to say that it was not
                 if self.hands_over(last) and _is_about(last, pending):  # once begun, it is signed anew
                     return last

@@ -26,6 +26,8 @@ from tract_jupyter.review.channel import Channel, NoChannel, Reviewable
 from tract_jupyter.review.decision import Answer, Decision, deciding, without_grant
 from tract_jupyter.review.dispatch import capturing, dispatch
 from tract_jupyter.review.gate import BUSY
+from tract_jupyter.review.process import has_ended, this_process
+from tract_jupyter.review.records import RUN, is_waited_for
 from tract_jupyter.review.replay import replay
 from tract_jupyter.review.request_text import how_to_decide
 from tract_jupyter.review.ticket import Ticket
@@ -39,9 +41,11 @@ if TYPE_CHECKING:
     from tract_jupyter.review.gate import Gate
     from tract_jupyter.review.grants import Grants
     from tract_jupyter.review.ledger import Ledger
+    from tract_jupyter.storage.pendings import StoredPending
 
 _HEARTBEAT_SECONDS = 0.02  # a bare await cannot be interrupted in a kernel, so waiting is many short sleeps
 _STORE_POLL_SECONDS = 0.5
+_PENDING = PendingStatus.PENDING.value
 _LEASE_SECONDS = 6.0  # for how long others take it that this process waits, unless it says so again
 _RULES = frozenset({"handler", "model"})  # channels over which no person decides, and no code of theirs
 
@@ -65,6 +69,7 @@ class Reviewer:
         self._grants = grants
         self._tickets: dict[str, Ticket] = {}
         self._kept: dict[str, Reviewable] = {}
+        self._claimed: set[str] = set()
         self._lock = threading.RLock()
         self._is_watching = False
         gate.check_code = self._check_code
@@ -102,20 +107,105 @@ class Reviewer:
             self._kept = {**open_ones, pending.pending_id: pending}
 
     def twin(self, pending: Reviewable) -> Reviewable | None:
-        """Return what asks the very same and is open: of this process, by the same actor. None if nothing does.
+        """Return what this process asked, if it asks the very same for the same asker and is open; None otherwise.
 
-        What somebody waits for is that caller's own question, and so is one whose time is limited.
+        Of a process that has ended `pending` takes the question over: with that it is the open one, under its id. So it
+        is with one that is left alone elsewhere, if any process can carry it out.
+
+        What somebody waits for is that caller's own question, and so is one whose time a caller has limited.
+        """
+        found = self._same_one(pending)
+        return None if found is pending else found
+
+    @whole_context
+    def claimed(self, pending: Reviewable) -> Iterator[Reviewable]:
+        """Give what is to be asked: the open one, as `twin` finds it, or `pending`. Nobody else gets it meanwhile.
+
+        It is for what is done once for each caller, such as a call: if two waited for one question, both would do it.
+        """
+        can_wait = self.channel.can_reach() and not self.ledger.in_transaction
+        own = pending.pending_id
+        self._claim(own)  # nobody is to join it before it is waited for
+        claimed = {own}
+        try:
+            found = self._same_one(pending, keeps=claimed, wait=_LEASE_SECONDS if can_wait else 0) or pending
+            self._move_here(found.pending_id)
+            yield found
+        finally:
+            with self._lock:
+                self._claimed -= claimed
+
+    def _same_one(
+        self, pending: Reviewable, *, keeps: set[str] | None = None, wait: float = 0
+    ) -> Reviewable | None:
+        """Find what asks the very same; `pending` itself, if it took that over.
+
+        Args:
+            pending: what is about to be asked.
+            keeps: what is found stays claimed, and its id is put there.
+            wait: the seconds that whoever claims it will wait from now on.
         """
         if pending.expires_at is not None:
             return None
         for stored in self.ledger.same(pending):
-            found = self.asked_here(stored.pending_id)
-            with self._lock:
-                ticket = self._tickets.get(stored.pending_id)
-            is_free = ticket is None or not ticket.waiting
-            if found is not None and found is not pending and is_free and _asks_the_same(found, pending):
+            pending_id = stored.pending_id
+            if is_waited_for(stored) or not self._claim(pending_id):
+                continue
+            found = None
+            try:
+                found = self._joined(pending, stored, is_claimed=keeps is not None, wait=wait)
+            finally:
+                if found is None or keeps is None:
+                    with self._lock:
+                        self._claimed.discard(pending_id)
+            if found is not None:
+                if keeps is not None:
+                    keeps.add(pending_id)
                 return found
         return None
+
+    def _claim(self, pending_id: str) -> bool:
+        """Have nobody else join it. False if somebody waits for it here, or is about to."""
+        with self._lock:
+            ticket = self._tickets.get(pending_id)
+            if pending_id in self._claimed or (ticket is not None and ticket.waiting):
+                return False
+            self._claimed.add(pending_id)
+        return True
+
+    def _joined(
+        self, pending: Reviewable, stored: StoredPending, *, is_claimed: bool, wait: float
+    ) -> Reviewable | None:
+        found = self.asked_here(stored.pending_id)
+        if found is not None and found.origin is None and not pending.is_renewed:
+            if found is pending or not _asks_the_same(found, pending):
+                return None
+            is_limited = found.expires_at is not None
+            if is_limited and not self._limits(found):
+                return None
+            # a limited time begins anew; and what is claimed no other tract of this process takes over
+            is_asked_anew = is_claimed or is_limited
+            return found if not is_asked_anew or self.ledger.take_over(found, stored, wait=wait) else None
+        is_left = found is not pending and _is_left(stored, pending) and self.ledger.vouches(stored)
+        if not is_left or not self.ledger.take_over(pending, stored, wait=wait):
+            return None
+        self._move_here(pending.pending_id)
+        with self._lock:
+            self._tickets.pop(pending.pending_id, None)
+            self._kept.pop(pending.pending_id, None)
+        return pending
+
+    def _limits(self, pending: Reviewable) -> bool:
+        """Whether the time that a pending has is that of everything that is asked here."""
+        return (pending.timeout, pending.on_timeout) == (self.timeout, self.on_timeout)
+
+    def _move_here(self, pending_id: str) -> None:
+        """Have what is on display shown in the current cell the next time."""
+        with self._lock:
+            ticket = self._tickets.get(pending_id)
+        if ticket is not None and ticket.is_shown:
+            self.channel.forget(ticket)
+            ticket.is_shown = False
 
     def asked_here(self, pending_id: str) -> Reviewable | None:
         """The very pending, if this process asked about it and it is open."""
@@ -288,12 +378,6 @@ class Reviewer:
     @whole_context
     def _waiting(self, pending: Reviewable) -> Iterator[Ticket]:
         can_wait = self.channel.can_reach() and not self.ledger.in_transaction
-        if not self.channel.can_reach():
-            recorded = self.channel.recorded()
-            has_answer = recorded is not None and recorded.knows(pending.identity)
-            twin = None if has_answer else self.twin(pending)
-            if twin is not None:  # whoever asks again and again, where nobody is, asks one question
-                raise self._nobody(twin)
         ticket = self._ticket(pending, wait=_LEASE_SECONDS if can_wait else 0)
         why_not = self._replay(ticket)
         if self.ledger.in_transaction and not ticket.settled.is_set():
@@ -302,11 +386,16 @@ class Reviewer:
                 "from writing. Ask before the batch, or after it", pending
             )  # fmt: skip
         if not self.channel.can_reach() and not ticket.settled.is_set():
-            raise self._nobody(pending, why_not)
-        self._put_up(ticket)
+            others = f". {pending.not_granted.rstrip('.')}" if pending.not_granted else ""
+            raise NobodyToAskError(
+                f"{pending.title!r} needs a decision, and nobody can be asked here (no panel, no input). It waits in "
+                f"the inbox: '%tract inbox' in a notebook on this store shows it, and "
+                f"'{how_to_decide(pending.pending_id)}' decides it{why_not}{others}", pending
+            )  # fmt: skip
         ticket.waiting += 1
         rounds = pending.rounds
         try:
+            self._put_up(ticket)
             yield ticket
         except (KeyboardInterrupt, asyncio.CancelledError) as error:
             if pending.rounds == rounds:
@@ -319,14 +408,6 @@ class Reviewer:
                 self.ledger.wait(pending.pending_id, 0)
             if ticket.answered:  # the wait was interrupted after the click
                 self._on_answer(ticket)
-
-    def _nobody(self, pending: Reviewable, why_not: str = "") -> NobodyToAskError:
-        others = f". {pending.not_granted.rstrip('.')}" if pending.not_granted else ""
-        return NobodyToAskError(
-            f"{pending.title!r} needs a decision, and nobody can be asked here (no panel, no input). It waits in "
-            f"the inbox: '%tract inbox' in a notebook on this store shows it, and "
-            f"'{how_to_decide(pending.pending_id)}' decides it{why_not}{others}", pending
-        )  # fmt: skip
 
     def _steps(self, ticket: Ticket) -> Iterator[float]:
         """Do what is due, and yield the seconds to sleep, until it is settled."""
@@ -425,17 +506,24 @@ class Reviewer:
 
 def _asks_the_same(one: Reviewable, other: Reviewable) -> bool:
     """Whether two pendings, whose identity is the same, are one question of one asker."""
-    is_open = (
-        one.status is PendingStatus.PENDING
-        and one.expires_at is None
-        and one.deciding_thread is None
-        and one.origin is None
+    is_open = one.status is PendingStatus.PENDING and one.deciding_thread is None
+    return (
+        is_open and one.operation == other.operation and _asker(one) == _asker(other) and one.repeats(other)
     )
-    return is_open and (one.operation, one.actor, one.fingerprint) == (
-        other.operation,
-        other.actor,
-        other.fingerprint,
-    )
+
+
+def _asker(one: Reviewable | StoredPending) -> tuple[str, str]:
+    """Who asks: of runs each is one, as each waits for its own answer."""
+    by = one.triggered_by or ""
+    return one.actor, by if by.startswith(RUN) else ""
+
+
+def _is_left(stored: StoredPending, other: Reviewable) -> bool:
+    """Whether the same question lies in the store, and its process is not there to have it carried out, or need not."""
+    if (stored.status, stored.operation, _asker(stored)) != (_PENDING, other.operation, _asker(other)):
+        return False
+    is_ours = stored.origin == this_process() or has_ended(stored.origin)
+    return (is_ours or other.resumable) and other.repeats(stored)
 
 
 def _outcome(ticket: Ticket) -> Decision:

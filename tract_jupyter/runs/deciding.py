@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import TractError
 from tract_jupyter.models.pending import PendingStatus
+from tract_jupyter.review.records import RUN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -39,7 +40,7 @@ class RunDecisions:
         """
         pending = self._tract.operations.fire(
             name, fields, ask=self._left_to_a_person,
-            actor=f"operation:{context.operation_id}"[:128], triggered_by=_by(context.run_id),
+            actor=f"operation:{context.operation_id}"[:128], triggered_by=asked_by(context.run_id),
         )  # fmt: skip
         self.keep(pending)
         return pending
@@ -77,7 +78,9 @@ class RunDecisions:
         """
         with self._lock:
             fired = {
-                key for key, one in self._kept.items() if getattr(one, "triggered_by", None) == _by(run_id)
+                key
+                for key, one in self._kept.items()
+                if getattr(one, "triggered_by", None) == asked_by(run_id)
             }
         for pending_id in {*fired, *pending_ids}:
             with suppress(TractError):  # somebody else may just decide it
@@ -106,5 +109,6 @@ class RunDecisions:
         return pending
 
 
-def _by(run_id: str) -> str:
-    return f"run {run_id}"
+def asked_by(run_id: str) -> str:
+    """Return what a run is called as the one that set something off."""
+    return RUN + run_id

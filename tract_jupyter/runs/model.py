@@ -113,7 +113,7 @@ class Retry(Data):
     backoff_ms: Annotated[float, Field(ge=0, le=120_000)] = 0
     multiplier: Annotated[float, Field(ge=1, le=10)] = 1
     jitter: Annotated[float, Field(ge=0, le=1)] = 0
-    retry_on: tuple[str, ...] = ()
+    retry_on: tuple[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=64)], ...] = ()
 
 
 class Debug(Data):

@@ -80,7 +80,9 @@ class _ScriptTools:
             code, notebook_id=run.notebook_id, tract=self._tract, actor=actor,
             execute_fn=lambda _: self._scripts().execute(run),
         )  # fmt: skip
-        self._tract.reviewer.decide_now(pending)
+        with self._tract.reviewer.claimed(pending) as asked:
+            pending = asked  # type: ignore[assignment] # it asks the same
+            self._tract.reviewer.decide_now(pending)
         if pending.status is not PendingStatus.APPROVED:
             return ToolResult("notebook_execute", success=False, error=refusal(pending), denied=True)
         return pending.result.to_dict()  # type: ignore[no-any-return] # a ScriptResult

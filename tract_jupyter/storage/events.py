@@ -45,6 +45,11 @@ def triggered(by: str | None) -> Iterator[None]:
         _triggered_by.reset(token)
 
 
+def what_triggered() -> str | None:
+    """What set off what this block does, if anybody has said so."""
+    return _triggered_by.get()
+
+
 class EventRows:
     """The events of one tract."""
 

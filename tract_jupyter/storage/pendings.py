@@ -120,6 +120,11 @@ class PendingRows:
         query = select(pendings).where(*self._unsettled(), pendings.c.identity == identity)
         return [_stored(row) for row in connection.execute(query.order_by(pendings.c.created_at))]
 
+    def of_operation(self, connection: Connection, operation: str) -> list[StoredPending]:
+        """Those of an operation that are left to decide or to run, oldest first."""
+        query = select(pendings).where(*self._unsettled(), pendings.c.operation == operation)
+        return [_stored(row) for row in connection.execute(query.order_by(pendings.c.created_at))]
+
     def has_title(self, connection: Connection, titles: Collection[str]) -> bool:
         """Whether one of these titles was ever asked about."""
         query = select(pendings.c.pending_id).where(

@@ -181,8 +181,8 @@ class Transaction:
                 link.drop_doubtful(self._backend)
             calls = link.undone
             self._end(link)
-        for call in calls:
-            call()
+            for call in calls:
+                call()
 
     def _end(self, link: Link) -> None:
         link.depth = 0

@@ -24,6 +24,7 @@ from tract_jupyter.hooks.builtin.tool_question import Choice
 from tract_jupyter.hooks.dynamic.check import TOOL_PREFIX
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.prompts.tool_calls import UNDECIDED
+from tract_jupyter.storage.events import what_triggered
 from tract_jupyter.toolkit.calling import bound_to, question, waiting
 from tract_jupyter.toolkit.definitions import OWN
 from tract_jupyter.toolkit.names import provider_names, python_name, python_names
@@ -255,13 +256,20 @@ class ToolExecutor:
             pending.unguarded = self._tract.operations.unguarded(pending.fired.spec.name)
         try:
             if not self._tract.reviewer.granted(pending):
-                with waiting(pending):
-                    self._tract.reviewer.decide_now(pending)
+                pending = self._asked(pending)
         except UndecidedError as error:
             raise _Denied(f"{str(error).rstrip('.')}. {UNDECIDED}") from error
         if pending.status is not PendingStatus.APPROVED:
             raise _Denied(refusal(pending))
         return dict(pending.call_arguments), pending.choice
+
+    def _asked(self, pending: ToolQuestion) -> ToolQuestion:
+        """Have a person decide, about the very same question if that is open; returns what was decided."""
+        with self._tract.reviewer.claimed(pending) as asked:
+            asked.unguarded = pending.unguarded
+            with waiting(asked):
+                self._tract.reviewer.decide_now(asked)
+        return asked  # type: ignore[no-any-return] # it asks the same
 
     def _question(self, tool: ToolDefinition, values: dict[str, Any], actor: str) -> PendingToolCall:
         return PendingToolCall(
@@ -269,6 +277,7 @@ class ToolExecutor:
             values,
             tract=self._tract,
             actor=actor,
+            triggered_by=what_triggered(),
             parameters=tool.parameters,
             definition_hash=tool.definition_hash,
             check=lambda: self._check_unchanged(tool, actor),

@@ -24,7 +24,7 @@ QUIET = [
     "tools.read_file(path='x')", "for p in paths:\n    tools.read_file(path=p)", "r = tools.read_file\nr(path='x')",
     "self._allowed = 1", "from tract_jupyter import Tract", "import tools\nhelp(tools.read_file)", "dir(tools)",
     "%tract status", "%tract trust", "%config InlineBackend.figure_format = 'svg'", "MY_LIST = []\nMY_LIST.clear()",
-    "pending.approve()", "settings.update(a=1)", "options.get('save')", "options.get('unlock_tool')",
+    "pending.approve()", "pending.result = len(pending.fields['text'])", "settings.update(a=1)", "options.get('save')", "options.get('unlock_tool')",
 ]  # fmt: skip
 
 

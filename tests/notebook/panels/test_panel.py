@@ -115,3 +115,13 @@ def test_other_messages_do_nothing(ticket, content):
     panel._on_message(panel, content, [])
     assert ticket.status.is_open
     assert panel.heard == ""
+
+
+def test_a_page_says_nothing_about_what_is_shown(ticket):
+    panel = Panel(ticket)
+    shown = {**panel.view}
+    forged = {"view": {"body_html": "<b>harmless</b>", "needed": 0}, "heard": "all"}
+    panel._handle_msg(
+        {"content": {"data": {"method": "update", "state": forged, "buffer_paths": []}}, "buffers": []}
+    )
+    assert (panel.view, panel.heard) == (shown, "")

@@ -71,6 +71,11 @@ def test_limits(tract):
     assert retrieved(tract, "dog", minScore=best + 1) == []
 
 
+@pytest.mark.parametrize("roles", [["usr"], ["user", ""], "user"])
+def test_a_role_that_no_message_has_is_refused(roles):
+    assert rules(KIND, {"query": "owl", "roles": roles})
+
+
 def test_the_history_is_followed_as_it_grows_and_is_rewritten(tract):
     services = Services(search=HistorySearch(tract))
 

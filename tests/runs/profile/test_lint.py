@@ -100,3 +100,13 @@ def test_two_operations_that_write_the_same_text(first, second, is_told):
     """R43, R49: the last one wins silently, so the one that takes the other's place is told."""
     told = [one for one in found(GUARD, t("a", **first), t("b", 6, **second)) if one[0] == "overwritten"]
     assert told == ([("overwritten", "operation 'b'")] if is_told else [])
+
+
+def test_a_code_to_try_again_for_that_no_error_has_is_told():
+    """A function may give codes of its own."""
+    retry = {"maxAttempts": 2, "retryOn": ["rate_limit"]}
+    asks = operation("a", "tool", order=1, tool="weather", retry=retry)
+    (told,) = Profile.of("p", [asks]).lint()
+    assert (told.rule, told.where) == ("unknown_code", "operation 'a', retry.retryOn")
+    assert "Did you mean 'rate_limited'?" in told.message
+    assert Profile.of("p", [operation("a", "compute", order=1, function="f", retry=retry)]).lint() == []

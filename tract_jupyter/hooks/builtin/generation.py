@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from tract_jupyter.models.context import CompiledContext
-    from tract_jupyter.protocols import LLMClient
+    from tract_jupyter.protocols import LLMClient, Validator
 
 
 class PendingGeneration(BuiltinPending):
@@ -59,9 +59,7 @@ class PendingGeneration(BuiltinPending):
     generation_config = Field()
     usage = Field()
 
-    def __init__(
-        self, fields: dict[str, Any], *, validator: Callable[[str], str | None] | None = None, **options: Any
-    ) -> None:
+    def __init__(self, fields: dict[str, Any], *, validator: Validator | None = None, **options: Any) -> None:
         super().__init__(fields, **options)
         self._validator = validator
 

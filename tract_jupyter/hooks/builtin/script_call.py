@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 from tract_jupyter.exceptions import TrustError
 from tract_jupyter.hooks.actions import action
@@ -17,6 +17,12 @@ from tract_jupyter.storage.interrupts import interruptible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from tract_jupyter.review.channel import Asked
+
+
+_SAME: Final = ("code", "call", "first_line", "notebook_id")
+"""What of a script says that it stands at the same call."""
 
 
 class PendingScriptCall(CallsTool):
@@ -40,6 +46,7 @@ class PendingScriptCall(CallsTool):
         "script": "The script, and where it stands.",
     }
     in_view = frozenset({"tool", "arguments", "script"})
+    is_renewed = True
     tool_field = "tool"
     arguments_field = "arguments"
     again = "run the script again"
@@ -67,6 +74,11 @@ class PendingScriptCall(CallsTool):
         if self._execute_fn is not None and not self.doubt:  # what nobody knows does not go on at all
             self.result = interruptible(self._execute_fn, self)
         return self.result
+
+    def repeats(self, other: Asked) -> bool:
+        """Whether the same call of the same script waits: run again, the script stands there anew."""
+        there = other.fields.get("script")
+        return isinstance(there, dict) and all(there.get(name) == self.script[name] for name in _SAME)
 
     def is_instant(self, action: str) -> bool:
         """Whether there is nothing to do but to decide: where the script itself waits for that."""

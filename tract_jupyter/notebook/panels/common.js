@@ -37,39 +37,73 @@ const SEEN = (globalThis.tractSeen ??= new Set());
 // What each panel of the page does when more was seen, by whichever of them: code that two of them show is read once.
 const WATCHERS = (globalThis.tractWatchers ??= new Set());
 const STAY = 300; // milliseconds
+// Of a part that is taller than what shows of it (a long line at 400 %): how far down it stood in view, from its top.
+const READ_TO = new WeakMap();
+const TALL = 60; // pixels; what is lower fits into any window
 const keysOf = (part) => part.dataset.line.split(" ").filter(Boolean);
 const linesIn = (place) => [...place.querySelectorAll("[data-line]")];
 
 // How many of the `needed` keys the place has not shown yet. What is not there at all counts as not shown.
 const unseenIn = (place, needed) => needed - new Set(linesIn(place).flatMap(keysOf).filter((key) => SEEN.has(key))).size;
 
-// Brings the first part that was not on display into view, within its box and on the page.
+// Brings the first part that was not on display into view, within its box and on the page; of a tall one, its next stretch.
+let tried = null;
 function readOn(place) {
   const part = linesIn(place).find((one) => !keysOf(one).every((key) => SEEN.has(key)));
   if (!part) return;
   for (let fold = part.closest("details:not([open])"); fold; fold = fold.parentElement.closest("details:not([open])")) fold.open = true;
   const box = part.closest(".tract-code, .tract-long");
+  const readTo = READ_TO.get(part)?.end ?? 0;
+  const fits = !readTo && part !== tried; // what stood there last time, and does not count yet, is to begin at the top
+  tried = part;
   if (box) {
-    box.scrollTop += part.getBoundingClientRect().top - box.getBoundingClientRect().top - 4;
+    box.scrollTop += part.getBoundingClientRect().top + readTo - box.getBoundingClientRect().top - 4;
     box.focus({ preventScroll: true });
-    box.scrollIntoView({ block: "nearest" });
+    if (fits) box.scrollIntoView({ block: "nearest" });
   }
-  part.scrollIntoView({ block: "nearest" });
+  if (fits) { part.scrollIntoView({ block: "nearest" }); return; }
+  const mark = ELEMENT("i", { class: "tract-mark" });
+  place.append(mark);
+  mark.style.top = `${part.getBoundingClientRect().top + readTo - place.getBoundingClientRect().top - place.clientTop}px`;
+  mark.scrollIntoView({ block: "start" });
+  mark.remove();
 }
 
 // Notes what stands in view; `changed` is called soon after that became more.
 function watching(changed) {
   const stays = new Map();
+  const standing = new Map(); // of tall parts: the stretch that stands in view, and since when
   let due = 0;
   const tell = () => { due ||= requestAnimationFrame(() => { due = 0; changed(); }); };
   WATCHERS.add(tell);
   const observer = new IntersectionObserver((entries) => {
-    for (const { target, intersectionRatio } of entries) {
+    for (const entry of entries) {
+      const { target, intersectionRatio } = entry;
       clearTimeout(stays.get(target));
       stays.delete(target);
       if (intersectionRatio >= 0.95) stays.set(target, setTimeout(() => note(target), STAY));
+      else if (isTall(entry)) readDown(entry);
+      else standing.delete(target);
     }
   }, { threshold: [0, 0.95] });
+  const isTall = ({ boundingClientRect: all, intersectionRect: shown }) =>
+    all.height > TALL && shown.height > 0 && shown.width >= 0.95 * all.width && !document.hidden;
+  const look = (part) => { observer.unobserve(part); observer.observe(part); };
+  // What a tall part shows counts from its top down, stretch by stretch, each after it stood for as long as any part.
+  const readDown = ({ target, boundingClientRect: all, intersectionRect: shown }) => {
+    const now = { since: performance.now(), from: shown.top - all.top, to: shown.bottom - all.top };
+    const before = standing.get(target);
+    const stood = before && { since: before.since, from: Math.max(before.from, now.from), to: Math.min(before.to, now.to) };
+    const isOver = stood && stood.from < stood.to && now.since - stood.since >= STAY;
+    standing.set(target, stood && stood.from < stood.to && !isOver ? stood : now);
+    if (isOver) {
+      const known = READ_TO.get(target);
+      const end = known?.height === all.height ? known.end : 0; // another width: its lines break elsewhere
+      READ_TO.set(target, { height: all.height, end: stood.from <= end + 1 ? Math.max(end, stood.to) : end });
+      if (READ_TO.get(target).end >= 0.99 * all.height) { note(target); return; }
+    }
+    stays.set(target, setTimeout(() => look(target), STAY));
+  };
   const note = (part) => {
     observer.unobserve(part);
     if (!part.isConnected || document.hidden) { observer.observe(part); return; } // again, when somebody can look
@@ -107,11 +141,13 @@ function connect(model, lost) {
   const heard = new Set(); // all keys so far: the state holds only the last one
   const hear = () => heard.add(model.get("heard"));
   const later = (run, delay) => timers.add(setTimeout(run, delay));
+  let isLost = false;
   const send = (content) => {
     try {
       model.send(content);
       return true;
     } catch {
+      isLost = true;
       lost();
       return false;
     }
@@ -126,8 +162,9 @@ function connect(model, lost) {
     const again = (n) => {
       if (n < AGAIN_DELAYS.length && unheard() && send(content)) later(() => again(n + 1), AGAIN_DELAYS[n]);
     };
-    if (send(content)) later(() => again(0), AGAIN_DELAYS[0]);
-    later(() => { if (isOpen()) tell(unheard() ? UNHEARD : HEARD); }, SILENCE);
+    if (!send(content)) return;
+    later(() => again(0), AGAIN_DELAYS[0]);
+    later(() => { if (isOpen() && !isLost) tell(unheard() ? UNHEARD : HEARD); }, SILENCE);
   };
   const close = () => {
     model.off("change:heard", hear);

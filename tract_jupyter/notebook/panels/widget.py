@@ -35,6 +35,9 @@ class ReviewWidget(anywidget.AnyWidget):
         """HTML and text for whatever cannot show a live view."""
         raise NotImplementedError
 
+    def set_state(self, sync_data: dict[str, Any]) -> None:
+        """Take no state from a page: what is shown is said here alone, and a page would pass it on to all others."""
+
     def _on_message(self, _widget: Any, content: Any, _buffers: Any) -> None:
         if not isinstance(content, dict):
             return

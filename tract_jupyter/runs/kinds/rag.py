@@ -8,7 +8,7 @@ it is in the prompt, and asks.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -31,7 +31,7 @@ class RagParams(Data):
     query: Annotated[str, Field(min_length=1, max_length=10_000)]
     k: Annotated[int, Field(ge=1, le=100)] = 5
     min_score: Annotated[float, Field(ge=0)] = 0
-    roles: tuple[str, ...] | None = None
+    roles: tuple[Literal["system", "user", "assistant", "tool"], ...] | None = None
     skip_last: Annotated[int, Field(ge=0)] = 0
 
 

@@ -14,12 +14,14 @@ from pydantic import Field
 from tract_jupyter.exceptions import ContentError, FingerprintError, UndecidedError
 from tract_jupyter.models.canonical import plain
 from tract_jupyter.models.pending import PendingStatus
+from tract_jupyter.review.records import RUN
 from tract_jupyter.runs.data import Data
 from tract_jupyter.runs.kinds.base import OperationFailed, Output, Waits
 from tract_jupyter.runs.kinds.filling import check_filled, filled
 from tract_jupyter.runs.kinds.params import read_params
 from tract_jupyter.runs.safe_text import quoted
 from tract_jupyter.runs.terms import MAX_ERROR_TEXT, ErrorCode
+from tract_jupyter.storage.events import triggered
 from tract_jupyter.toolkit.results import ToolResult, result_of
 
 if TYPE_CHECKING:
@@ -84,9 +86,9 @@ class ToolCaller:
     def _called(self, arguments: dict[str, Any], context: OperationContext, **more: Any) -> Made:
         call, tool = self.services.call_tool, self.params.tool
         assert call is not None, "prepare has looked"  # noqa: S101
-        result = result_of(
-            tool, call(tool, arguments, actor=f"operation:{context.operation_id}"[:128], **more)
-        )
+        with triggered(RUN + context.run_id):  # what is asked about the call belongs to this run
+            called = call(tool, arguments, actor=f"operation:{context.operation_id}"[:128], **more)
+        result = result_of(tool, called)
         summary = {"tool": tool}
         debug = {"arguments": quoted(arguments, context.policy.max_snapshot)}
         if result.success:

@@ -12,7 +12,7 @@ from tract_jupyter.runs.model import ArtifactSpec, Operation, PromptMessage, Pro
 from tract_jupyter.runs.order import ready_order
 from tract_jupyter.runs.patterns import problem_of
 from tract_jupyter.runs.profile.rules import texts_in
-from tract_jupyter.runs.terms import Hook, Persistence, Usage
+from tract_jupyter.runs.terms import ErrorCode, Hook, Persistence, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -151,6 +151,9 @@ def _inverted(one: Operation, about: _About) -> Iterator[Warning]:
             yield _warn("order_inversion", one, "order", message)
 
 
+_CODES_OF_OURS: Final = frozenset({"template", "llm", "guard", "tool", "transform", "rag", "dynamic"})
+
+
 def _kind(one: Operation, about: _About) -> Iterator[Warning]:
     kind = one.definition.kind
     if kind not in about.kinds:
@@ -164,6 +167,18 @@ def _pattern(one: Operation, _about: _About) -> Iterator[Warning]:
     if problem is not None:
         message = f"the pattern is no regular expression: {problem}; each run will fail"
         yield _warn("regex_invalid", one, "params.jsonCustomPattern", message)
+
+
+def _retries(one: Operation, _about: _About) -> Iterator[Warning]:
+    """A function, and a kind of others, may have codes of their own."""
+    if one.definition.kind in _CODES_OF_OURS:
+        for code in one.config.retry.retry_on:
+            if code not in list(ErrorCode):
+                message = (
+                    f"no error of this kind has the code {code!r}, so it is not tried again for that."
+                    f"{nearest(code, map(str, ErrorCode))}"
+                )
+                yield _warn("unknown_code", one, "retry.retryOn", message)
 
 
 def _overwrites(one: Operation, about: _About) -> Iterator[Warning]:
@@ -223,5 +238,5 @@ def _both_hooks(one: Operation, _about: _About) -> Iterator[Warning]:
 
 _LOOKS: Final[tuple[Callable[[Operation, _About], Iterator[Warning]], ...]] = (
     _unreachable, _unread, _reads, _inverted, _kind, _pattern, _both_hooks,
-    _overwrites,
+    _overwrites, _retries,
 )  # fmt: skip
