@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tract_jupyter.exceptions import OperationError
-from tract_jupyter.notebook.arguments import parse_fire, split_words
+from tract_jupyter.notebook.arguments import parse_fire
+from tract_jupyter.review.prompt import split_words
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

@@ -186,6 +186,32 @@ def test_what_waits_is_told_after_a_decision(shell, fire):
     assert "1 more wait" in shell.run(f"%tract decide {name} reject").text
 
 
+@pytest.mark.parametrize(
+    ("typed", "status", "x"),
+    [
+        (["go n=7 dry=true"], "approved", 7),
+        (["stop not on a Friday"], "rejected", 1),
+        (["approve x=5"], "approved", 5),
+        (["go m=7", "fly away", "go n=8"], "approved", 8),
+        (["go", "9", ""], "approved", 9),
+    ],
+)
+def test_a_prompt_takes_the_values_in_its_line_too(shell, fire, monkeypatch, typed, status, x):
+    pending, name = fire()
+    front_end = shell.namespace["tract"].reviewer.channel._front_end
+    monkeypatch.setattr(type(front_end), "takes_input", True)
+    given = iter(typed)
+    monkeypatch.setattr("builtins.input", lambda prompt: next(given))
+    text = shell.run(f"%tract decide {name}").text
+    assert (pending.status, pending.fields["x"]) == (status, x)
+    assert next(given, None) is None
+    for word, why in {
+        "go m=7": "'m=7' is no value of it",
+        "fly away": "'fly' is none of its actions",
+    }.items():
+        assert (why in text) == (word in typed)
+
+
 def test_what_types_nonsense_is_asked_a_few_times_only(shell, fire, monkeypatch):
     pending, name = fire()
     front_end = shell.namespace["tract"].reviewer.channel._front_end

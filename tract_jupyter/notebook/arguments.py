@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import OperationError, nearest
+from tract_jupyter.review.prompt import split_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-_OPEN, _CLOSE = "([{", ")]}"
 
 
 @dataclass(frozen=True)
@@ -69,29 +68,6 @@ def read_value(text: str, namespace: Mapping[str, Any]) -> Any:
     if not text or text[0] in "([{\"'":
         raise OperationError(f"{text[:60]!r} is neither a Python literal nor JSON; use $name for a variable")
     return text
-
-
-def split_words(line: str) -> list[str]:
-    """Split at spaces that are in no quotes and no brackets."""
-    words: list[str] = []
-    start, depth, quote = None, 0, ""
-    skip = False
-    for index, char in enumerate(line):
-        if char.isspace() and not quote and depth <= 0:
-            if start is not None:
-                words.append(line[start:index])
-            start = None
-            continue
-        start = index if start is None else start
-        if skip:
-            skip = False
-        elif quote:
-            skip, quote = char == "\\", "" if char == quote else quote
-        elif char in "\"'":
-            quote = char
-        else:
-            depth += (char in _OPEN) - (char in _CLOSE)
-    return words + ([line[start:]] if start is not None else [])
 
 
 def _assignment(part: str, namespace: Mapping[str, Any]) -> dict[str, Any]:

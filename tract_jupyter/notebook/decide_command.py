@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from IPython.display import display
 
-from tract_jupyter.exceptions import OperationError, nearest
+from tract_jupyter.exceptions import OperationError
 from tract_jupyter.models.text import one_line
 from tract_jupyter.models.type_text import type_text
-from tract_jupyter.notebook.arguments import split_words
 from tract_jupyter.notebook.command import Command, when
 from tract_jupyter.notebook.display import View
 from tract_jupyter.notebook.panels.text import record
-from tract_jupyter.review.decision import Answer
-from tract_jupyter.review.prompt import find_word, offered_words, read_value
+from tract_jupyter.review.prompt import read_line
 from tract_jupyter.review.request_text import how_to_decide
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from tract_jupyter.models.parameters import Parameter
     from tract_jupyter.notebook.channels import NotebookChannel
     from tract_jupyter.notebook.session import Session
@@ -61,7 +57,7 @@ def _take(session: Session, ticket: Ticket, rest: str) -> bool:
         OperationError: it cannot be read, or came too late.
     """
     tract = session.tract
-    answer = _read(ticket, rest)
+    answer = read_line(ticket, rest)
     action = ticket.request.action(answer.action)
     is_rejection = action is not None and action.style == "reject"
     if not is_rejection and not cast("NotebookChannel", tract.reviewer.channel).was_printed(ticket):
@@ -135,57 +131,6 @@ def _which(first: str, waiting: list[StoredPending], begun: list[str]) -> str:
         what = f"{first!r} is not enough: type {_SHORTEST} letters or more of {', '.join(begun)}"
     listed = "; ".join(f"{stored.pending_id[:8]} {one_line(stored.title, _TITLE)}" for stored in waiting[:10])
     return f"{what}. Waiting: {listed or 'nothing'}. %tract {_USAGE} is how it is used"
-
-
-# --- what was typed
-
-
-def _read(ticket: Ticket, line: str) -> Answer:
-    """The answer in a line: `approve x=3`, `go n=2`, `reject too far`, `always`.
-
-    Raises:
-        OperationError: there is no such action, or no such value.
-        ParameterError: a value does not fit.
-    """
-    word, _, rest = line.partition(" ")
-    chosen, rest = find_word(ticket, word), rest.strip()
-    if chosen is None or chosen == "edit":
-        offered = [one for one in offered_words(ticket) if one != "edit"]
-        raise OperationError(
-            f"{word!r} is none of its actions.{nearest(word, offered)} There are: {', '.join(offered)}"
-        )
-    if isinstance(chosen, str):
-        if rest:
-            raise OperationError(f"{chosen} takes no values, got {rest[:60]!r}")
-        return Answer("approve", {"scope": chosen}, ticket.round_id)
-    if chosen.name == "approve" and not len(chosen.parameters):
-        edits = _values(rest, ticket.request.fields or ())
-        return Answer("approve", {"edits": edits} if edits else {}, ticket.round_id)
-    return Answer(chosen.name, _arguments(chosen, rest), ticket.round_id)
-
-
-def _arguments(action: ReviewAction, rest: str) -> dict[str, Any]:
-    parameters = list(action.parameters)
-    if len(parameters) == 1 and rest and not rest.startswith(f"{parameters[0].name}="):
-        return {parameters[0].name: read_value(parameters[0], rest)}
-    return _values(rest, parameters)
-
-
-def _values(text: str, parameters: Iterable[Parameter]) -> dict[str, Any]:
-    known = {parameter.name: parameter for parameter in parameters}
-    values: dict[str, Any] = {}
-    for part in split_words(text):
-        name, equals, value = part.partition("=")
-        if not equals or name not in known or name in values:
-            raise OperationError(
-                f"{part[:60]!r} is no value of it, given once.{nearest(name, known)} Values are typed as name=value; "
-                f"there {'are' if known else 'are none'}{': ' if known else ''}{', '.join(known)}"
-            )
-        values[name] = read_value(known[name], value)
-    return values
-
-
-# ---
 
 
 def waiting_words(tract: Tract, given: list[str]) -> list[tuple[str, str]]:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 from tract_jupyter.exceptions import OperationError
 from tract_jupyter.hooks.builtin.activation import activation_fingerprint
 from tract_jupyter.hooks.dynamic.check import check_spec
-from tract_jupyter.notebook.arguments import parse_fire, split_words
+from tract_jupyter.notebook.arguments import parse_fire
 from tract_jupyter.notebook.refusal import Refusal
 from tract_jupyter.notebook.steps import Call, Definition, FireMagic, Handler, Variables, Wrong
 from tract_jupyter.review.fingerprint import fingerprint
+from tract_jupyter.review.prompt import split_words
 from tract_jupyter.review.recorded import refusal, take
 
 if TYPE_CHECKING:

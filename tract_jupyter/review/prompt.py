@@ -1,7 +1,8 @@
 """Asking line by line, as by `input()`: the action, then its arguments, each again until it fits.
 
-Besides the actions there are words of the prompt's own, where a request allows them: `edit` asks for each value before
-it approves, `session` and `always` approve for exactly these values without asking again.
+The values may stand behind the action at once, as in a line of `%tract decide`. Besides the actions there are words of
+the prompt's own, where a request allows them: `edit` asks for each value before it approves, `session` and `always`
+approve for exactly these values without asking again.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import ast
 import json
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.exceptions import ParameterError, UndecidedError
+from tract_jupyter.exceptions import OperationError, ParameterError, UndecidedError, nearest
 from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.models.parameters import Parameters
 from tract_jupyter.models.text import printable
@@ -22,7 +23,7 @@ from tract_jupyter.review.request_text import how_to_decide, request_text
 from tract_jupyter.review.ticket import Ticket
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from tract_jupyter.models.parameters import Parameter
     from tract_jupyter.models.pending import PendingStatus
@@ -40,6 +41,7 @@ _EXPLAINED = {
     _SESSION: "session: approve, and do not ask {actor} again for these values until this kernel or script ends",
     _ALWAYS: "always: approve, and never ask {actor} again for these values",
 }
+_OPEN, _CLOSE = "([{", ")]}"
 _SHOWN = 80
 _TRIES = 5
 
@@ -88,8 +90,8 @@ def ask(ticket: Ticket, read: Read, *, may_wait: bool = False) -> Answer | None:
 def _asked(ticket: Ticket, read: Read, *, may_wait: bool) -> Answer | None:
     round_id = ticket.round_id
     chosen = _ask_word(ticket, read, may_wait=may_wait)
-    if chosen is None:
-        return None
+    if chosen is None or isinstance(chosen, Answer):
+        return chosen
     if chosen == _EDIT:
         edits = _ask_edits(ticket, read)
         return Answer("approve", {"edits": edits} if edits else {}, round_id)
@@ -100,8 +102,8 @@ def _asked(ticket: Ticket, read: Read, *, may_wait: bool) -> Answer | None:
     return Answer(chosen.name, given, round_id)
 
 
-def _ask_word(ticket: Ticket, read: Read, *, may_wait: bool) -> ReviewAction | str | None:
-    """An action, a word of the prompt's own, or None for "not now"."""
+def _ask_word(ticket: Ticket, read: Read, *, may_wait: bool) -> Answer | ReviewAction | str | None:
+    """An action, a word of the prompt's own, a whole answer in one line, or None for "not now"."""
     words = _words(ticket)
     for word, choice in words.items():
         if isinstance(choice, str):
@@ -113,14 +115,20 @@ def _ask_word(ticket: Ticket, read: Read, *, may_wait: bool) -> ReviewAction | s
         given = read(printable(f"{' / '.join(words)}?{later} ")).strip()
         if not given and may_wait:
             return None
-        chosen = find_word(ticket, given)
+        chosen = _find_word(ticket, given)
         if chosen is not None:
             return chosen
+        if " " in given:
+            try:
+                return read_line(ticket, given)
+            except (OperationError, ParameterError) as error:
+                print(printable(f"  {error}"))  # noqa: T201
+                continue
         print("Type one of the names, or as much of it as tells it from the others.")  # noqa: T201
     return None
 
 
-def find_word(ticket: Ticket, given: str) -> ReviewAction | str | None:
+def _find_word(ticket: Ticket, given: str) -> ReviewAction | str | None:
     """What a typed word, or its unique beginning, stands for: an action, or a word of the prompt's own."""
     words, given = _words(ticket), given.lower()
     exact = [choice for word, choice in words.items() if given in (word, getattr(choice, "name", word))]
@@ -128,9 +136,49 @@ def find_word(ticket: Ticket, given: str) -> ReviewAction | str | None:
     return (exact or begun)[0] if len(exact or begun) == 1 else None
 
 
-def offered_words(ticket: Ticket) -> list[str]:
-    """All that can be typed."""
-    return list(_words(ticket))
+def read_line(ticket: Ticket, line: str) -> Answer:
+    """The answer that stands in a line: `approve x=3`, `go n=2`, `reject too far`, `always`.
+
+    Raises:
+        OperationError: there is no such action, or no such value.
+        ParameterError: a value does not fit.
+    """
+    word, _, rest = line.partition(" ")
+    chosen, rest = _find_word(ticket, word), rest.strip()
+    if chosen is None or chosen == _EDIT:
+        offered = [one for one in _words(ticket) if one != _EDIT]
+        raise OperationError(
+            f"{word!r} is none of its actions.{nearest(word, offered)} There are: {', '.join(offered)}"
+        )
+    if isinstance(chosen, str):
+        if rest:
+            raise OperationError(f"{chosen} takes no values, got {rest[:60]!r}")
+        return Answer("approve", {"scope": chosen}, ticket.round_id)
+    if chosen.name == "approve" and not len(chosen.parameters):
+        edits = _values(rest, ticket.request.fields or ())
+        return Answer("approve", {"edits": edits} if edits else {}, ticket.round_id)
+    return Answer(chosen.name, _arguments(chosen, rest), ticket.round_id)
+
+
+def _arguments(action: ReviewAction, rest: str) -> dict[str, Any]:
+    parameters = list(action.parameters)
+    if len(parameters) == 1 and rest and not rest.startswith(f"{parameters[0].name}="):
+        return {parameters[0].name: read_value(parameters[0], rest)}
+    return _values(rest, parameters)
+
+
+def _values(text: str, parameters: Iterable[Parameter]) -> dict[str, Any]:
+    known = {parameter.name: parameter for parameter in parameters}
+    values: dict[str, Any] = {}
+    for part in split_words(text):
+        name, equals, value = part.partition("=")
+        if not equals or name not in known or name in values:
+            raise OperationError(
+                f"{part[:60]!r} is no value of it, given once.{nearest(name, known)} Values are typed as name=value; "
+                f"there {'are' if known else 'are none'}{': ' if known else ''}{', '.join(known)}"
+            )
+        values[name] = read_value(known[name], value)
+    return values
 
 
 def _tries(ticket: Ticket) -> Iterator[int]:
@@ -242,3 +290,26 @@ def _readings(text: str) -> list[Any]:
         except (ValueError, SyntaxError, MemoryError, RecursionError):
             continue
     return [*readings, text]
+
+
+def split_words(line: str) -> list[str]:
+    """Split at spaces that are in no quotes and no brackets."""
+    words: list[str] = []
+    start, depth, quote = None, 0, ""
+    skip = False
+    for index, char in enumerate(line):
+        if char.isspace() and not quote and depth <= 0:
+            if start is not None:
+                words.append(line[start:index])
+            start = None
+            continue
+        start = index if start is None else start
+        if skip:
+            skip = False
+        elif quote:
+            skip, quote = char == "\\", "" if char == quote else quote
+        elif char in "\"'":
+            quote = char
+        else:
+            depth += (char in _OPEN) - (char in _CLOSE)
+    return words + ([line[start:]] if start is not None else [])

@@ -134,6 +134,9 @@ def test_ids_names_and_kinds_are_more_than_blanks(given, rule):
     ({"prompt": "p", "stop": ["s"] * 11}, "stop_limit"),
     ({"prompt": "p", "outputMode": "json", "jsonParseMode": "custom_regex", "jsonCustomPattern": " "},
      "regex_pattern_required"),
+    ({"prompt": "p", "jsonSchema": {"a": "string"}}, "schema_needs_json"),
+    ({"prompt": "p", "outputMode": "json", "jsonCustomPattern": "x"}, "pattern_needs_regex"),
+    ({"prompt": "p", "outputMode": "json", "jsonParseMode": "raw", "jsonCustomPattern": "x"}, "pattern_needs_regex"),
 ])  # fmt: skip
 def test_parameters_of_a_model_call_are_checked(params, rule):
     """R27, E20, E25, X08: the kind knows what its parameters are."""

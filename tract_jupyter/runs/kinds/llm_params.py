@@ -102,6 +102,10 @@ class LlmParams(CallParams):
             found.append(("parse_mode_needs_json", "jsonParseMode requires outputMode=json"))
         if self.json_parse_mode == "custom_regex" and not (self.json_custom_pattern or "").strip():
             found.append(("regex_pattern_required", "jsonParseMode=custom_regex requires jsonCustomPattern"))
+        if self.json_schema is not None and not is_json and not self.strict_schema_validation:
+            found.append(("schema_needs_json", "jsonSchema requires outputMode=json"))
+        if self.json_custom_pattern is not None and self.json_parse_mode != "custom_regex":
+            found.append(("pattern_needs_regex", "jsonCustomPattern requires jsonParseMode=custom_regex"))
         found += [("schema_invalid", f"jsonSchema: {told}") for told in schema_problems(self.json_schema)]
         return found
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tract_jupyter.exceptions import nearest
+from tract_jupyter.runs.effect_types import History
 from tract_jupyter.runs.kinds.registry import KindRegistry
-from tract_jupyter.runs.model import ArtifactSpec, Operation, PromptMessage, PromptPart, TurnRewrite
+from tract_jupyter.runs.model import ArtifactSpec, Operation, PromptMessage, PromptPart, Retry, TurnRewrite
 from tract_jupyter.runs.order import ready_order
 from tract_jupyter.runs.patterns import problem_of
 from tract_jupyter.runs.profile.rules import texts_in
@@ -236,7 +237,58 @@ def _both_hooks(one: Operation, _about: _About) -> Iterator[Warning]:
         yield _warn("exposure_at_both_hooks", one, "artifact.exposures", message)
 
 
+def _retry(one: Operation, _about: _About) -> Iterator[Warning]:
+    """What is said of trying again where nothing is, or of a wait that is none."""
+    own, params = one.config.retry, one.config.params
+    given = [("retry", own.max_attempts, own != Retry(max_attempts=own.max_attempts))]
+    asked = params.get("retry") if _asks_model(one) else None
+    if isinstance(asked, dict):
+        says_more = bool(asked.get("backoffMs") or asked.get("retryOn"))
+        given.append(("params.retry", asked.get("maxAttempts", 1), says_more))
+    for field, most, says_more in given:
+        if most == 1 and says_more:
+            message = "it is tried once, so the rest says nothing: give maxAttempts, or leave retry out"
+            yield _warn("retry_once", one, field, message)
+    if own.max_attempts > 1 and not own.backoff_ms and (own.multiplier != 1 or own.jitter):
+        message = "there is no wait for multiplier and jitter to change: give backoffMs, or leave them out"
+        yield _warn("retry_no_wait", one, "retry", message)
+
+
+def _asks_model(one: Operation) -> bool:
+    return one.definition.kind in {"llm", "guard"}
+
+
+def _said_twice(one: Operation, _about: _About) -> Iterator[Warning]:
+    """What an operation says itself counts more than what its parameters say of the same."""
+    if _asks_model(one):
+        for field, own in (
+            ("retry", one.config.retry != Retry()),
+            ("timeoutMs", one.config.timeout_ms is not None),
+        ):
+            if own and one.config.params.get(field) is not None:
+                message = (
+                    f"the operation's own {field} counts, and this one is passed over: leave one of them out"
+                )
+                yield _warn("said_twice", one, f"params.{field}", message)
+
+
+def _history(one: Operation, _about: _About) -> Iterator[Warning]:
+    artifact = one.config.artifact
+    if artifact is None or artifact.history == History() or artifact.persistence is Persistence.PERSISTED:
+        return
+    if len(set(one.config.hooks)) == 1:
+        message = "in one run it has one value, so no earlier ones are kept: give persistence 'persisted' (keep=True)"
+        yield _warn("history_of_one_run", one, "artifact.history", message)
+
+
+def _schema(one: Operation, _about: _About) -> Iterator[Warning]:
+    params = one.config.params
+    if one.definition.kind == "llm" and params.get("jsonSchema") and not params.get("strictSchemaValidation"):
+        message = "no reply is compared with it: set strictSchemaValidation, or leave it out"
+        yield _warn("schema_unchecked", one, "params.jsonSchema", message)
+
+
 _LOOKS: Final[tuple[Callable[[Operation, _About], Iterator[Warning]], ...]] = (
     _unreachable, _unread, _reads, _inverted, _kind, _pattern, _both_hooks,
-    _overwrites, _retries,
+    _overwrites, _retries, _retry, _said_twice, _history, _schema,
 )  # fmt: skip
