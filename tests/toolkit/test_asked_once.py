@@ -6,6 +6,7 @@ import pytest
 
 from tests.review.fakes import FakeChannel, click
 from tract_jupyter import Tract
+from tract_jupyter.exceptions import FingerprintError
 from tract_jupyter.hooks import ActionDef, OperationSpec
 from tract_jupyter.review.decision import Answer
 from tract_jupyter.scripts import ScriptStatus
@@ -210,3 +211,47 @@ def test_a_standing_approval_does_not_stand_in_for_a_handler_that_is_not_approve
         assert call_as_agent(tract).output["fields"]["to"] == "prod"
         (request,) = asked(channel)
         assert "'guard'" in request.why
+
+
+@pytest.mark.parametrize("call", [call_as_agent, call_in_kernel])
+def test_what_is_called_again_and_again_where_nobody_is_is_one_question(own_store, call):
+    with Tract.open(url=own_store) as t:
+        t.register_operation(deploy())
+        for n in (1, 1, 2, 1):
+            call(t, n)
+        first, second = [stored.request["tables"][0]["rows"] for stored in t.inbox()]
+        assert first != second
+
+
+def test_what_was_asked_on_one_branch_writes_to_no_other(own_store):
+    with Tract.open(url=own_store) as t:
+        t.user("hello")
+        agent = t.toolset(actor="agent:7")
+        note = {"target_hash": t.head, "priority": "skip"}
+        agent.execute("annotate", note)
+        pending = t.propose_policy("tidy", "annotate", note)
+        asked = t.reviewer.asked_here(t.inbox()[0].pending_id)
+        t.branch("aside")
+        head = t.head
+        for one in (pending, asked):
+            with pytest.raises(FingerprintError, match=r"was asked on branch 'main'.*switch\('main'\) first"):
+                one.approve()
+        assert (t.head, pending.status, asked.status) == (head, "pending", "pending")
+        t.switch("main")
+        pending.approve()
+        assert t.head != head
+
+
+def test_what_was_approved_for_one_branch_does_not_hold_on_another(own_store):
+    with Tract.open(url=own_store) as t:
+        t.user("hello")
+        note = {"target_hash": t.head, "priority": "skip"}
+        assert not t.toolset(actor="agent:7").execute("annotate", note).success
+        with Tract.open(url=own_store) as elsewhere:
+            stored = elsewhere.inbox()[0]
+            elsewhere.operations.rebuild(stored).approve()
+    with Tract.open(url=own_store) as t:
+        t.branch("aside")
+        assert not t.toolset(actor="agent:7").execute("annotate", note).success
+        t.switch("main")
+        assert t.toolset(actor="agent:7").execute("annotate", note).success

@@ -175,8 +175,9 @@ class Records:
                 last = self._decisions.last(connection, stored.pending_id)
                 if stored.status != PendingStatus.APPROVED or last is None or is_waited_for(stored):
                     continue
-                if stored.actor != pending.actor or not self.vouches(stored):
-                    continue  # it was for somebody else, or the store was changed to say that it was not
+                is_for = (stored.actor, stored.branch) == (pending.actor, pending.branch)
+                if not is_for or not self.vouches(stored):
+                    continue  # it was for somebody else, or elsewhere, or the store was changed to say that it was not
                 if self.hands_over(last) and _is_about(last, pending):  # once begun, it is signed anew
                     return last
         return None

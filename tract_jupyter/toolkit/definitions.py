@@ -73,6 +73,11 @@ class ToolDefinition:
     asks_itself: bool = False
 
     @property
+    def writes_history(self) -> bool:
+        """Whether it works on the current branch, as the built-in ones do that not only read."""
+        return self.owner == BUILT_IN and not self.traits.read_only
+
+    @property
     def own_name(self) -> str:
         """The name within its namespace."""
         return self.name.removeprefix(f"{self.namespace}.") if self.namespace else self.name

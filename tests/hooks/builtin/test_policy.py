@@ -52,6 +52,15 @@ def test_what_is_allowed_is_called_without_a_question_being_made(t, monkeypatch)
         t.apply_policy("watch", "status", reason=3)
 
 
+def test_a_policy_that_wants_the_same_again_and_again_asks_one_question(t):
+    for _ in range(3):
+        with pytest.raises(UndecidedError):
+            t.apply_policy("tidy", "annotate", NOTE)
+    (stored,) = t.inbox()
+    t.reviewer.asked_here(stored.pending_id).approve()
+    assert priority(t) == "skip"
+
+
 def test_a_tool_that_writes_asks_a_person_and_is_asked_about_once(t):
     with pytest.raises(UndecidedError) as caught:
         t.apply_policy("tidy", "annotate", NOTE, reason="it is old")

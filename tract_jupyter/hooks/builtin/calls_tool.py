@@ -55,13 +55,14 @@ class CallsTool(BuiltinPending, ToolQuestion):
         return Subject("tool", self.tool_name, self.definition_hash, self.call_arguments, self.actor)
 
     def check_current(self) -> None:
-        """Check that the tool is the one that was asked about.
+        """Check that tool and branch are those that were asked about.
 
         Raises:
-            FingerprintError: it was changed or removed.
+            FingerprintError: the tool was changed or removed, or writes elsewhere now.
         """
         if self._tool().definition_hash != self.definition_hash:
             raise FingerprintError(f"the tool {self.tool_name!r} was changed since; {self.again}")
+        self.check_branch()
 
     def editable(self) -> Any:
         """What the tool would be called with, as long as there is the tool."""

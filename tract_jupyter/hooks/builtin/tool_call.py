@@ -68,8 +68,9 @@ class PendingToolCall(ToolQuestion):
         return f"Call tool {self.tool}"
 
     def check_current(self) -> None:
-        """Check that the tool and the policy are those that were asked about."""
+        """Check that the tool, the policy and the branch are those that were asked about."""
         self._check()
+        self.check_branch()
 
     def summary(self) -> str:
         """What the tool does."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from tract_jupyter.exceptions import FingerprintError
 from tract_jupyter.hooks.dynamic.check import TOOL_PREFIX
 from tract_jupyter.hooks.dynamic.pending import blocks_of, unreviewed_text
 from tract_jupyter.hooks.field_pending import FieldPending
@@ -59,6 +60,20 @@ class ToolQuestion(FieldPending):
     def call_arguments(self) -> dict[str, Any]:
         """What it is called with, as things stand."""
         raise NotImplementedError
+
+    def check_branch(self) -> None:
+        """Check that what would be written to the history is written where it was asked about.
+
+        Raises:
+            FingerprintError: the tool is one that works on the history, and another branch is the current one.
+        """
+        tool, current = self.tract.executor.get(self.tool_name), self.tract.current_branch
+        if tool is None or not tool.writes_history or self.branch in (None, current):
+            return
+        raise FingerprintError(
+            f"this was asked on branch {self.branch!r}, and the current one is {current!r}; "
+            f"switch({self.branch!r}) first"
+        )
 
     @property
     def fired(self) -> type[DynamicPending] | None:
