@@ -157,14 +157,14 @@ def test_the_rows_of_the_inbox_are_read_to_the_end_too(open_lab, screenshot):
     rows = board.locator(".tract-row")
     for row in (0, 1):
         rows.nth(row).get_by_role("checkbox").check()
-    approve = board.get_by_role("button", name="Approve selected (2)", exact=True)
+    approve = board.get_by_role("button", name="Approve without running (2)", exact=True)
     board.get_by_text("Read on: ").wait_for()
     assert approve.get_attribute("aria-disabled") == "true"
     screenshot(lab, "reading-inbox", 3)
     code = rows.nth(0).locator(".tract-code").first
     press_until(lab, approve, code.is_visible)  # opens what is not read yet, and decides nothing
     rows.nth(0).get_by_role("checkbox").uncheck()
-    lone = board.get_by_role("button", name="Approve selected (1)", exact=True)
+    lone = board.get_by_role("button", name="Approve without running (1)", exact=True)
     press_until(lab, lone, lambda: lone.get_attribute("aria-disabled") == "false")
     screenshot(lab, "reading-inbox-read", 3)
     lone.click()

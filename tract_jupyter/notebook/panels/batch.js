@@ -65,12 +65,13 @@ function render({ model, el }) {
   const update = () => {
     const ready = rows().filter(isReady);
     const count = selected().length;
-    approve.textContent = count ? `Approve selected (${count})` : "Approve selected";
+    const idle = selected().filter((row) => row.runs_nothing).length;
+    const verb = count && idle === count ? "Approve without running" : "Approve selected";
+    approve.textContent = count ? `${verb} (${count})` : verb;
     reject.textContent = count ? `Reject selected (${count})` : "Reject selected";
     approve.disabled = reject.disabled = !count;
     const first = toRead();
-    const idle = selected().filter((row) => row.runs_nothing).length;
-    left.textContent = first ? `Read on: ${many(unseen(first), "line")} of “${first.title}” not shown yet` : idle ? `Approving here runs no action of ${many(idle, "operation")}; %tract decide, or a panel of its own, offers that` : "";
+    left.textContent = first ? `Read on: ${many(unseen(first), "line")} of “${first.title}” not shown yet` : idle ? `No action of ${many(idle, "operation")} runs; “%tract decide ID ACTION” runs one` : "";
     holdBack([approve], Boolean(first), left.id);
     all.checked = count > 0 && count === ready.length;
     all.indeterminate = count > 0 && count < ready.length;
