@@ -33,7 +33,7 @@ def read_on(lab, cell):
     while more.is_visible():
         before = left.inner_text()
         said.append(before)
-        with suppress(PlaywrightTimeoutError):  # the last lines may have stood long enough just now: nothing is left to press
+        with suppress(PlaywrightTimeoutError):  # the last lines may have just stood long enough
             more.click(timeout=5_000)
         output.get_by_text(before, exact=True).wait_for(state="detached")
         assert len(said) < 200

@@ -148,7 +148,7 @@ def test_several_are_decided_in_one_panel(open_lab, screenshot, theme, request):
     for number in (0, 1):
         rows.nth(number).get_by_role("checkbox").check()
         rows.nth(number).locator("summary", has_text="Show the full request").click()
-    board.get_by_text("No action of 2 operations runs").wait_for()  # once what would be approved was on display
+    board.get_by_text("No action of 2 operations runs").wait_for()  # once all was on display
     for number in (0, 1):
         rows.nth(number).locator("summary", has_text="Show the full request").click()
     lab.button("Approve without running (2)", 4).click()
