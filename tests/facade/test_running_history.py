@@ -186,7 +186,7 @@ def test_events_name_artifacts_and_do_not_repeat_them(talk):
         "UPDATE run_objects SET body_json = replace(body_json, '[1,', '[2,')",
         "UPDATE run_objects SET body_json = '\"##\"' WHERE body_json = '\"#\"'",
         "UPDATE commits SET run_state = 'nobody' WHERE run_state IS NOT NULL",
-        "UPDATE commits SET run_state = (SELECT name FROM run_objects WHERE body_json = '\"#\"')",
+        "UPDATE commits SET run_state = (SELECT name FROM run_objects WHERE body_json = '\"#\"' LIMIT 1)",
     ],
 )
 def test_verify_tells_that_what_is_remembered_is_damaged(talk, statement):
