@@ -420,11 +420,15 @@ def test_a_reply_that_was_turned_down_was_none(talk):
     assert texts(talk) == []
 
 
-def test_a_run_that_waits_for_a_person_keeps_its_question(talk, spec):
+def asking(talk, spec):
+    """A profile whose only operation a person is asked about."""
     talk.register_operation(spec(unhandled="ask"))
-    asks = Profile.of(
-        "asks", [operation("sure", "dynamic", order=1, operation="citation_check", fields={"urls": []})]
-    )
+    sure = operation("sure", "dynamic", order=1, operation="citation_check", fields={"urls": []})
+    return Profile.of("asks", [sure])
+
+
+def test_a_run_that_waits_for_a_person_keeps_its_question(talk, spec):
+    asks = asking(talk, spec)
     with pytest.raises(UndecidedError):
         talk.chat("Which?", profile=asks)
     assert texts(talk) == ["Which?"]
@@ -434,10 +438,7 @@ def test_a_run_that_waits_for_a_person_keeps_its_question(talk, spec):
 
 
 def test_a_run_whose_turn_was_answered_meanwhile_does_not_answer_again(talk, spec):
-    talk.register_operation(spec(unhandled="ask"))
-    asks = Profile.of(
-        "asks", [operation("sure", "dynamic", order=1, operation="citation_check", fields={"urls": []})]
-    )
+    asks = asking(talk, spec)
     with pytest.raises(UndecidedError):
         talk.chat("Which?", profile=asks)
     talk.generate()

@@ -293,7 +293,7 @@ def test_what_was_sent_to_have_it_written_again_counts_too(tract):
 
     class Counting(ScriptedClient):
         def chat(self, messages, **options):
-            estimated.append(sum(tract.counter.count_text(one["content"]) + 4 for one in messages))
+            estimated.append(sum(tract.tokenizer.count_text(one["content"]) + 4 for one in messages))
             self.replies = [reply(f"reply {len(estimated)}", usage={"prompt_tokens": estimated[-1]})]
             return super().chat(messages, **options)
 

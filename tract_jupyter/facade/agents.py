@@ -165,7 +165,7 @@ class Agents:
         check_outcome(content, writer)
         given = content if content is not None else outcome_of(context, Source(
             None, writer, target_tokens, instructions, validator, token_tolerance, max_retries,
-            into.counter.count_text,
+            into.tokenizer.count_text,
         ))  # fmt: skip
         source = metadata_of(child.family, context)
         with into.batch(), triggered(triggered_by):

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tract_jupyter.models.compression import CompressPlan, CompressResult, ExpandResult
     from tract_jupyter.models.context import Message
     from tract_jupyter.models.tool_turn import ToolCompactResult, ToolDropResult, ToolTurn
-    from tract_jupyter.protocols import Summarizer, TokenCounter, Validator
+    from tract_jupyter.protocols import Summarizer, Validator
 
 
 class Surgery(Compiling, Gated):
@@ -116,7 +116,7 @@ class Surgery(Compiling, Gated):
             guidance = self._guidance(found, instructions)
         source = Source(
             content, writer, target_tokens, guided(guidance, instructions), validator, token_tolerance, max_retries,
-            self.counter.count_text,
+            self._commits.counter.count_text,
         )  # fmt: skip
         with triggered(triggered_by):
             return self._compressor.compress(found, source, message)
@@ -189,11 +189,6 @@ class Surgery(Compiling, Gated):
             None, self.summarizer_for(None, None), fields["target_tokens"], fields["instructions"]
         )
         return PendingCompress(fields, tract=self, compressor=self._compressor, source=source)
-
-    @property
-    def counter(self) -> TokenCounter:
-        """What counts the tokens of this tract."""
-        return self._commits.counter
 
     def summarizer_for(
         self,
@@ -406,7 +401,7 @@ class Surgery(Compiling, Gated):
             )
         source = Source(
             content, writer, target_tokens, instructions, validator, token_tolerance, max_retries,
-            self.counter.count_text,
+            self._commits.counter.count_text,
         )  # fmt: skip
         with triggered(triggered_by):
             return self._tool_compactor.compact(commits, name, source)
