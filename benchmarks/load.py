@@ -30,7 +30,7 @@ _FIRST_USE = (
 )
 _FIRST_PANEL = (
     f"{_CLOCK} from tract_jupyter import Tract; from benchmarks.samples import RISKY; "
-    "from tract_jupyter.review.ticket import Ticket; ticket = Ticket(Tract.open().propose_operation(RISKY), print); "
+    "from tract_jupyter.review.channel import Ticket; ticket = Ticket(Tract.open().propose_operation(RISKY), print); "
     "began = clock(); from tract_jupyter.notebook.panels.panel import Panel; Panel(ticket); "
     "print(json.dumps(clock() - began))"
 )

@@ -9,7 +9,7 @@ from benchmarks.timing import Row, best_of
 from tract_jupyter import Tract
 from tract_jupyter.notebook.panels.panel import Panel
 from tract_jupyter.notebook.panels.render import body_html, record_html
-from tract_jupyter.review.ticket import Ticket
+from tract_jupyter.review.channel import Ticket
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,10 +19,10 @@ from benchmarks.timing import Row, best_of
 from tract_jupyter.runs.commit import CommitItem, commit
 from tract_jupyter.runs.effect_types import EFFECTS
 from tract_jupyter.runs.execute import execute
-from tract_jupyter.runs.memory_target import MemoryTarget
 from tract_jupyter.runs.model import Operation, OperationContext, OperationResult
 from tract_jupyter.runs.plan import make_plan
 from tract_jupyter.runs.prompt import Prompt
+from tract_jupyter.runs.targets import MemoryTarget
 from tract_jupyter.runs.terms import Hook, OperationStatus, Trigger
 from tract_jupyter.runs.turn import Turn
 from tract_jupyter.runs.workers import Job, ThreadWorkers

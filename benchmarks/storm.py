@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from benchmarks.samples import CHECK
 from benchmarks.timing import Row
 from tract_jupyter import Tract
-from tract_jupyter.engine.tokens import ApproximateCounter
+from tract_jupyter.context.tokens import ApproximateCounter
 from tract_jupyter.exceptions import BranchMovedError, TractError
 from tract_jupyter.runs.profile import Profile, operation
 

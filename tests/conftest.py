@@ -12,7 +12,7 @@ from hypothesis import settings
 
 from tests import postgres
 from tract_jupyter import Tract
-from tract_jupyter.hooks import ActionDef, OperationSpec
+from tract_jupyter.operations import ActionDef, OperationSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -79,7 +79,7 @@ def test_every_dependency_is_explained():
     (postgres,) = map(distribution, extras["postgres"])
     assert imported.pop(postgres) == {"tract_jupyter/storage/engines.py"}
     for extra, where in {
-        "mcp": "tract_jupyter/toolkit/mcp_",
+        "mcp": "tract_jupyter/toolkit/mcp/",
         "sandbox": ("tract_jupyter/sandbox/", "tract_jupyter/scripts/"),
     }.items():
         (named,) = map(distribution, extras[extra])

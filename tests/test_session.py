@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tract_jupyter import Session, Tract
-from tract_jupyter.engine.tokens import ApproximateCounter
+from tract_jupyter.context.tokens import ApproximateCounter
 from tract_jupyter.exceptions import (
     AmbiguousPrefixError,
     BranchError,

@@ -18,11 +18,11 @@ OWN = {ROOT / "__init__.py", ROOT / "__main__.py"}  # the package's own files im
 
 # the higher may import the lower; of two parts in one layer, one may import the other
 LAYERS = [
-    {"notebook"}, {"runs", "scripts"}, {"toolkit"}, {"hooks", "review"}, {"history"}, {"engine"}, {"storage"},
+    {"notebook"}, {"runs", "scripts"}, {"toolkit"}, {"operations"}, {"hooks", "review"}, {"context"}, {"storage"},
     {"models", "protocols", "exceptions"},
 ]  # fmt: skip
 BOTTOM = LAYERS[-1]
-# these need only the bottom; what is above `engine` may use them
+# these need only the bottom; `context` and what is above may use them
 ASIDE = {"analysis", "interchange", "llm", "prompts", "sandbox"}
 COMPOSED = {"tract", "facade", "session"}  # they put the parts together for the user
 PARTS = set().union(*LAYERS) | ASIDE | COMPOSED
@@ -48,7 +48,7 @@ def may_import(importer, imported):
     if importer in BOTTOM | ASIDE:
         return False
     if imported in ASIDE:
-        return level(importer) < level("engine")
+        return level(importer) <= level("context")
     if imported in COMPOSED:
         return importer == "notebook"
     return level(importer) <= level(imported)
@@ -115,13 +115,14 @@ def in_every_file(rule):
 def test_the_rules_themselves():
     assert may_import("notebook", "tract")
     assert may_import("toolkit", "hooks")
+    assert may_import("operations", "hooks")
     assert may_import("hooks", "analysis")
     assert may_import("tract", "toolkit")
     assert may_import("storage", "models")
-    for importer, imported in [("hooks", "toolkit"), ("hooks", "tract"), ("engine", "analysis"), ("analysis", "storage"),
-                               ("tract", "notebook"), ("models", "storage"), ("storage", "engine"),
-                               ("interchange", "analysis"), ("engine", "interchange"),
-                               ("llm", "prompts"), ("engine", "llm"), ("prompts", "hooks")]:  # fmt: skip
+    for importer, imported in [("hooks", "toolkit"), ("hooks", "tract"), ("storage", "analysis"), ("analysis", "storage"),
+                               ("tract", "notebook"), ("models", "storage"), ("storage", "context"),
+                               ("interchange", "analysis"), ("storage", "interchange"),
+                               ("llm", "prompts"), ("storage", "llm"), ("prompts", "hooks")]:  # fmt: skip
         assert not may_import(importer, imported), (importer, imported)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tract_jupyter import Tract
-from tract_jupyter.engine.tokens import ApproximateCounter
+from tract_jupyter.context.tokens import ApproximateCounter
 from tract_jupyter.exceptions import CommitNotFoundError, SpecError
 from tract_jupyter.models.content import DialogueContent
 

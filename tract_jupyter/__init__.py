@@ -12,18 +12,18 @@ __version__ = "0.1.0"
 
 # Imported when first used: loading the extension must stay quick.
 _HOME = {
-    "ActionDef": "tract_jupyter.hooks",
+    "ActionDef": "tract_jupyter.operations",
     "Block": "tract_jupyter.runs.profile",
     "CodeAnalyzer": "tract_jupyter.analysis",
     "CommitInfo": "tract_jupyter.models.commit",
     "CompiledContext": "tract_jupyter.models.context",
     "OpenAIClient": "tract_jupyter.llm.openai",
-    "OperationSpec": "tract_jupyter.hooks",
+    "OperationSpec": "tract_jupyter.operations",
     "Pending": "tract_jupyter.hooks",
     "PendingStatus": "tract_jupyter.hooks",
-    "Priority": "tract_jupyter.models.priority",
+    "Priority": "tract_jupyter.models.content",
     "Profile": "tract_jupyter.runs.profile",
-    "Refusal": "tract_jupyter.notebook.refusal",
+    "Refusal": "tract_jupyter.notebook.verify",
     "RunFailedError": "tract_jupyter.exceptions",
     "RunOptions": "tract_jupyter.facade.conducting",
     "Session": "tract_jupyter.session",
@@ -31,11 +31,11 @@ _HOME = {
     "ToolExecutionError": "tract_jupyter.exceptions",
     "Tract": "tract_jupyter.tract",
     "TractError": "tract_jupyter.exceptions",
-    "mcp_server": "tract_jupyter.toolkit.mcp_server",
+    "mcp_server": "tract_jupyter.toolkit.mcp.server",
     "operation": "tract_jupyter.runs.profile",
-    "run_function": "tract_jupyter.runs.functions",
+    "run_function": "tract_jupyter.runs.perform",
     "verify": "tract_jupyter.notebook.verify",
-    "verify_store": "tract_jupyter.notebook.verify_store",
+    "verify_store": "tract_jupyter.notebook.verify",
 }
 
 __all__ = [*_HOME, "__version__", "load_ipython_extension", "unload_ipython_extension"]  # noqa: PLE0604 # all are text

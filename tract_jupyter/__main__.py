@@ -32,7 +32,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def _verify(given: argparse.Namespace) -> int:
     from tract_jupyter import verify
-    from tract_jupyter.notebook.verify_store import is_store
+    from tract_jupyter.notebook.verify import is_store
 
     if is_store(given.path):
         return _verify_store(given.path)

@@ -74,13 +74,31 @@ Messages say what happened, why, and what to do.
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING, Any
+import os
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
-from tract_jupyter.models.frames import own_lines
 from tract_jupyter.models.text import brief_repr
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+
+_FOREIGN: Final = (str(Path(__file__).parent), os.path.dirname(os.__file__))  # noqa: PTH120 # as frames name it
+
+
+def own_lines(error: BaseException) -> list[str]:
+    """The frames of cells and actions: neither ours, nor those of libraries."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(_FOREIGN)]
+    own = [f for f in frames if "site-packages" not in f.filename]
+    return [f"{_place(f)}, line {f.lineno}: {f.line or ''}" for f in own]
+
+
+def _place(frame: traceback.FrameSummary) -> str:
+    if frame.filename.startswith("<action:"):
+        return frame.filename
+    return "cell" if frame.name == "<module>" else frame.name
 
 
 class TractError(Exception):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 from uuid import uuid4
 
-from tract_jupyter.engine.identity import DEFAULT_NAME, make_tract
-from tract_jupyter.engine.tokens import default_counter
+from tract_jupyter.context.identity import DEFAULT_NAME, make_tract
+from tract_jupyter.context.tokens import default_counter
 from tract_jupyter.exceptions import SessionError, TractExistsError
 from tract_jupyter.facade.agents import Agents, checked_name
 from tract_jupyter.facade.open_tracts import OpenTracts
 from tract_jupyter.models.checks import check_budget, check_limit, check_text
-from tract_jupyter.models.rendering import text_of
+from tract_jupyter.models.content import text_of
 from tract_jupyter.storage.database import Database
 from tract_jupyter.storage.engines import MEMORY
 from tract_jupyter.storage.refs import RefRows

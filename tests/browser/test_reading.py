@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
 
 LOAD = "%load_ext tract_jupyter"
-LONG = """from tract_jupyter.hooks.dynamic.spec import spec_from_dict
+LONG = """from tract_jupyter.operations.spec import spec_from_dict
 spec = {
     "name": "long", "description": "Two thousand lines.", "fields": {}, "unhandled": "ask",
     "actions": {"go": {"description": "Go", "code": "\\n".join(f"x_{n} = {n}" for n in range(1_999)) + "\\npending.approve()"}},
@@ -112,7 +112,7 @@ def test_a_value_of_a_hundred_thousand_characters(open_lab, screenshot):
     lab.wait_output(2, "save by")
 
 
-WIDE = """from tract_jupyter.hooks.dynamic.spec import spec_from_dict
+WIDE = """from tract_jupyter.operations.spec import spec_from_dict
 text = " ".join(f"word{n}" for n in range(40))
 tract.reviewer.show(tract.propose_operation(spec_from_dict({
     "name": "wide", "description": text, "fields": {"text": {"type": "str", "default": text, "description": text}},

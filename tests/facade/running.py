@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.runs.abort import current_abort
 from tract_jupyter.runs.kinds.base import Output
 from tract_jupyter.runs.profile.build import operation
 from tract_jupyter.runs.profile.model import Profile
+from tract_jupyter.runs.workers import current_abort
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -225,7 +225,7 @@ def test_filters_of_the_log_hold_together(tract):
 
 
 def test_the_status_says_of_older_numbers_that_they_were_estimated(tmp_path):
-    from tests.engine.model import COUNTER
+    from tests.context.model import COUNTER
 
     with Tract.open(tmp_path / "s.db") as tract:
         tract.user("estimated")

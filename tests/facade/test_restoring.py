@@ -10,7 +10,7 @@ from tests.hooks.fakes import ScriptedClient
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import CompressionError, PendingError
 from tract_jupyter.hooks.builtin.stored import CommitOption, stored_type
-from tract_jupyter.hooks.dynamic.check import BUILTIN_OPERATIONS
+from tract_jupyter.operations.check import BUILTIN_OPERATIONS
 
 LONG = "many words of which most can go " * 20
 

@@ -17,10 +17,9 @@ from tests.hooks.fakes import ScriptedClient
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import RunError, RunFailedError, StoreCorruptError, UnknownRunError
 from tract_jupyter.facade.conducting import RunOptions
-from tract_jupyter.runs.abort import enter_abort
 from tract_jupyter.runs.profile.build import operation
 from tract_jupyter.runs.profile.model import Profile
-from tract_jupyter.runs.workers import result_of
+from tract_jupyter.runs.workers import enter_abort, result_of
 
 USER = {"type": "prompt_message", "role": "system", "anchor": "after_last_user"}
 SYSTEM = {"type": "prompt_part", "target": "system", "mode": "append"}

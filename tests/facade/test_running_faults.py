@@ -24,10 +24,10 @@ from tract_jupyter.exceptions import (
 )
 from tract_jupyter.facade.conducting import RunOptions
 from tract_jupyter.models.config import TokenBudget
-from tract_jupyter.runs.abort import Abort
 from tract_jupyter.runs.profile.build import operation
 from tract_jupyter.runs.profile.model import Profile
 from tract_jupyter.runs.schedule import Limits
+from tract_jupyter.runs.workers import Abort
 
 
 @pytest.fixture

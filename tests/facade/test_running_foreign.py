@@ -9,7 +9,7 @@ from tests.facade.running import compute, errors
 from tests.hooks.fakes import ScriptedClient
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import RunError, StoreCorruptError, TrustError, UndecidedError
-from tract_jupyter.runs.functions import FUNCTIONS
+from tract_jupyter.runs.perform import FUNCTIONS
 from tract_jupyter.runs.profile.build import operation
 from tract_jupyter.runs.profile.model import Profile
 

@@ -7,7 +7,6 @@ import pytest
 from tests.runs.kinds.support import Model
 from tract_jupyter.exceptions import ContentError, ProfileError, RunFailedError
 from tract_jupyter.facade.conducting import RunOptions
-from tract_jupyter.runs.abort import Abort
 from tract_jupyter.runs.effect_types import (
     AppendAfterLastUser,
     ArtifactUpsert,
@@ -17,6 +16,7 @@ from tract_jupyter.runs.effect_types import (
 from tract_jupyter.runs.kinds.base import OperationFailed, Skipped
 from tract_jupyter.runs.profile import Profile, operation
 from tract_jupyter.runs.terms import ErrorCode, FailedType, Hook, RunStatus, SkippedReason, Trigger
+from tract_jupyter.runs.workers import Abort
 
 SNAKE = re.compile(r"[a-z][a-z0-9_]*")
 

@@ -19,9 +19,9 @@ from tract_jupyter.exceptions import (
     UndecidedError,
 )
 from tract_jupyter.facade.conducting import RunOptions
-from tract_jupyter.runs.abort import Abort
 from tract_jupyter.runs.profile.build import operation
 from tract_jupyter.runs.profile.model import Profile
+from tract_jupyter.runs.workers import Abort
 
 SYSTEM = {"type": "prompt_part", "target": "system"}
 

@@ -9,8 +9,8 @@ from tests.review.fakes import FakeChannel
 from tract_jupyter.exceptions import LLMRequestError, RunFailedError
 from tract_jupyter.facade.conducting import RunOptions
 from tract_jupyter.llm.call import Call
-from tract_jupyter.runs.abort import Abort
 from tract_jupyter.runs.profile import Profile, operation
+from tract_jupyter.runs.workers import Abort
 
 ASKS = Profile.of("careful", [
     operation("style", order=1, text=" Be brief.", into="system"),

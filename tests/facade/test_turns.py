@@ -25,9 +25,9 @@ from tract_jupyter.facade.turns import Turns
 from tract_jupyter.llm.call import Call
 from tract_jupyter.models.config import TokenBudget
 from tract_jupyter.review.reviewer import Reviewer
-from tract_jupyter.runs.abort import Abort
 from tract_jupyter.runs.profile.build import operation
 from tract_jupyter.runs.profile.model import Profile
+from tract_jupyter.runs.workers import Abort
 
 PROFILE = Profile.of("p", [operation("shout", order=1, text="{{ lastUserMessage }}!", into="message")])
 

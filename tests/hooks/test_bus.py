@@ -7,7 +7,8 @@ import logging
 import pytest
 
 from tract_jupyter.exceptions import OperationError, PendingStateError
-from tract_jupyter.hooks import ActionDef, PendingStatus
+from tract_jupyter.hooks import PendingStatus
+from tract_jupyter.operations import ActionDef
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from tract_jupyter.exceptions import (
     PendingStateError,
     UndecidedError,
 )
-from tract_jupyter.hooks import ActionDef
+from tract_jupyter.operations import ActionDef
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import pytest
 
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import SpecError
-from tract_jupyter.hooks import ActionDef, PendingStatus
-from tract_jupyter.hooks.dynamic import compile_action
+from tract_jupyter.hooks import PendingStatus
+from tract_jupyter.operations import ActionDef, compile_action
 
 
 def test_defect_1_the_fire_tool_accepts_what_its_schema_promises(tract, spec):

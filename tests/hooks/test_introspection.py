@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal
 
 import pytest
 
-from tract_jupyter.hooks import ActionDef
-from tract_jupyter.hooks.actions import action
 from tract_jupyter.hooks.builtin.base import BuiltinPending
+from tract_jupyter.hooks.pending import action
+from tract_jupyter.operations import ActionDef
 
 TYPES = {
     "int | None": {"anyOf": [{"type": "integer"}, {"type": "null"}]},

@@ -12,8 +12,8 @@ import pytest
 
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import StoreLockedError
-from tract_jupyter.hooks.log import HookLog
-from tract_jupyter.storage import hook_log
+from tract_jupyter.hooks.bus import HookLog
+from tract_jupyter.storage import journal
 
 
 @pytest.fixture
@@ -69,8 +69,8 @@ def test_it_can_be_asked_for_parts(t):
 
 @pytest.fixture
 def bound(monkeypatch):
-    monkeypatch.setattr(hook_log, "KEPT", 20)
-    monkeypatch.setattr(hook_log, "_SLACK", 5)
+    monkeypatch.setattr(journal, "KEPT_FIRINGS", 20)
+    monkeypatch.setattr(journal, "_SLACK", 5)
 
 
 def test_the_oldest_go(t, bound):

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tract_jupyter.hooks import ActionDef, Advice
+from tract_jupyter.operations import ActionDef, Advice
 
 OTHER = ActionDef("other", "Another.", {}, "pending.approve()")
 

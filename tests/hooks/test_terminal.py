@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tract_jupyter.exceptions import FingerprintError
-from tract_jupyter.hooks import ActionDef
+from tract_jupyter.operations import ActionDef
 
 
 class Typist:

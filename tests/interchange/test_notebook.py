@@ -9,8 +9,8 @@ from nbformat import v4
 from tests.interchange.helpers import compiled
 from tract_jupyter.exceptions import ContentError
 from tract_jupyter.interchange.notebook import read_notebook, write_notebook
+from tract_jupyter.models.content import Priority
 from tract_jupyter.models.context import Message
-from tract_jupyter.models.priority import Priority
 from tract_jupyter.models.toolcall import ToolCall
 
 PNG = base64.b64encode(b"picture").decode()

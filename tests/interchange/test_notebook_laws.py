@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from tests.interchange.helpers import compiled, openai_lists, seen
 from tests.interchange.notebooks import contents, customs, entries, entries_of, notebooks
 from tract_jupyter import Tract
+from tract_jupyter.interchange.chat import read_openai
 from tract_jupyter.interchange.entries import checked
 from tract_jupyter.interchange.notebook import read_notebook, write_notebook
-from tract_jupyter.interchange.openai_chat import read_openai
 
 
 def on_disk(notebook):

@@ -5,7 +5,7 @@ import hashlib
 
 import pytest
 
-from tract_jupyter.interchange.references import DataReference
+from tract_jupyter.interchange.entries import DataReference
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from tests.kernels.kernel import Kernel
     from tract_jupyter import Tract
-    from tract_jupyter.storage.pendings import StoredPending
+    from tract_jupyter.storage.questions import StoredPending
 
 
 class Outcome:

@@ -18,7 +18,7 @@ from tests.llm.providers import REPLY, Answer, chunk, provider, sse
 from tract_jupyter import OpenAIClient, Tract
 from tract_jupyter.exceptions import LLMConfigError, LLMError, LLMRequestError
 from tract_jupyter.llm.call import ended_by
-from tract_jupyter.llm.failures import retry_after
+from tract_jupyter.llm.openai import retry_after
 
 HELLO = [{"role": "user", "content": "Hi"}]
 KEY = "sk-very-secret-123"

@@ -13,13 +13,15 @@ from tract_jupyter.models.content import (
     FreeformContent,
     InstructionContent,
     OutputContent,
+    Priority,
     ReasoningContent,
     SessionContent,
     ToolIOContent,
+    default_priority,
+    role_of,
+    text_of,
     validate_content,
 )
-from tract_jupyter.models.priority import Priority
-from tract_jupyter.models.rendering import default_priority, role_of, text_of
 
 # model, role of its message, text of its message, priority it starts with
 KINDS: list[tuple[Content, str, str, Priority]] = [

@@ -16,8 +16,8 @@ from jsonschema.validators import extend
 
 from tests.schema_strategies import JUNK, NAMES, VALUES, argument_schemas
 from tract_jupyter.exceptions import ParameterError, SpecError
-from tract_jupyter.models.parameters import Parameter
-from tract_jupyter.models.schema_parameters import SchemaParameters
+from tract_jupyter.models.schema.foreign import SchemaParameters
+from tract_jupyter.models.schema.parameters import Parameter
 
 VECTORS = json.loads((Path(__file__).parent.parent / "vectors" / "schemas.json").read_text())
 SLOW = settings(suppress_health_check=list(HealthCheck))
@@ -290,7 +290,7 @@ def test_a_pattern_takes_linear_time(pattern):
 
 
 def test_what_grows_beyond_measure_ends_in_time(monkeypatch):
-    monkeypatch.setattr("tract_jupyter.models.json_schema.SECONDS", 0.05)
+    monkeypatch.setattr("tract_jupyter.models.schema.json_schema.SECONDS", 0.05)
     defined = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(22)}
     growing = {"$defs": {**defined, "d22": {"type": "string"}}}
     parameters = made({"a": {"$ref": "#/$defs/d0"}}, "a", **growing)

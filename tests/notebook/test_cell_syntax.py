@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tract_jupyter.exceptions import ParameterError, SpecError
-from tract_jupyter.hooks.dynamic import spec_to_dict
-from tract_jupyter.hooks.dynamic.check import check_spec
 from tract_jupyter.notebook.cell_syntax import parse_cell, parse_python
+from tract_jupyter.operations import spec_to_dict
+from tract_jupyter.operations.check import check_spec
 
 CELL = '''"""Verify source URLs.
 

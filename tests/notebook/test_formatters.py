@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from tract_jupyter.history.diff import diff_contexts
+from tract_jupyter.context.diff import diff_contexts
 from tract_jupyter.llm.connections import Models
 from tract_jupyter.models.context import CompiledContext, Message
 from tract_jupyter.notebook import formatters

@@ -14,7 +14,7 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
 from tests.notebook.conftest import LOAD, Kernel
-from tract_jupyter.review.project import PROJECT_FILE
+from tract_jupyter.review.lock import PROJECT_FILE
 
 pytestmark = [
     pytest.mark.kernel,

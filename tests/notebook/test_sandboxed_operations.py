@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tract_jupyter.hooks import ActionDef
 from tract_jupyter.notebook.panels.render import body_html, record_html
-from tract_jupyter.notebook.steps import steps
+from tract_jupyter.notebook.verify import steps
+from tract_jupyter.operations import ActionDef
 from tract_jupyter.review.channel import NoChannel
 
 CELL = '''%%tract_operation check --sandbox

@@ -16,9 +16,8 @@ from tract_jupyter import Tract, verify
 from tract_jupyter.__main__ import main
 from tract_jupyter.exceptions import ContentError, TrustError
 from tract_jupyter.notebook.arguments import parse_fire
-from tract_jupyter.notebook.steps import steps
-from tract_jupyter.review.lock import Entry, read_lock, write_lock
-from tract_jupyter.review.project import PROJECT_FILE
+from tract_jupyter.notebook.verify import steps
+from tract_jupyter.review.lock import PROJECT_FILE, Entry, read_lock, write_lock
 
 LOAD = "%load_ext tract_jupyter"
 DEFINE = """%%tract_operation deploy --ask

@@ -8,7 +8,7 @@ import pytest
 
 from tests.review.fakes import FakeChannel
 from tract_jupyter import Tract
-from tract_jupyter.hooks import ActionDef
+from tract_jupyter.operations import ActionDef
 from tract_jupyter.review import reviewer
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
+    from tract_jupyter.review.channel import Ticket
     from tract_jupyter.review.recorded import Recorded
     from tract_jupyter.review.request import ReviewRequest
-    from tract_jupyter.review.ticket import Ticket
 
 
 def click(ticket: Ticket, action: str, **arguments: Any) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import NullPool, create_engine
 
 from tests.review.fakes import FakeChannel, click
-from tract_jupyter.review.project import Project
+from tract_jupyter.review.lock import Project
 from tract_jupyter.review.trust import Trust
 from tract_jupyter.toolkit import ToolDefinition, Traits
 

@@ -12,8 +12,9 @@ from tests.hooks.fakes import ScriptedClient
 from tests.review.fakes import FakeChannel
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import RunError, TractError, UndecidedError
-from tract_jupyter.hooks import ActionDef, PendingStatus
-from tract_jupyter.hooks.remote import RemotePending
+from tract_jupyter.hooks import PendingStatus
+from tract_jupyter.operations import ActionDef
+from tract_jupyter.operations.rebuilding import RemotePending
 from tract_jupyter.review.trust import Signer, Trust
 from tract_jupyter.runs.profile.build import operation
 from tract_jupyter.runs.profile.model import Profile

@@ -14,18 +14,24 @@ from tests.facade.test_restoring import MADE
 from tests.review.fakes import FakeChannel
 from tract_jupyter import Tract
 from tract_jupyter.analysis.source import split_lines
-from tract_jupyter.hooks.dynamic.spec import ActionDef, OperationSpec
-from tract_jupyter.models.parameters import Parameters
+from tract_jupyter.models.schema.parameters import Parameters
 from tract_jupyter.models.text import printable
 from tract_jupyter.notebook.panels.batch import Batch, Row
 from tract_jupyter.notebook.panels.panel import Panel
-from tract_jupyter.notebook.panels.render import record_html
-from tract_jupyter.notebook.panels.text import record_text
+from tract_jupyter.notebook.panels.render import record_html, record_text
+from tract_jupyter.operations.spec import ActionDef, OperationSpec
+from tract_jupyter.review.channel import Ticket
 from tract_jupyter.review.display import LONGEST_PIECE, needed_pieces, shown_code, shown_rows
-from tract_jupyter.review.request import CodeBlock, ReviewAction, ReviewRequest, ValueRow, ValueTable
-from tract_jupyter.review.request_json import request_from_dict, request_to_dict
+from tract_jupyter.review.request import (
+    CodeBlock,
+    ReviewAction,
+    ReviewRequest,
+    ValueRow,
+    ValueTable,
+    request_from_dict,
+    request_to_dict,
+)
 from tract_jupyter.review.request_text import request_text
-from tract_jupyter.review.ticket import Ticket
 
 HIDDEN = st.sampled_from(
     list("\x00\x07\x1b\x7f\x85\xad\u115f\u200b\u200d\u202e\u2028\u2066\u3164\ufe0f\ufeff\U000e0041\t\r\n\f")
@@ -144,7 +150,7 @@ def test_all_of_a_call_is_in_every_view(quiet, values):
 
 
 def tool_call(tract, values):
-    from tract_jupyter.hooks.builtin.tool_call import PendingToolCall
+    from tract_jupyter.toolkit.question import PendingToolCall
 
     def tool(a, b, c):
         """Do it."""
@@ -157,7 +163,7 @@ def tool_call(tract, values):
 @LAW
 @given(BODIES, TEXTS)
 def test_all_of_a_handler_and_of_a_script_is_in_every_view(quiet, body, name):
-    from tract_jupyter.hooks.builtin.script import PendingScript
+    from tract_jupyter.scripts.pendings import PendingScript
 
     code = "\n".join(body)
     script = Ticket(PendingScript(code, notebook_id=name, tract=quiet), lambda _: None)

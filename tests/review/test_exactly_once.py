@@ -11,7 +11,7 @@ import pytest
 
 from tests.review.fakes import FakeChannel, click
 from tract_jupyter import Tract
-from tract_jupyter.hooks import ActionDef
+from tract_jupyter.operations import ActionDef
 
 APPEND = "with open({path!r}, 'a') as f:\n    f.write('x')\npending.approve()"
 

@@ -18,7 +18,8 @@ from tract_jupyter.exceptions import (
     StoreError,
     StoreLockedError,
 )
-from tract_jupyter.hooks import ActionDef, PendingStatus
+from tract_jupyter.hooks import PendingStatus
+from tract_jupyter.operations import ActionDef
 from tract_jupyter.review.decision import current_person, deciding
 from tract_jupyter.review.ledger import Ledger
 from tract_jupyter.toolkit import Permission, ToolDefinition, Traits

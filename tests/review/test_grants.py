@@ -14,7 +14,7 @@ from tests.review.rigging import Attacker, add_writer, call, in_the_inbox_of, pr
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import GrantError
 from tract_jupyter.hooks import PendingStatus
-from tract_jupyter.hooks.remote import RemotePending
+from tract_jupyter.operations.rebuilding import RemotePending
 from tract_jupyter.toolkit import ToolDefinition, Traits
 
 FIELDS = {"n": {"type": "Any", "default": 0}, "at": {"type": "str", "default": "", "volatile": True}}

@@ -19,11 +19,10 @@ from tract_jupyter.exceptions import (
     PendingStateError,
     TrustError,
 )
-from tract_jupyter.hooks import ActionDef
+from tract_jupyter.operations import ActionDef
 from tract_jupyter.review.decision import Answer
 from tract_jupyter.review.lock import Entry, lock_text, merged, read_lock, write_lock
-from tract_jupyter.review.recorded import Recorded
-from tract_jupyter.review.recording import find_entries
+from tract_jupyter.review.recorded import Recorded, find_entries
 from tract_jupyter.review.trust import Trust
 
 IDENTITY = "ab" * 32
@@ -503,8 +502,8 @@ def test_code_that_decides_what_was_recorded_of_it_changes_nothing(runs):
 
 
 def test_a_gated_tool_call_is_settled(tract, lock):
-    from tract_jupyter.hooks.builtin.tool_call import PendingToolCall
-    from tract_jupyter.models.parameters import Parameter, Parameters
+    from tract_jupyter.models.schema.parameters import Parameter, Parameters
+    from tract_jupyter.toolkit.question import PendingToolCall
 
     pending = PendingToolCall("rm", {"path": "a"}, tract=tract, parameters=Parameters("rm", [Parameter("path", str)]),
                               definition_hash="0" * 64)  # fmt: skip

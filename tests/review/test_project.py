@@ -9,8 +9,7 @@ import shutil
 import pytest
 
 from tract_jupyter.exceptions import LockFileError
-from tract_jupyter.review.lock import LOCK_FILE, Entry, merged, read_lock, write_lock
-from tract_jupyter.review.project import PROJECT_FILE, Project
+from tract_jupyter.review.lock import LOCK_FILE, PROJECT_FILE, Entry, Project, merged, read_lock, write_lock
 from tract_jupyter.review.recorded import Recorded
 from tract_jupyter.review.trust import Trust
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from tract_jupyter.models.parameters import Parameters
-from tract_jupyter.review.fingerprint import fingerprint
+from tract_jupyter.models.schema.parameters import Parameters
+from tract_jupyter.review.decision import fingerprint
 from tract_jupyter.review.request import (
     CodeBlock,
     ReviewAction,

@@ -15,11 +15,18 @@ from tract_jupyter import Tract
 from tract_jupyter.analysis.findings import Finding, RiskLevel, Span
 from tract_jupyter.exceptions import PendingError
 from tract_jupyter.models.canonical import canonical_json
-from tract_jupyter.models.parameters import REQUIRED, Parameter, Parameters
-from tract_jupyter.models.type_names import parse_type
-from tract_jupyter.review.fingerprint import Subject
-from tract_jupyter.review.request import CodeBlock, ReviewAction, ReviewRequest, ValueRow, ValueTable
-from tract_jupyter.review.request_json import request_from_dict, request_to_dict
+from tract_jupyter.models.schema.parameters import REQUIRED, Parameter, Parameters
+from tract_jupyter.models.schema.types import parse_type
+from tract_jupyter.review.decision import Subject
+from tract_jupyter.review.request import (
+    CodeBlock,
+    ReviewAction,
+    ReviewRequest,
+    ValueRow,
+    ValueTable,
+    request_from_dict,
+    request_to_dict,
+)
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 NAMES = st.from_regex(r"[a-z][a-z0-9_]{0,6}", fullmatch=True)

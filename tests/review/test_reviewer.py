@@ -13,7 +13,8 @@ import pytest
 from tests.review.fakes import FakeChannel, click
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import NobodyToAskError, PendingStateError, UndecidedError
-from tract_jupyter.hooks import ActionDef, PendingStatus
+from tract_jupyter.hooks import PendingStatus
+from tract_jupyter.operations import ActionDef
 from tract_jupyter.review import reviewer as reviewer_module
 from tract_jupyter.review.decision import Answer, Decision
 from tract_jupyter.review.records import is_waited_for

@@ -7,8 +7,9 @@ import pytest
 from tests.review.fakes import click
 from tests.review.rigging import Attacker, add_writer, as_json, call, in_the_inbox_of, last_note, press
 from tract_jupyter import Tract
-from tract_jupyter.hooks import ActionDef, PendingStatus
-from tract_jupyter.hooks.remote import RemotePending
+from tract_jupyter.hooks import PendingStatus
+from tract_jupyter.operations import ActionDef
+from tract_jupyter.operations.rebuilding import RemotePending
 
 pytestmark = pytest.mark.usefixtures("no_waiting")
 LATER = "2026-01-01T00:00:01.000000+00:00"

@@ -8,12 +8,11 @@ import threading
 import time
 from pathlib import Path
 
-from tract_jupyter.runs.abort import current_abort
 from tract_jupyter.runs.execute import execute
 from tract_jupyter.runs.model import OperationContext, OperationResult
 from tract_jupyter.runs.plan import make_plan
 from tract_jupyter.runs.terms import Hook, OperationStatus, Trigger
-from tract_jupyter.runs.workers import Job, report_progress
+from tract_jupyter.runs.workers import Job, current_abort, report_progress
 
 
 def done(context, **debug):

@@ -6,15 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tract_jupyter.runs.activation import (
-    Counters,
-    Step,
-    advance,
-    context_tokens,
-    replay,
-    skip_details,
-    steps_of,
-)
+from tract_jupyter.runs.due import Counters, Step, advance, context_tokens, replay, skip_details, steps_of
 from tract_jupyter.runs.model import Activation, RunMessage
 
 

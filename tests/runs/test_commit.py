@@ -3,11 +3,10 @@ from __future__ import annotations
 import pytest
 
 from tract_jupyter.exceptions import PlanError, RunError
-from tract_jupyter.runs.commit import CommitItem, commit, commit_order
-from tract_jupyter.runs.commit_report import CommitReport
-from tract_jupyter.runs.memory_target import MemoryTarget
+from tract_jupyter.runs.commit import CommitItem, CommitReport, commit, commit_order
 from tract_jupyter.runs.model import Operation, OperationResult
 from tract_jupyter.runs.prompt import Prompt
+from tract_jupyter.runs.targets import MemoryTarget
 from tract_jupyter.runs.terms import MAX_EFFECTS, Hook, OperationStatus
 from tract_jupyter.runs.turn import Turn
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tract_jupyter.runs.commit import CommitItem, commit, commit_order
-from tract_jupyter.runs.memory_target import MemoryTarget
 from tract_jupyter.runs.prompt import Prompt
+from tract_jupyter.runs.targets import MemoryTarget
 from tract_jupyter.runs.terms import Hook, OperationStatus
 from tract_jupyter.runs.turn import Turn
 

@@ -6,10 +6,10 @@ import pytest
 
 from tests.runs.virtual import Script, VirtualWorkers, operation, run_scripts, script_job, statuses
 from tract_jupyter.exceptions import PlanError
+from tract_jupyter.runs.events import Stage
 from tract_jupyter.runs.execute import execute
 from tract_jupyter.runs.model import OperationResult, Skip
 from tract_jupyter.runs.plan import make_plan
-from tract_jupyter.runs.reports import Stage
 from tract_jupyter.runs.schedule import Limits
 from tract_jupyter.runs.terms import ExecutionMode, Hook, Trigger
 

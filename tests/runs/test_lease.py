@@ -16,7 +16,7 @@ from tract_jupyter.exceptions import RunError
 from tract_jupyter.review.process import this_process
 from tract_jupyter.runs.lease import Lease, is_held
 from tract_jupyter.storage.database import Database
-from tract_jupyter.storage.run_leases import RunLeaseRows, StoredLease
+from tract_jupyter.storage.runs import RunLeaseRows, StoredLease
 
 ROWS = RunLeaseRows("1" * 32)
 HOST = this_process().split(":")[0]

@@ -18,7 +18,7 @@ from tract_jupyter.runs.model import MainReply
 from tract_jupyter.runs.projection import project
 from tract_jupyter.runs.terms import MAX_PROGRESS, MAX_PROGRESS_EVENTS, RunPhase
 from tract_jupyter.storage.database import Database
-from tract_jupyter.storage.run_events import RunEventRows
+from tract_jupyter.storage.journal import RunEventRows
 
 TRACT = "1" * 32
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tract_jupyter.runs.order import ReadyQueue, ready_order
+from tract_jupyter.runs.schedule import ReadyQueue, ready_order
 
 
 def test_whoever_is_smaller_overtakes():

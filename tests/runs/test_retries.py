@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.runs.virtual import Script, VirtualWorkers, operation, run_scripts, statuses
-from tract_jupyter.runs.abort import Abort
+from tract_jupyter.runs.events import Stage
+from tract_jupyter.runs.execute import retry_delay
 from tract_jupyter.runs.model import OperationError, OperationResult, Retry
 from tract_jupyter.runs.plan import make_plan
-from tract_jupyter.runs.reports import Stage
-from tract_jupyter.runs.retries import retry_delay
 from tract_jupyter.runs.schedule import Limits
 from tract_jupyter.runs.terms import Hook, Trigger
+from tract_jupyter.runs.workers import Abort
 
 
 def failing(code="provider_error", times=9, ms=10, **more):

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.runs.virtual import Script, VirtualWorkers, operation, run_scripts, statuses
-from tract_jupyter.runs.abort import Abort
+from tract_jupyter.runs.events import Stage
 from tract_jupyter.runs.plan import make_plan
-from tract_jupyter.runs.reports import Stage
 from tract_jupyter.runs.schedule import Limits
 from tract_jupyter.runs.terms import Hook, Trigger
+from tract_jupyter.runs.workers import Abort
 
 HOWS = ["done", "done", "done", "error", "skip", "raise", "abort_error", "waiting"]
 

@@ -7,10 +7,9 @@ import pytest
 from tract_jupyter import Tract
 from tract_jupyter.runs.artifacts import MemoryArtifacts, session_key
 from tract_jupyter.runs.commit import CommitItem, commit
-from tract_jupyter.runs.memory_target import MemoryCommitLog
 from tract_jupyter.runs.prompt import Prompt
+from tract_jupyter.runs.targets import MemoryCommitLog, TractTarget
 from tract_jupyter.runs.terms import Hook
-from tract_jupyter.runs.tract_target import TractTarget
 from tract_jupyter.runs.turn import Turn
 
 

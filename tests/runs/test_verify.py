@@ -15,10 +15,10 @@ from tract_jupyter.__main__ import main
 from tract_jupyter.exceptions import StoreError
 from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.runs.log import RunLog
-from tract_jupyter.runs.store.reports import SqlCommitLog
+from tract_jupyter.runs.store import SqlCommitLog
 from tract_jupyter.storage.database import Database
-from tract_jupyter.storage.run_commits import RunCommitRows
-from tract_jupyter.storage.run_events import RunEventRows
+from tract_jupyter.storage.journal import RunEventRows
+from tract_jupyter.storage.runs import RunCommitRows
 
 
 def store_run(url, tract_id, events):

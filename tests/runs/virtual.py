@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 from itertools import count
 from random import Random
 
-from tract_jupyter.runs.abort import Aborted, current_abort, enter_abort
 from tract_jupyter.runs.execute import execute
 from tract_jupyter.runs.model import Operation, OperationContext, OperationError, OperationResult, Skip
 from tract_jupyter.runs.plan import make_plan
 from tract_jupyter.runs.terms import Hook, Trigger
-from tract_jupyter.runs.workers import Job, result_of
+from tract_jupyter.runs.workers import Aborted, Job, current_abort, enter_abort, result_of
 
 
 @dataclass

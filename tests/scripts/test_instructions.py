@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from tract_jupyter.engine.tokens import default_counter
+from tract_jupyter.context.tokens import default_counter
 from tract_jupyter.exceptions import ContentError
 from tract_jupyter.prompts.scripts import SYSTEM
 

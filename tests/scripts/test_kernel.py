@@ -13,7 +13,7 @@ from tests.review.fakes import FakeChannel, click
 from tract_jupyter.exceptions import ContentError, ScriptFailedError, ScriptRaisedError, ScriptSyntaxError
 from tract_jupyter.review.request_text import bound_lines
 from tract_jupyter.scripts import Budget, ScriptStatus
-from tract_jupyter.scripts.capture import Capture
+from tract_jupyter.scripts.run import Capture
 from tract_jupyter.toolkit import Traits
 
 

@@ -251,7 +251,7 @@ def test_of_many_results_only_the_calls_that_write_need_room(desk, monkeypatch):
 
 
 def test_old_runs_go(desk, monkeypatch):
-    monkeypatch.setattr("tract_jupyter.storage.script_calls.KEPT", 2)
+    monkeypatch.setattr("tract_jupyter.storage.journal.KEPT_SCRIPTS", 2)
     codes = [f"tools.put(n={n})\ntools.put(n=9)\n1 / 0" for n in range(3)]
     for code in codes:
         desk.run(code)

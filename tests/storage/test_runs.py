@@ -10,11 +10,15 @@ from sqlalchemy.engine import Engine
 
 from tract_jupyter.exceptions import StoreError
 from tract_jupyter.storage.database import Database
-from tract_jupyter.storage.run_commits import RunCommitRows, StoredRunCommit
-from tract_jupyter.storage.run_events import RunEventRows, StoredRunEvent
-from tract_jupyter.storage.run_leases import RunLeaseRows, StoredLease
-from tract_jupyter.storage.run_objects import RunObjectRows
-from tract_jupyter.storage.run_profiles import RunProfileRows
+from tract_jupyter.storage.journal import RunEventRows, StoredRunEvent
+from tract_jupyter.storage.runs import (
+    RunCommitRows,
+    RunLeaseRows,
+    RunObjectRows,
+    StoredLease,
+    StoredRunCommit,
+)
+from tract_jupyter.storage.signed import RunProfileRows
 
 TRACT, RUN, TIME = "1" * 32, "a" * 32, "2026-01-01T00:00:00.000000+00:00"
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tract_jupyter.exceptions import StoreError
-from tract_jupyter.storage import search
-from tract_jupyter.storage.search import TextIndex
+from tract_jupyter.runs.kinds import rag
+from tract_jupyter.runs.kinds.rag import TextIndex
 
 
 def found(texts, query):
@@ -78,7 +78,7 @@ def test_no_query_fails_and_scores_fall(texts, query):
 
 
 def test_a_python_without_full_text_search(monkeypatch):
-    monkeypatch.setattr(search, "_MAKE", "CREATE VIRTUAL TABLE texts USING nosuch(text)")
+    monkeypatch.setattr(rag, "_MAKE", "CREATE VIRTUAL TABLE texts USING nosuch(text)")
     with pytest.raises(StoreError, match="FTS5"):
         TextIndex()
     assert sqlite3.sqlite_version

@@ -7,7 +7,7 @@ import pytest
 from tests.review.fakes import FakeChannel, click
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import FingerprintError
-from tract_jupyter.hooks import ActionDef, OperationSpec
+from tract_jupyter.operations import ActionDef, OperationSpec
 from tract_jupyter.review.decision import Answer
 from tract_jupyter.scripts import ScriptStatus
 from tract_jupyter.toolkit import Permission

@@ -101,7 +101,7 @@ def test_interrupting_is_not_swallowed(bridge, add):
 
 def test_the_log_has_every_call_with_its_duration(tract, bridge, add, monkeypatch):
     clock = iter([10.0, 10.25, 20.0, 20.5])
-    monkeypatch.setattr("tract_jupyter.toolkit.bridge.perf_counter", lambda: next(clock))
+    monkeypatch.setattr("tract_jupyter.toolkit.stubs.perf_counter", lambda: next(clock))
 
     def f(x: int) -> str:
         return "abcd"

@@ -7,8 +7,8 @@ import json
 import jsonschema
 import pytest
 
+from tract_jupyter.models.schema.strict import strict_schema
 from tract_jupyter.toolkit import get_profile
-from tract_jupyter.toolkit.strict import strict_schema
 
 
 @pytest.fixture

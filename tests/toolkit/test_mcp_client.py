@@ -24,7 +24,7 @@ from tract_jupyter.exceptions import (
     McpTimeoutError,
     ToolExecutionError,
 )
-from tract_jupyter.toolkit.mcp_client import McpServer
+from tract_jupyter.toolkit.mcp.client import McpServer
 
 
 @pytest.fixture(scope="module")
@@ -297,7 +297,7 @@ def test_an_interrupt_cancels_the_call():
     code = f"""
         import os, signal, threading
         from tests.toolkit.servers import until
-        from tract_jupyter.toolkit.mcp_client import McpServer
+        from tract_jupyter.toolkit.mcp.client import McpServer
         # what a shell starts in the background is made deaf to interrupts, and that is inherited
         signal.signal(signal.SIGINT, signal.default_int_handler)
         server = McpServer("honest", {command("honest")!r})
@@ -320,7 +320,7 @@ def test_an_interrupt_cancels_the_call():
 
 def test_a_process_that_ends_takes_its_servers_along():
     code = f"""
-        from tract_jupyter.toolkit.mcp_client import McpServer
+        from tract_jupyter.toolkit.mcp.client import McpServer
         server = McpServer("liar", {command("liar", "pid")!r})
         print(server.call("go"))
         """
@@ -333,7 +333,7 @@ def test_without_the_sdk_it_is_said_how_to_get_it():
     code = """
         import sys
         sys.modules["mcp"] = None
-        from tract_jupyter.toolkit.mcp_client import McpServer
+        from tract_jupyter.toolkit.mcp.client import McpServer
         try:
             McpServer("x", ["x"]).start()
         except Exception as error:

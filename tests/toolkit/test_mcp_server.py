@@ -18,7 +18,7 @@ from tract_jupyter import ActionDef, OperationSpec, Tract, mcp_server
 from tract_jupyter.__main__ import main
 from tract_jupyter.exceptions import McpError, McpTimeoutError, StoreError, ToolExecutionError
 from tract_jupyter.toolkit import Permission, Traits
-from tract_jupyter.toolkit.mcp_client import McpServer
+from tract_jupyter.toolkit.mcp.client import McpServer
 
 MESSAGE = {"content": {"content_type": "dialogue", "role": "user", "text": "hi"}}
 HELLO = OperationSpec("hello", "Say hello.", {"n": {"type": "int", "default": 1}}, {})
@@ -173,7 +173,7 @@ def test_calls_run_side_by_side_and_in_other_threads(tract, add):
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_a_client_is_told_of_tools_that_come(tract, mode, monkeypatch):
-    monkeypatch.setattr("tract_jupyter.toolkit.mcp_service._LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("tract_jupyter.toolkit.mcp.service._LOOK_SECONDS", 0.01)
     told = anyio.Event()
 
     async def on_message(message):
@@ -196,7 +196,7 @@ def test_a_client_is_told_of_tools_that_come(tract, mode, monkeypatch):
 
 
 def test_trouble_with_the_store_is_told_and_passes(tract, monkeypatch):
-    monkeypatch.setattr("tract_jupyter.toolkit.mcp_service._LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("tract_jupyter.toolkit.mcp.service._LOOK_SECONDS", 0.01)
     looked = anyio.Event()
 
     def fail():

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tract_jupyter.toolkit.bridge import CallRecord
-from tract_jupyter.toolkit.savings import (
+from tract_jupyter.toolkit.results import (
     CHARACTERS_PER_TOKEN,
     TOKENS_PER_CALL,
     TokenSavings,
     estimate_savings,
     rough_size,
 )
+from tract_jupyter.toolkit.stubs import CallRecord
 
 
 def record(arguments, result):

@@ -6,7 +6,7 @@ Analysis explains; it contains nothing. It parses and never imports or executes 
 from __future__ import annotations
 
 from tract_jupyter.analysis import rules
-from tract_jupyter.analysis.analyzer import CodeAnalyzer
+from tract_jupyter.analysis.analyzer import AnalysisSession, CodeAnalyzer
 from tract_jupyter.analysis.capabilities import Capabilities, capabilities, widened
 from tract_jupyter.analysis.findings import (
     AnalysisResult,
@@ -21,7 +21,6 @@ from tract_jupyter.analysis.rules import all_rules
 from tract_jupyter.analysis.rules.choice import RuleChoiceError
 from tract_jupyter.analysis.rules.lookup import check_effects, use_effects
 from tract_jupyter.analysis.rules.misspelt import Definition
-from tract_jupyter.analysis.session import AnalysisSession
 from tract_jupyter.analysis.tables.effects import EffectsError
 from tract_jupyter.analysis.tables.effects import own as own_effects
 

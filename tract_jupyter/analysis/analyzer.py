@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -16,8 +17,8 @@ from tract_jupyter.analysis.program import Program
 from tract_jupyter.analysis.resolver import Resolver
 from tract_jupyter.analysis.rules import RULES, Rule, all_rules
 from tract_jupyter.analysis.rules.choice import ALWAYS, Choice
-from tract_jupyter.analysis.rules.unparsable import VERDICT
-from tract_jupyter.analysis.rules.written import written_code
+from tract_jupyter.analysis.rules.code import written_code
+from tract_jupyter.analysis.rules.text import VERDICT
 from tract_jupyter.analysis.source import Source, parse
 from tract_jupyter.analysis.tables import magics
 from tract_jupyter.analysis.view import View
@@ -28,6 +29,34 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tract_jupyter.analysis.rules.misspelt import Definition
+
+
+class AnalysisSession:
+    """Analyses one cell after the other of a notebook: ``import os as o`` in one is known in the next.
+
+    Args:
+        analyzer: What looks at the cells.
+    """
+
+    def __init__(self, analyzer: CodeAnalyzer | None = None) -> None:
+        self.analyzer = analyzer or CodeAnalyzer()
+        self._program = Program()
+        self._lock = threading.Lock()
+
+    def analyze(self, code: str, *, tools: Iterable[str] = ()) -> AnalysisResult:
+        """Analyse a cell that would run now and may call tools. Nothing of it is kept: perhaps it never runs."""
+        with self._lock, self._program.tentatively():
+            return self.analyzer.analyze_in(self._program, code, tools)
+
+    def ran(self, code: str) -> None:
+        """Keep the names of a cell that ran; of one that cannot be read there are none."""
+        with self._lock:
+            learn(self._program, code)
+
+    def reset(self) -> None:
+        """Forget all names, as a kernel does that was restarted."""
+        self._program = Program()
+
 
 _PARSE_ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError, SystemError)
 _AUTOMAGIC = magics.SHELL_LINE | {name for name, level in magics.LINE.items() if level is not None}

@@ -6,9 +6,8 @@ import ast
 from typing import TYPE_CHECKING, Protocol
 
 from tract_jupyter.analysis import folding
-from tract_jupyter.analysis.names import canonical
 from tract_jupyter.analysis.tables.effects import derived, effects
-from tract_jupyter.analysis.values import ANY_MODULE, UNKNOWN, Value, constant, named, union
+from tract_jupyter.analysis.values import ANY_MODULE, UNKNOWN, Value, canonical, constant, named, union
 
 if TYPE_CHECKING:
     from collections.abc import Callable

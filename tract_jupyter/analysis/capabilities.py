@@ -7,19 +7,300 @@ review. Like the findings it explains and contains nothing.
 
 from __future__ import annotations
 
+import ast
+import builtins
 import contextlib
 import hashlib
+import re
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
+from tract_jupyter.analysis.calls import GETATTR, IMPORTERS
 from tract_jupyter.analysis.flows import Flows
-from tract_jupyter.analysis.forms import Forms, shorten
 from tract_jupyter.analysis.ipython_syntax import transform
-from tract_jupyter.analysis.reach import Reach
+from tract_jupyter.analysis.outside import Entry, Outside, hosts_of, is_network, is_path, shown, sinks_of
+from tract_jupyter.analysis.rules import rules_for
 from tract_jupyter.analysis.source import parse
+from tract_jupyter.analysis.values import HOLE, canonical
+from tract_jupyter.analysis.view import Forms, shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable
+
+    from tract_jupyter.analysis.flows import Key
+
+
+_CALL_KINDS = {
+    **dict.fromkeys(("TJ101", "TJ103", "TJ109"), "a command"),
+    **dict.fromkeys(("TJ102", "TJ104", "TJ105", "TJ108", "TJ110"), "code from text"),
+    "TJ107": "native code",
+    "TJ401": "a computed import",
+    "TJ404": "a computed attribute",
+}
+"""Rules about functions of which nobody can say what they do: all of such a call is told."""
+
+_TABLES = "names looked up by text"
+_SECRETS = frozenset({"TJ501", "TJ502", "TJ503"})
+_BY_TEXT = frozenset({"builtins.globals", "builtins.locals", "builtins.vars"})
+_SETATTR = {"builtins.setattr": "{} =", "builtins.delattr": "del {}", **dict.fromkeys(GETATTR, "{}")}
+_RUNNERS = frozenset(
+    {"eval", "query", "exec", "execute", "executescript", "system", "run_cell", "run_line_magic"}
+    | {"run_cell_magic", "run_code", "runsource", "apply_decision"}
+)
+"""Methods that take code as text, whatever they are called on."""
+
+_TYPES = (str, int, float, bool, complex, bytes, list, dict, set, tuple, frozenset, type(None), type(...))
+_PLAIN = frozenset(
+    {kind.__name__ for kind in _TYPES}
+    | {name for name in dir(builtins) if name.endswith(("Error", "Exception", "Warning"))}
+)
+"""Builtins whose mention is no reach; a call of them is told like any other."""
+
+_DUNDER = re.compile(
+    r"__(?!(?:name|qualname|doc|version|class)__)\w+__|[fg]i?_(?:globals|builtins|locals|frame|code|back)"
+)
+_WHOLE_NAME = re.compile(r"[\w.?]*\w(?:\(parameter\))?")
+_TOOL = re.compile(r"(?:^|\.)tools\.(\w+)")
+_BY_NAME = re.compile(r"(?:^|\.)(?:executor\.execute|bridge\.call|tools\.call)")
+_PRIVATE_FIELD = re.compile(r"\{[^{}]*(?:\._|\[__)")
+
+
+def _dotted(name: str) -> str:
+    return shown(name.removeprefix("builtins."))
+
+
+class Reach:
+    """Collects what a piece of code can reach, under the names of the fields of `Capabilities`."""
+
+    def __init__(self, flows: Flows, forms: Forms) -> None:
+        self._flows = flows
+        self._forms = forms
+        self._outside = Outside(flows)
+        self._seen: dict[str, set[Key]] = {}
+        self._at_sinks: set[ast.AST] = set()
+        self.imports: set[str] = set()
+        self.calls: set[str] = set()
+        self.attributes: set[str] = set()
+        self.files: set[str] = set()
+        self.hosts: set[str] = set()
+        self.tools: set[str] = set()
+        self.unknown: set[str] = set()
+
+    def run(self) -> None:
+        """Look at every node, inner ones first, so that no evaluation has to go deep."""
+        nodes = self._flows.nodes[::-1]
+        for node in nodes:
+            look = self._LOOKS.get(type(node))
+            if look is not None:
+                look(self, node)
+        for node in nodes:
+            if isinstance(node, (ast.Constant, ast.JoinedStr, ast.BinOp, ast.Call, ast.Subscript)):
+                self._text(node)
+
+    def _not_known(self, what: str, node: ast.expr) -> None:
+        """Tell an expression, and whatever flows into it."""
+        self.unknown.add(f"{what}: {self._forms.of(node)}")
+        for source in self._flows.into(node, self._seen.setdefault(what, set())):
+            self.unknown.add(f"{what}, _ = {self._forms.of(source)}")
+
+    # statements
+
+    def _import(self, node: ast.Import) -> None:
+        self.imports.update(alias.name for alias in node.names)
+
+    def _import_from(self, node: ast.ImportFrom) -> None:
+        module = "." * node.level + (node.module or "")
+        self.imports.add(module)
+        for alias in node.names:
+            if alias.name == "*":
+                self.unknown.add(f"everything of {module}")
+            elif node.level:
+                self.attributes.add(f"{module}.{alias.name}")
+            else:
+                self.attributes.add(_dotted(canonical(f"{module}.{alias.name}")))
+
+    def _decorated(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> None:
+        for decorator in node.decorator_list:
+            self._called(decorator)
+
+    def _pattern(self, node: ast.MatchClass) -> None:
+        self.attributes.update(f"?.{name}" for name in node.kwd_attrs)
+
+    # mentions
+
+    def _mention(self, node: ast.Name | ast.Attribute) -> None:
+        """A name or a chain of attributes, unless a longer chain tells it."""
+        names = self._flows.dotted(node)
+        self._internals(node, names)
+        for name in names:
+            self.tools.update(_TOOL.findall(name))
+        parent = self._flows.parent(node)
+        if isinstance(parent, ast.Attribute) and all(len(name) < 100 for name in names):  # noqa: PLR2004 - see MAX_NAME
+            return
+        called = isinstance(parent, ast.Call) and parent.func is node
+        if isinstance(node, ast.Attribute):
+            form = {ast.Load: "{}", ast.Store: "{} =", ast.Del: "del {}"}[type(node.ctx)]
+            kept = (name for name in names if not called or not name.startswith(("?", "builtins.")))
+            self.attributes.update(form.format(_dotted(name)) for name in kept)
+        elif isinstance(node.ctx, ast.Load) and not called:
+            whole = {_dotted(name) for name in names if name != "?" and _WHOLE_NAME.fullmatch(name)}
+            self.attributes |= whole - _PLAIN
+        if not called:
+            self._handed_on(node, names)
+
+    def _internals(self, node: ast.Name | ast.Attribute, names: Iterable[str]) -> None:
+        """What leads to everything that the process holds, or to its secrets."""
+        if isinstance(node, ast.Attribute) and _DUNDER.fullmatch(node.attr):
+            self._not_known("the interpreter's insides", self._chain(node))
+        codes = {rule.code for name in names for rule, _ in rules_for(name)}
+        if "TJ403" in codes:
+            self._not_known(_TABLES, self._chain(node))
+        if codes & _SECRETS:
+            outer = self._flows.access(node)
+            parent = self._flows.parent(outer)
+            self._secret(parent if isinstance(parent, ast.Call) and parent.func is outer else outer)
+
+    def _secret(self, node: ast.expr) -> None:
+        own = any(self._flows.key(part)[0] for part in ast.walk(node) if isinstance(part, ast.Name))
+        if own:
+            self._not_known("a computed variable of the environment", node)
+        self.attributes.add(self._forms.of(node))
+
+    def _chain(self, node: ast.expr) -> ast.expr:
+        """The longest chain of attributes, items and calls; not the arguments of its last call."""
+        while True:
+            outer = self._flows.access(node)
+            call = self._flows.parent(outer)
+            if not isinstance(call, ast.Call) or call.func is not outer or self._flows.access(call) is call:
+                return outer
+            node = call
+
+    def _handed_on(self, node: ast.expr, names: Iterable[str]) -> None:
+        """A function that opens, runs or sends something, given to another: ``map(open, paths)``."""
+        if not any(rules_for(name) or sinks_of(name) or is_network(name) for name in names):
+            return
+        around = self._flows.parent(node)
+        while isinstance(around, (ast.keyword, ast.Starred, ast.List, ast.Tuple, ast.Dict, ast.IfExp)):
+            around = self._flows.parent(around)
+        if isinstance(around, ast.Call):
+            self._not_known("a function handed on", around)
+
+    def _item(self, node: ast.Subscript) -> None:
+        if isinstance(node.ctx, ast.Load):
+            return
+        form = "{}[...] =" if isinstance(node.ctx, ast.Store) else "del {}[...]"
+        owners = (name for name in self._flows.dotted(node.value) if not name.startswith("builtins."))
+        self.attributes.update(form.format(_dotted(name)) for name in owners)
+
+    # calls
+
+    def _called(self, function: ast.expr) -> None:
+        for name in self._flows.dotted(function):
+            if name == "?" or name.endswith("]") or HOLE in name:
+                self._not_known("a computed call", function)
+            if name != "?":
+                self.calls.add(_dotted(name))
+
+    def _call(self, node: ast.Call) -> None:
+        self._called(node.func)
+        for name in self._flows.dotted(node.func):
+            self._told(node, name)
+            self._by_text(node, name)
+            self._tool(node, name)
+            self._add(self.files, "a computed path", self._outside.files(name, node))
+            self._add(self.hosts, "a computed address", self._outside.hosts(name, node))
+            if sinks_of(name):
+                self._at_sinks.update(node.args, (keyword.value for keyword in node.keywords))
+
+    def _add(self, found: set[str], what: str, entries: Iterable[Entry]) -> None:
+        for entry in entries:
+            found.add(entry.text)
+            if entry.computed is not None:
+                self._not_known(what, entry.computed)
+
+    def _told(self, node: ast.Call, name: str) -> None:
+        """Functions of which only the whole call tells what they do."""
+        root = name.partition("()")[0]
+        if root in GETATTR:
+            return
+        # with more arguments than the name (a package, a list of names), what is imported depends on them, too
+        is_plain = len(node.args) == 1 and not node.keywords
+        if name in IMPORTERS and is_plain and self._flows.is_certain(node.args[0]):
+            self.imports.update(text.replace(":", ".") for text in self._flows.texts(node.args[0]))
+            return
+        codes = {rule.code for known in (name, root) for rule, _ in rules_for(known)}
+        for code in codes & _CALL_KINDS.keys():
+            self._not_known(_CALL_KINDS[code], node)
+        if name in _BY_TEXT:
+            self._not_known(_TABLES, self._chain(node))
+        if not codes & _CALL_KINDS.keys() and "." in name and name.rpartition(".")[2] in _RUNNERS:
+            self._not_known("code from text", node)
+
+    def _by_text(self, node: ast.Call, name: str) -> None:
+        """``getattr(x, "name")`` and its relatives."""
+        form = _SETATTR.get(name)
+        if form is None:
+            return
+        given = node.args[1] if len(node.args) > 1 else None
+        if given is None or isinstance(node.args[0], ast.Starred) or not self._flows.is_certain(given):
+            self._not_known("a computed attribute", self._chain(node) if form == "{}" else node)
+            return
+        for owner in self._flows.dotted(node.args[0]) or {"?"}:
+            for text in self._flows.texts(given):
+                reached = canonical(f"{owner}.{text}")
+                self.attributes.add(form.format(_dotted(reached)))
+                self.tools.update(_TOOL.findall(reached))
+                if _DUNDER.fullmatch(text):
+                    self._not_known("the interpreter's insides", self._chain(node))
+
+    def _tool(self, node: ast.Call, name: str) -> None:
+        """Operations that are fired and tools that are called by name."""
+        fires = name.rpartition(".")[2] == "fire"
+        if not fires and not _BY_NAME.search(name):
+            return
+        before = "fire_" if fires else ""
+        named = [keyword.value for keyword in node.keywords if keyword.arg in {"operation", "name"}]
+        given = (named or node.args or [node])[0]
+        self.tools.update(before + shown(text) for text in self._flows.texts(given))
+        if not self._flows.is_certain(given):
+            self.tools.add(before + "?")
+            self._not_known("a computed tool", given)
+
+    # texts
+
+    def _text(self, node: ast.expr) -> None:
+        """Addresses and paths in any text, also in one that is put together."""
+        whole = (ast.JoinedStr,) if isinstance(node, ast.Constant) else (ast.JoinedStr, ast.BinOp)
+        if isinstance(self._flows.parent(node), whole):
+            return
+        for text in _value(node) or self._flows.texts(node):
+            for host in hosts_of(text):
+                self.hosts.add(host)
+                if host == "?":
+                    self._not_known("a computed address", node)
+            if is_path(text) and node not in self._at_sinks:
+                self.files.add(f"names:{shown(text)}")
+            if _PRIVATE_FIELD.search(text):
+                self._not_known("a format that reads private attributes", node)
+
+    _LOOKS: ClassVar[dict[type[ast.AST], Callable[..., None]]] = {
+        ast.Import: _import,
+        ast.ImportFrom: _import_from,
+        **dict.fromkeys((ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef), _decorated),
+        ast.MatchClass: _pattern,
+        **dict.fromkeys((ast.Name, ast.Attribute), _mention),
+        ast.Subscript: _item,
+        ast.Call: _call,
+    }
+
+
+def _value(node: ast.expr) -> tuple[str, ...]:
+    """The text of a literal, however long."""
+    value = node.value if isinstance(node, ast.Constant) else None
+    if isinstance(value, bytes):
+        return (value.decode("utf-8", "replace"),)
+    return (value,) if isinstance(value, str) else ()
+
 
 UNPARSABLE = "code that does not parse"
 """The one entry of `Capabilities.unknown` for code that is not Python."""

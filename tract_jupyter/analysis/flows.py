@@ -11,18 +11,15 @@ import ast
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from tract_jupyter.analysis import folding
-from tract_jupyter.analysis.free_names import FreeNames
-from tract_jupyter.analysis.names import canonical
-from tract_jupyter.analysis.program import Program
-from tract_jupyter.analysis.resolver import MAX_EVALUATIONS
-from tract_jupyter.analysis.scopes import Scope
+from tract_jupyter.analysis.program import Program, Scope
+from tract_jupyter.analysis.resolver import MAX_EVALUATIONS, FreeNames
 from tract_jupyter.analysis.source import parse
-from tract_jupyter.analysis.values import MAX_ALTERNATIVES, MAX_NAME
+from tract_jupyter.analysis.values import MAX_ALTERNATIVES, MAX_NAME, canonical
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
-    from tract_jupyter.analysis.scopes import Binding
+    from tract_jupyter.analysis.program import Binding
 
 MAX_DEPTH = 30
 """Nesting that is followed; what is deeper counts as not known."""

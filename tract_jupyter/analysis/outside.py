@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from tract_jupyter.analysis.rules import rules_for
-from tract_jupyter.analysis.rules.sinks import Effect, Sink, sinks
+from tract_jupyter.analysis.rules.lookup import Effect, Sink, sinks
 from tract_jupyter.analysis.tables.effects import derived, effects
 from tract_jupyter.analysis.values import HOLE, MAX_CONST
 

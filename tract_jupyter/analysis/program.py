@@ -9,16 +9,300 @@ from __future__ import annotations
 
 import ast
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
-
-from tract_jupyter.analysis.notes import SYNTAX
-from tract_jupyter.analysis.scopes import Binding, Scope
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from tract_jupyter.analysis.budget import Clock
-    from tract_jupyter.analysis.scopes import BindingKind, Child
+
+
+BindingKind = Literal["import", "value", "element", "function", "param", "opaque"]
+ScopeKind = Literal["module", "function", "class", "comprehension"]
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+Child = tuple[ast.AST, "Scope"]
+
+
+class Binding(NamedTuple):
+    """One note of what a name is bound to.
+
+    Attributes:
+        kind: How: by import, to an expression's value, to one element of it, as parameter, or unknown.
+        node: The expression or function.
+        path: Which member, for unpacked targets: ``(1,)`` is the second; a text is an attribute.
+        name: The dotted name of an import, or the parameter's own name.
+    """
+
+    kind: BindingKind
+    node: ast.expr | FunctionNode | None = None
+    path: tuple[str | int, ...] = ()
+    name: str = ""
+
+
+_OPAQUE = Binding("opaque")
+
+
+@dataclass(eq=False, slots=True)
+class Scope:
+    """One scope; ``stars`` are the modules imported with ``*``, ``returns`` what a function may return."""
+
+    kind: ScopeKind
+    parent: Scope | None = None
+    bindings: dict[str, list[Binding]] = field(default_factory=dict)
+    stars: dict[str, None] = field(default_factory=dict)
+    returns: list[ast.expr] = field(default_factory=list)
+    redirected: dict[str, Scope] = field(default_factory=dict)
+
+    def bind(self, name: str, binding: Binding = _OPAQUE) -> None:
+        """Add a possibility to a name, in the scope that ``global`` or ``nonlocal`` chose."""
+        self.redirected.get(name, self).bindings.setdefault(name, []).append(binding)
+
+    def visible(self) -> Iterator[Scope]:
+        """The scopes that a name used here is looked up in; a class body is visible only from itself."""
+        yield self
+        scope = self.parent
+        while scope is not None:
+            if scope.kind != "class":
+                yield scope
+            scope = scope.parent
+
+    def find(self, name: str) -> tuple[Scope, list[Binding]] | None:
+        """The scope that binds the name, and to what; None when nobody bound it."""
+        if name in self.bindings and not self.redirected:
+            return self, self.bindings[name]
+        for scope in self.visible():
+            owner = scope.redirected.get(name, scope)
+            found = owner.bindings.get(name)
+            if found is not None:
+                return owner, found
+        return None
+
+
+_LEAF_FIELDS = frozenset(
+    {"ctx", "op", "ops", "id", "attr", "arg", "kind", "name", "asname", "level", "module", "type_comment"}
+    | {"conversion", "simple", "is_async", "rest", "kwd_attrs"}
+)
+"""Fields that hold no syntax that anybody looks at."""
+
+
+_LEAVES = frozenset({ast.Constant, ast.MatchSingleton, ast.Global, ast.Nonlocal})
+
+
+def _child_fields(kind: type[ast.AST]) -> tuple[str, ...]:
+    """The fields that may hold children, last first, as a stack wants them."""
+    leaves = kind._fields if kind in _LEAVES else _LEAF_FIELDS
+    return tuple(name for name in reversed(kind._fields) if name not in leaves)
+
+
+def children_of(node: ast.AST, scope: Scope, *leave_out: str) -> list[Child]:
+    """The nodes right below, in the order of the source, with the scope that they stand in."""
+    found: list[Child] = []
+    for name in reversed(SYNTAX[type(node)].fields):
+        value = None if name in leave_out else getattr(node, name, None)
+        if isinstance(value, list):
+            found.extend((item, scope) for item in value if isinstance(item, ast.AST))
+        elif isinstance(value, ast.AST):
+            found.append((value, scope))
+    return found
+
+
+def _name(program: Program, node: ast.Name, scope: Scope) -> None:
+    program.scope_of[node] = scope
+    if not isinstance(node.ctx, ast.Load) and node.id not in scope.redirected.get(node.id, scope).bindings:
+        scope.bind(node.id)  # bound by syntax that no note below knows, such as a type alias
+
+
+def _assign(program: Program, node: ast.Assign, scope: Scope) -> None:
+    for target in node.targets:
+        program.bind_target(scope, target, node.value)
+
+
+def _annotated(program: Program, node: ast.AnnAssign | ast.AugAssign, scope: Scope) -> None:
+    if node.value is not None:
+        program.bind_target(scope, node.target, node.value)
+
+
+def _walrus(program: Program, node: ast.NamedExpr, scope: Scope) -> None:
+    owner = scope
+    while owner.kind == "comprehension" and owner.parent is not None:
+        owner = owner.parent
+    program.bind_target(owner, node.target, node.value)
+
+
+def _for(program: Program, node: ast.For | ast.AsyncFor, scope: Scope) -> None:
+    program.bind_target(scope, node.target, node.iter, "element")
+
+
+def _with_item(program: Program, node: ast.withitem, scope: Scope) -> None:
+    if node.optional_vars is not None:
+        program.bind_target(scope, node.optional_vars, node.context_expr)
+
+
+def _match(program: Program, node: ast.Match, scope: Scope) -> None:
+    """What a pattern captures may be the subject, or an attribute or a member of it."""
+    for case in node.cases:
+        stack: list[tuple[ast.pattern, tuple[str | int, ...]]] = [(case.pattern, ())]
+        while stack:
+            pattern, path = stack.pop()
+            program.bind_pattern(scope, pattern, node.subject, path)
+            stack.extend(_inner_patterns(pattern, path))
+
+
+def _inner_patterns(
+    pattern: ast.pattern, path: tuple[str | int, ...]
+) -> Iterator[tuple[ast.pattern, tuple[str | int, ...]]]:
+    if isinstance(pattern, ast.MatchAs) and pattern.pattern is not None:
+        yield pattern.pattern, path
+    elif isinstance(pattern, ast.MatchOr):
+        yield from ((inner, path) for inner in pattern.patterns)
+    elif isinstance(pattern, ast.MatchClass):
+        named = zip(pattern.kwd_attrs, pattern.kwd_patterns, strict=True)
+        yield from ((inner, (*path, name)) for name, inner in named)
+    elif isinstance(pattern, (ast.MatchSequence, ast.MatchMapping)):
+        yield from ((inner, (*path, index)) for index, inner in enumerate(pattern.patterns))
+
+
+def _import(_program: Program, node: ast.Import, scope: Scope) -> None:
+    for alias in node.names:
+        first = alias.name.split(".")[0]
+        scope.bind(alias.asname or first, Binding("import", name=alias.name if alias.asname else first))
+
+
+def _import_from(_program: Program, node: ast.ImportFrom, scope: Scope) -> None:
+    for alias in node.names:
+        if node.level:  # a module of the user's own, whatever its name
+            scope.bind(alias.asname or alias.name)
+        elif alias.name == "*":
+            scope.stars[node.module or ""] = None
+        else:
+            scope.bind(alias.asname or alias.name, Binding("import", name=f"{node.module}.{alias.name}"))
+
+
+def _global(program: Program, node: ast.Global, scope: Scope) -> None:
+    scope.redirected.update(dict.fromkeys(node.names, program.module))
+
+
+def _nonlocal(_program: Program, node: ast.Nonlocal, scope: Scope) -> None:
+    for name in node.names:
+        owner = next(
+            (outer for outer in scope.visible() if outer is not scope and name in outer.bindings), None
+        )
+        if owner is not None:
+            scope.redirected[name] = owner
+
+
+def _return(_program: Program, node: ast.Return | ast.Yield, scope: Scope) -> None:
+    if node.value is not None:
+        scope.returns.append(node.value)
+
+
+def _caught(
+    _program: Program, node: ast.ExceptHandler | ast.MatchStar | ast.MatchMapping, scope: Scope
+) -> None:
+    name = node.rest if isinstance(node, ast.MatchMapping) else node.name
+    if name is not None:
+        scope.bind(name)
+
+
+def _call(program: Program, node: ast.Call, _scope: Scope) -> None:
+    if isinstance(node.func, ast.Name):
+        program.calls.setdefault(node.func.id, []).append(node)
+    elif isinstance(node.func, ast.Attribute):
+        program.calls.setdefault(f".{node.func.attr}", []).append(node)
+    last = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+    if last.endswith("Namespace"):  # of types or argparse: each keyword becomes an attribute
+        for keyword in node.keywords:
+            program.fields.setdefault(keyword.arg or "", []).append(keyword.value)
+
+
+def _comprehension(
+    program: Program, node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp, scope: Scope
+) -> list[Child]:
+    inner = Scope("comprehension", scope)
+    children: list[Child] = []
+    for index, generator in enumerate(node.generators):
+        program.bind_target(inner, generator.target, generator.iter, "element")
+        # The first iterable is evaluated outside: [os for os in [os]] means the outer os.
+        children.append((generator.iter, inner if index else scope))
+        children.append((generator.target, inner))
+        children.extend((test, inner) for test in generator.ifs)
+    return children + children_of(node, inner, "generators")
+
+
+def _function(program: Program, node: FunctionNode, scope: Scope) -> list[Child]:
+    inner = Scope("function", scope)
+    program.scope_of[node] = inner
+    arguments = node.args
+    positional = [*arguments.posonlyargs, *arguments.args]
+    first_default = len(positional) - len(arguments.defaults)
+    for index, arg in enumerate(positional):
+        inner.bind(arg.arg, Binding("param", node, (index,), arg.arg))
+        if index >= first_default:
+            inner.bind(arg.arg, Binding("value", arguments.defaults[index - first_default]))
+    for arg, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+        inner.bind(arg.arg, Binding("param", node, (), arg.arg))
+        if default is not None:
+            inner.bind(arg.arg, Binding("value", default))
+    for extra in (arguments.vararg, arguments.kwarg):
+        if extra is not None:
+            inner.bind(extra.arg)
+    if isinstance(node, ast.Lambda):
+        inner.returns.append(node.body)
+        return [*children_of(arguments, scope), (node.body, inner)]
+    scope.bind(node.name, Binding("function", node))
+    if scope.kind == "class":
+        program.methods.setdefault(node.name, []).append(node)
+    outside = [*children_of(node, scope, "args", "body"), *children_of(arguments, scope)]
+    return [*outside, *((statement, inner) for statement in node.body)]
+
+
+def _class(program: Program, node: ast.ClassDef, scope: Scope) -> list[Child]:
+    scope.bind(node.name)
+    program.classes.setdefault(node.name, []).append(node)
+    inner = Scope("class", scope)
+    return [*children_of(node, scope, "body"), *((statement, inner) for statement in node.body)]
+
+
+_NOTES: dict[type[ast.AST], Callable[..., None]] = {
+    ast.Name: _name,
+    ast.Assign: _assign,
+    **dict.fromkeys((ast.AnnAssign, ast.AugAssign), _annotated),
+    ast.NamedExpr: _walrus,
+    **dict.fromkeys((ast.For, ast.AsyncFor), _for),
+    ast.withitem: _with_item,
+    ast.Match: _match,
+    ast.Import: _import,
+    ast.ImportFrom: _import_from,
+    ast.Global: _global,
+    ast.Nonlocal: _nonlocal,
+    **dict.fromkeys((ast.Return, ast.Yield), _return),
+    **dict.fromkeys((ast.ExceptHandler, ast.MatchStar, ast.MatchMapping), _caught),
+    ast.Call: _call,
+}
+_OPENS_SCOPE: dict[type[ast.AST], Callable[..., list[Child]]] = {
+    **dict.fromkeys((ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp), _comprehension),
+    **dict.fromkeys((ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda), _function),
+    ast.ClassDef: _class,
+}
+
+
+class Kind(NamedTuple):
+    """What to do with a kind of node: its note, how it opens a scope, the fields that may hold children."""
+
+    note: Callable[..., None] | None
+    opens: Callable[..., list[Child]] | None
+    fields: tuple[str, ...]
+
+
+class _Syntax(dict[type[ast.AST], Kind]):
+    def __missing__(self, kind: type[ast.AST]) -> Kind:
+        found = self[kind] = Kind(_NOTES.get(kind), _OPENS_SCOPE.get(kind), _child_fields(kind))
+        return found
+
+
+SYNTAX = _Syntax()
+"""What to do with each kind of node."""
 
 
 class Program:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.budget import TooLongError
 from tract_jupyter.analysis.calls import GETATTR
-from tract_jupyter.analysis.names import canonical
 from tract_jupyter.analysis.rules import Reference, Rule, is_boring, module_level, rules_for
 from tract_jupyter.analysis.rules.arguments import described, described_value, is_foreign, judged
 from tract_jupyter.analysis.rules.base import GUESS, LIKELY, SURE
 from tract_jupyter.analysis.rules.lookup import asked, asked_attributes, rules_by_name
 from tract_jupyter.analysis.tables.effects import of_keyword, of_set
+from tract_jupyter.analysis.values import canonical
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

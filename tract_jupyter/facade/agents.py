@@ -6,13 +6,13 @@ import re
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
 
-from tract_jupyter.engine.drafts import first_line
-from tract_jupyter.engine.identity import make_tract
+from tract_jupyter.context.commits import first_line
+from tract_jupyter.context.identity import make_tract
+from tract_jupyter.context.spawn import as_content, check_outcome, metadata_of, outcome_of, source_of
+from tract_jupyter.context.summaries import MAX_RETRIES, Source
 from tract_jupyter.exceptions import AmbiguousPrefixError, CommitNotFoundError, SessionError
-from tract_jupyter.history.collapse import as_content, check_outcome, metadata_of, outcome_of, source_of
-from tract_jupyter.history.summaries import MAX_RETRIES, Source
 from tract_jupyter.models.spawn import CollapseResult, Curation, Inheritance, agent_id
-from tract_jupyter.storage.events import triggered
+from tract_jupyter.storage.journal import triggered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping

@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, Any
 from tract_jupyter.exceptions import ToolExecutionError, nearest
 from tract_jupyter.facade.gated import Gated
 from tract_jupyter.facade.tooling import Tooling
-from tract_jupyter.hooks.builtin.policy import PendingPolicy
 from tract_jupyter.models.canonical import plain
 from tract_jupyter.models.checks import check_text
-from tract_jupyter.toolkit.bridge import ToolBridge
-from tract_jupyter.toolkit.permissions import Permission
+from tract_jupyter.toolkit.calling import Permission
+from tract_jupyter.toolkit.policy import PendingPolicy
+from tract_jupyter.toolkit.stubs import ToolBridge
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tract_jupyter.hooks.builtin.tool_question import Choice
-    from tract_jupyter.hooks.firing import Unhandled
+    from tract_jupyter.hooks.firing import Choice, Unhandled
     from tract_jupyter.toolkit.definitions import ToolDefinition
 
 

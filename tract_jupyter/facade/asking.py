@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import LLMConfigError
 from tract_jupyter.facade.parts import Parts
-from tract_jupyter.llm.model_settings import ConfiguredClient, settings_of
+from tract_jupyter.llm.connections import ConfiguredClient, settings_of
 from tract_jupyter.models.text import brief_repr
 
 if TYPE_CHECKING:
-    from tract_jupyter.llm.connections import Models
-    from tract_jupyter.llm.model_settings import ModelOperation
+    from tract_jupyter.llm.connections import ModelOperation, Models
     from tract_jupyter.protocols import LLMClient
 
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from tract_jupyter.facade.parts import Parts
 
 if TYPE_CHECKING:
-    from tract_jupyter.engine.undo import UndoStep
+    from tract_jupyter.context.undo import UndoStep
     from tract_jupyter.models.commit import BranchInfo
-    from tract_jupyter.storage.reflog import Move
+    from tract_jupyter.storage.refs import Move
 
 
 class Branches(Parts):

@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from tract_jupyter.engine.compile import ReorderWarning
+    from tract_jupyter.context.compile import ReorderWarning
     from tract_jupyter.models.context import CompiledContext
-    from tract_jupyter.storage.compiles import CompileRecord
+    from tract_jupyter.storage.journal import CompileRecord
 
 
 class Compiling(Parts):

@@ -26,32 +26,27 @@ from tract_jupyter.exceptions import (
 from tract_jupyter.facade.restoring import Restoring
 from tract_jupyter.llm.call import ended_by
 from tract_jupyter.models.text import brief_repr
-from tract_jupyter.review.waiting import checking
-from tract_jupyter.runs.abort import Abort, Aborted
-from tract_jupyter.runs.activation import Counters
-from tract_jupyter.runs.conductor import Conductor, Equipment
+from tract_jupyter.review.dispatch import checking
 from tract_jupyter.runs.deciding import RunDecisions
+from tract_jupyter.runs.due import Counters
 from tract_jupyter.runs.events import CommitFinished, MainFinished, OperationWaiting, RunFinished
-from tract_jupyter.runs.executors import ExecutorWorkers
-from tract_jupyter.runs.functions import Functions
-from tract_jupyter.runs.history import History
+from tract_jupyter.runs.executor import Conductor, Equipment
 from tract_jupyter.runs.kinds.base import Services
+from tract_jupyter.runs.kinds.rag import HistorySearch
 from tract_jupyter.runs.kinds.registry import KindRegistry
 from tract_jupyter.runs.model import MainReply, OperationError
-from tract_jupyter.runs.outcome import ABORTED, WAITING, Ending
-from tract_jupyter.runs.retrieval import HistorySearch
+from tract_jupyter.runs.perform import Functions
+from tract_jupyter.runs.projection import History
+from tract_jupyter.runs.reading import message_of
 from tract_jupyter.runs.root_hash import sealed
-from tract_jupyter.runs.run import Loop
-from tract_jupyter.runs.safe_text import message_of
+from tract_jupyter.runs.run import ABORTED, WAITING, Ending, Loop
 from tract_jupyter.runs.schedule import Limits
-from tract_jupyter.runs.store.reports import SqlCommitLog
-from tract_jupyter.runs.store.states import RunArtifacts, TurnStates
+from tract_jupyter.runs.store import RunArtifacts, SqlCommitLog, TurnStates
+from tract_jupyter.runs.targets import TractTarget
 from tract_jupyter.runs.terms import ErrorCode, Hook, RunPhase
-from tract_jupyter.runs.tract_target import TractTarget
-from tract_jupyter.runs.workers import ThreadWorkers
-from tract_jupyter.storage.run_commits import RunCommitRows
-from tract_jupyter.storage.run_events import RunEventRows
-from tract_jupyter.storage.run_objects import RunObjectRows
+from tract_jupyter.runs.workers import Abort, Aborted, ExecutorWorkers, ThreadWorkers
+from tract_jupyter.storage.journal import RunEventRows
+from tract_jupyter.storage.runs import RunCommitRows, RunObjectRows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping

@@ -6,13 +6,12 @@ import json
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
-from tract_jupyter.engine.drafts import first_line
+from tract_jupyter.context.commits import first_line
 from tract_jupyter.exceptions import ContentError
 from tract_jupyter.facade.reading import Reading
 from tract_jupyter.facade.writing import Writing
 from tract_jupyter.models.checks import check_choice
-from tract_jupyter.models.priority import Priority
-from tract_jupyter.models.rendering import text_of
+from tract_jupyter.models.content import Priority, text_of
 from tract_jupyter.models.text import brief_repr
 from tract_jupyter.storage.columns import from_json
 from tract_jupyter.storage.entry import APPEND, Entry
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
     from nbformat import NotebookNode
 
-    from tract_jupyter.engine.timeline import Timeline
+    from tract_jupyter.context.timeline import Timeline
     from tract_jupyter.models.commit import CommitInfo
     from tract_jupyter.storage.entry import Step
 

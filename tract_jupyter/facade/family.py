@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from tract_jupyter.context.spawn import Family
 from tract_jupyter.facade.parts import Parts
-from tract_jupyter.history.spawn import Family
 
 if TYPE_CHECKING:
     from tract_jupyter.models.spawn import SpawnInfo

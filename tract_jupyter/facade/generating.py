@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.engine.timeline import PER_MESSAGE
+from tract_jupyter.context.timeline import PER_MESSAGE
 from tract_jupyter.exceptions import (
     BranchMovedError,
     ContentError,
@@ -20,11 +20,11 @@ from tract_jupyter.facade.gated import Gated, outcome
 from tract_jupyter.facade.turns import Turns, left_open
 from tract_jupyter.facade.writing import Writing
 from tract_jupyter.hooks.builtin.generation import PendingGeneration, ask_model, sent_of
-from tract_jupyter.hooks.retry import auto_retry
+from tract_jupyter.hooks.firing import auto_retry
 from tract_jupyter.models.canonical import canonical_json, plain
 from tract_jupyter.models.checks import check_limit, check_text
 from tract_jupyter.models.commit import APPROXIMATE
-from tract_jupyter.models.generation import ChatResponse
+from tract_jupyter.models.config import ChatResponse
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.models.text import brief_repr
 from tract_jupyter.models.toolcall import ToolCall

@@ -5,28 +5,25 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
+from tract_jupyter.context.ancestry import Origins
+from tract_jupyter.context.merge import Merge, Settling
+from tract_jupyter.context.rebase import Imports, Rebase, Replay
+from tract_jupyter.context.sides import SideBySide
+from tract_jupyter.context.summaries import guidance as write_guidance
 from tract_jupyter.facade.gated import Gated
-from tract_jupyter.history.deciding import Settling
-from tract_jupyter.history.imports import Imports
-from tract_jupyter.history.merge import Merge
-from tract_jupyter.history.model_written import guidance as write_guidance
-from tract_jupyter.history.origins import Origins
-from tract_jupyter.history.rebase import Rebase
-from tract_jupyter.history.replay import Replay
-from tract_jupyter.history.sides import SideBySide
-from tract_jupyter.hooks.builtin.merge import (
+from tract_jupyter.hooks.builtin.history import (
     PendingMerge,
+    PendingRebase,
     conflict_to_dict,
     resolutions_of,
     with_guidance,
 )
-from tract_jupyter.hooks.builtin.rebase import PendingRebase
-from tract_jupyter.storage.events import triggered
+from tract_jupyter.storage.journal import triggered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tract_jupyter.history.merge import Found
+    from tract_jupyter.context.merge import Found
     from tract_jupyter.models.merge import ImportResolver, ImportResult, MergeResult, RebaseResult, Resolver
     from tract_jupyter.storage.entry import Draft
 

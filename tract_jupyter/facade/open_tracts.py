@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tract_jupyter.exceptions import SessionError, StoreClosedError, UnknownTractError, nearest
 from tract_jupyter.models.spawn import AGENT_MARK
-from tract_jupyter.storage.lent import Lent
+from tract_jupyter.storage.database import Lent
 from tract_jupyter.storage.refs import AGENT_HEAD, HEAD, RefRows
 from tract_jupyter.storage.tracts import TractRows
 

@@ -11,12 +11,12 @@ from tract_jupyter.models.checks import check_limit, check_text
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tract_jupyter.hooks.builtin.activation import PendingActivation
-    from tract_jupyter.hooks.dynamic.spec import OperationSpec
-    from tract_jupyter.hooks.log import HookEvent
+    from tract_jupyter.hooks.bus import HookEvent
     from tract_jupyter.hooks.pending import Pending
     from tract_jupyter.hooks.question import OnTimeout
-    from tract_jupyter.storage.events import Event
+    from tract_jupyter.operations.activation import PendingActivation
+    from tract_jupyter.operations.spec import OperationSpec
+    from tract_jupyter.storage.journal import Event
 
 
 class Operating(Parts):

@@ -4,45 +4,35 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.engine.commits import Commits
-from tract_jupyter.engine.compile import Compiler
-from tract_jupyter.engine.compile_records import CompileRecords
-from tract_jupyter.engine.history import History
-from tract_jupyter.engine.identity import find_or_make_tract, store_id
-from tract_jupyter.engine.refs import Refs
-from tract_jupyter.engine.tags import Tags
-from tract_jupyter.engine.timelines import Timelines
-from tract_jupyter.engine.tokens import Corrections, default_counter
-from tract_jupyter.engine.toolsets import Toolsets
-from tract_jupyter.engine.undo import Undo
-from tract_jupyter.engine.writer import Writer
-from tract_jupyter.hooks.bus import HookBus
+from tract_jupyter.context.commits import Commits
+from tract_jupyter.context.compile import Compiler, CompileRecords
+from tract_jupyter.context.identity import find_or_make_tract, store_id
+from tract_jupyter.context.log import History
+from tract_jupyter.context.refs import Refs, Tags
+from tract_jupyter.context.timeline import Timelines
+from tract_jupyter.context.tokens import Corrections, default_counter
+from tract_jupyter.context.toolsets import Toolsets
+from tract_jupyter.context.undo import Undo
+from tract_jupyter.context.writer import Writer
+from tract_jupyter.hooks.bus import HookBus, HookLog
 from tract_jupyter.hooks.firing import Firing
-from tract_jupyter.hooks.handlers import Handlers
-from tract_jupyter.hooks.log import HookLog
-from tract_jupyter.hooks.operations import Operations
 from tract_jupyter.models.checks import check_budget
 from tract_jupyter.models.content import ContentTypes
+from tract_jupyter.operations.handlers import Handlers
+from tract_jupyter.operations.life import Operations
 from tract_jupyter.review.gate import Gate
 from tract_jupyter.review.grants import Grants
 from tract_jupyter.review.ledger import Ledger
-from tract_jupyter.review.proofs import Proofs
+from tract_jupyter.review.records import Proofs
 from tract_jupyter.review.reviewer import Reviewer
 from tract_jupyter.review.trust import Trust
 from tract_jupyter.sandbox.pool import SandboxPool
 from tract_jupyter.storage.commits import CommitRows
-from tract_jupyter.storage.compiles import CompileRows
-from tract_jupyter.storage.decisions import DecisionRows
-from tract_jupyter.storage.events import EventRows
-from tract_jupyter.storage.grants import GrantRows
-from tract_jupyter.storage.handlers import HandlerRows
-from tract_jupyter.storage.hook_log import HookLogRows
-from tract_jupyter.storage.pendings import PendingRows
-from tract_jupyter.storage.reflog import ReflogRows
-from tract_jupyter.storage.refs import HEAD, RefRows
-from tract_jupyter.storage.specs import SpecRows
-from tract_jupyter.storage.tags import TagRows
-from tract_jupyter.toolkit.mcp_tools import McpTools
+from tract_jupyter.storage.journal import CompileRows, EventRows, HookLogRows
+from tract_jupyter.storage.questions import DecisionRows, PendingRows
+from tract_jupyter.storage.refs import HEAD, ReflogRows, RefRows, TagRows
+from tract_jupyter.storage.signed import GrantRows, HandlerRows, SpecRows
+from tract_jupyter.toolkit.mcp.tools import McpTools
 
 if TYPE_CHECKING:
     from tract_jupyter.models.config import TokenBudget

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from tract_jupyter.engine.config_query import checked_conditions, fits
+from tract_jupyter.context.log import checked_conditions, fits
 from tract_jupyter.facade.parts import Parts
-from tract_jupyter.models.priority import Priority
+from tract_jupyter.models.content import Priority
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

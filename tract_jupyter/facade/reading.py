@@ -6,18 +6,17 @@ import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
-from tract_jupyter.engine.verify import Damage, verify
+from tract_jupyter.context.diff import diff_contexts
+from tract_jupyter.context.verify import Damage, verify
 from tract_jupyter.exceptions import ContentError, StoreError
 from tract_jupyter.facade.parts import Parts
-from tract_jupyter.history.diff import diff_contexts
 from tract_jupyter.models.commit import CommitInfo, StatusInfo
-from tract_jupyter.models.context import CompiledContext
-from tract_jupyter.models.plain_views import commit_text
-from tract_jupyter.models.rendering import text_of
+from tract_jupyter.models.content import text_of
+from tract_jupyter.models.context import CompiledContext, commit_text
 from tract_jupyter.models.text import brief_repr
 from tract_jupyter.storage.entry import APPEND, EDIT
-from tract_jupyter.storage.run_commits import RunCommitRows
-from tract_jupyter.storage.run_events import RunEventRows
+from tract_jupyter.storage.journal import RunEventRows
+from tract_jupyter.storage.runs import RunCommitRows
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -187,7 +186,7 @@ class Reading(Parts):
         Returns:
             What is damaged: an empty list if all is well. Tags that were added, the reflog and events have no hash.
         """
-        from tract_jupyter.runs.verify import verify_runs  # what a run is made of takes long to import
+        from tract_jupyter.runs.root_hash import verify_runs  # what a run is made of takes long to import
 
         events, reports = RunEventRows(self.tract_id), RunCommitRows(self.tract_id)
         found = verify(self._database, self._rows, self._ref_rows)

@@ -11,11 +11,9 @@ from tract_jupyter.facade.merging import Merging
 from tract_jupyter.facade.operating import Operating
 from tract_jupyter.facade.scripting import Scripting
 from tract_jupyter.facade.surgery import Surgery
-from tract_jupyter.hooks.builtin.gc import PendingGC
-from tract_jupyter.hooks.builtin.merge import PendingMerge
-from tract_jupyter.hooks.builtin.rebase import PendingRebase
-from tract_jupyter.hooks.builtin.script_call import PendingScriptCall
+from tract_jupyter.hooks.builtin.history import PendingGC, PendingMerge, PendingRebase
 from tract_jupyter.hooks.builtin.stored import check_stored
+from tract_jupyter.scripts.pendings import PendingScriptCall
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -31,28 +31,26 @@ from tract_jupyter.runs.due import due
 from tract_jupyter.runs.events import MainFinished, RunFinished, RunResumed, RunStarted
 from tract_jupyter.runs.lease import is_held
 from tract_jupyter.runs.log import RunLog, load
-from tract_jupyter.runs.opening import Opening, opening, original, started_from
-from tract_jupyter.runs.outcome import WAITING
 from tract_jupyter.runs.profile.model import Profile
 from tract_jupyter.runs.projection import project, unfinished
 from tract_jupyter.runs.replay import replayed
-from tract_jupyter.runs.response import RunResponse
-from tract_jupyter.runs.store.profiles import Profiles
-from tract_jupyter.runs.store.snapshots import is_signed, signed
+from tract_jupyter.runs.run import WAITING
+from tract_jupyter.runs.store import Profiles, is_signed, signed
 from tract_jupyter.runs.terms import ExecutionMode, FailedType, RunStatus, Trigger
-from tract_jupyter.storage.run_leases import RunLeaseRows
-from tract_jupyter.storage.run_profiles import RunProfileRows
+from tract_jupyter.runs.turn import Opening, RunResponse, opening, original, started_from
+from tract_jupyter.storage.runs import RunLeaseRows
+from tract_jupyter.storage.signed import RunProfileRows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from tract_jupyter.facade.turns import OpenTurn
-    from tract_jupyter.models.generation import ChatResponse
+    from tract_jupyter.models.config import ChatResponse
     from tract_jupyter.protocols import Validator
     from tract_jupyter.runs.events import RunEvent
     from tract_jupyter.runs.model import Operation, Run, Skip
-    from tract_jupyter.runs.outcome import Ending
     from tract_jupyter.runs.projection import Unfinished
+    from tract_jupyter.runs.run import Ending
 
     OnEvent = Callable[[RunEvent], object]
 

@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.facade.tooling import Tooling
 from tract_jupyter.models.text import safe_repr
-from tract_jupyter.scripts.instructions import instructions
-from tract_jupyter.scripts.runner import Scripts
-from tract_jupyter.scripts.stored_log import StoredLog
-from tract_jupyter.storage.script_calls import ScriptCallRows
+from tract_jupyter.scripts.call_log import StoredLog
+from tract_jupyter.scripts.runner import Scripts, instructions
+from tract_jupyter.storage.journal import ScriptCallRows
 
 if TYPE_CHECKING:
-    from tract_jupyter.hooks.builtin.script_call import PendingScriptCall
     from tract_jupyter.scripts.budget import Budget
+    from tract_jupyter.scripts.pendings import PendingScriptCall
     from tract_jupyter.scripts.result import ScriptResult
     from tract_jupyter.scripts.runner import Backend
-    from tract_jupyter.toolkit.profiles import ToolProfile
+    from tract_jupyter.toolkit.toolset import ToolProfile
 
 
 class Scripting(Tooling):

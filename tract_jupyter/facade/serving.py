@@ -10,7 +10,7 @@ from tract_jupyter.facade.tooling import Tooling
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tract_jupyter.toolkit.mcp_client import McpServer
+    from tract_jupyter.toolkit.mcp.client import McpServer
 
 
 class Serving(Tooling):
@@ -36,7 +36,7 @@ class Serving(Tooling):
         Raises:
             McpError: it cannot be started or reached, or the name is none or is taken.
         """
-        from tract_jupyter.toolkit.mcp_client import McpServer
+        from tract_jupyter.toolkit.mcp.client import McpServer
 
         server = McpServer(name, command, **options)
         if name in self._mcp.servers:

@@ -5,35 +5,34 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from tract_jupyter.context.ancestry import names_of
+from tract_jupyter.context.compress import CACHED_READ, OUTPUT_PRICE, Compressor, Range, Rates
+from tract_jupyter.context.gc import Choice, GarbageCollector, Reach, Retain
+from tract_jupyter.context.splice import Expander, Splicer
+from tract_jupyter.context.summaries import (
+    MAX_RETRIES,
+    AnswerShortener,
+    LLMSummarizer,
+    Source,
+    guided,
+    message_text,
+)
+from tract_jupyter.context.summaries import guidance as write_guidance
+from tract_jupyter.context.tool_turns import ToolCompactor, ToolTurns
 from tract_jupyter.facade.compiling import Compiling
 from tract_jupyter.facade.gated import Gated
-from tract_jupyter.history.compress import Compressor
-from tract_jupyter.history.compress_plan import Range
-from tract_jupyter.history.expand import Expander
-from tract_jupyter.history.gc import Choice, GarbageCollector, Retain
-from tract_jupyter.history.model_written import AnswerShortener, LLMSummarizer, message_text
-from tract_jupyter.history.model_written import guidance as write_guidance
-from tract_jupyter.history.past import names_of
-from tract_jupyter.history.price import CACHED_READ, OUTPUT_PRICE, Rates
-from tract_jupyter.history.splice import Splicer
-from tract_jupyter.history.summaries import MAX_RETRIES, Source, guided
-from tract_jupyter.history.tool_compact import ToolCompactor
-from tract_jupyter.history.tool_turns import ToolTurns
-from tract_jupyter.hooks.builtin.compress import PendingCompress
-from tract_jupyter.hooks.builtin.gc import PendingGC
+from tract_jupyter.hooks.builtin.history import PendingCompress, PendingGC
 from tract_jupyter.models.checks import check_text
-from tract_jupyter.storage.events import triggered
-from tract_jupyter.storage.reach import Reach
+from tract_jupyter.storage.journal import triggered
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from tract_jupyter.history.compress import Found
-    from tract_jupyter.models.cleanup import GCResult
+    from tract_jupyter.context.compress import Found
     from tract_jupyter.models.commit import CommitInfo
-    from tract_jupyter.models.compression import CompressPlan, CompressResult, ExpandResult
+    from tract_jupyter.models.compression import CompressPlan, CompressResult, ExpandResult, GCResult
     from tract_jupyter.models.context import Message
-    from tract_jupyter.models.tool_turn import ToolCompactResult, ToolDropResult, ToolTurn
+    from tract_jupyter.models.toolcall import ToolCompactResult, ToolDropResult, ToolTurn
     from tract_jupyter.protocols import Summarizer, Validator
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tract_jupyter.facade.parts import Parts
 
 if TYPE_CHECKING:
-    from tract_jupyter.engine.tags import TagInfo
+    from tract_jupyter.context.refs import TagInfo
 
 
 class Tagging(Parts):

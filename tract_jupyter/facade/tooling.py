@@ -9,23 +9,19 @@ from tract_jupyter.exceptions import ContentError
 from tract_jupyter.facade.parts import Parts
 from tract_jupyter.models.text import brief_repr
 from tract_jupyter.scripts.tools import script_tools
-from tract_jupyter.toolkit.bridge import ToolBridge
+from tract_jupyter.toolkit.calling import AGENT
 from tract_jupyter.toolkit.context_tools import context_tools
 from tract_jupyter.toolkit.definitions import ToolDefinition, Traits
 from tract_jupyter.toolkit.executor import ToolExecutor
-from tract_jupyter.toolkit.live_tools import LiveTools
-from tract_jupyter.toolkit.operation_tools import OperationTools
-from tract_jupyter.toolkit.permissions import AGENT
-from tract_jupyter.toolkit.profiles import ToolProfile, get_profile
-from tract_jupyter.toolkit.proposing import proposing_tools
-from tract_jupyter.toolkit.stubs import ToolsModule
-from tract_jupyter.toolkit.toolset import Toolset
+from tract_jupyter.toolkit.operation_tools import LiveTools, OperationTools, proposing_tools
+from tract_jupyter.toolkit.stubs import ToolBridge, ToolsModule
+from tract_jupyter.toolkit.toolset import ToolProfile, Toolset, get_profile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import TypeVar
 
-    from tract_jupyter.toolkit.formats import Format
+    from tract_jupyter.toolkit.toolset import Format
     from tract_jupyter.tract import Tract
 
     Function = TypeVar("Function", bound=Callable[..., Any])

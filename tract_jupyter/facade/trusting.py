@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from tract_jupyter.facade.parts import Parts
 from tract_jupyter.hooks.bus import check_operation
-from tract_jupyter.hooks.handler_spec import HandlerSpec
 from tract_jupyter.models.checks import check_limit
+from tract_jupyter.operations.handlers import HandlerSpec
 
 if TYPE_CHECKING:
-    from tract_jupyter.hooks.builtin.handler import PendingHandler
-    from tract_jupyter.storage.decisions import StoredDecision
+    from tract_jupyter.operations.handlers import PendingHandler
+    from tract_jupyter.storage.questions import StoredDecision
 
 
 class Trusting(Parts):

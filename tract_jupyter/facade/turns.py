@@ -14,23 +14,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from tract_jupyter.engine.undo import ASKED_AGAIN, OTHER_ASKED, SET_ASIDE
+from tract_jupyter.context.undo import ASKED_AGAIN, OTHER_ASKED, SET_ASIDE
 from tract_jupyter.exceptions import TractError
-from tract_jupyter.models.priority import Priority
-from tract_jupyter.models.rendering import role_of
+from tract_jupyter.models.content import Priority, role_of
 from tract_jupyter.runs.lease import Lease
 from tract_jupyter.storage.entry import ANNOTATE, APPEND
-from tract_jupyter.storage.run_leases import RunLeaseRows
+from tract_jupyter.storage.runs import RunLeaseRows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tract_jupyter.engine.commits import Commits
-    from tract_jupyter.engine.refs import Refs
-    from tract_jupyter.engine.timelines import Timelines
+    from tract_jupyter.context.commits import Commits
+    from tract_jupyter.context.refs import Refs
+    from tract_jupyter.context.timeline import Timelines
     from tract_jupyter.models.commit import CommitInfo
     from tract_jupyter.storage.database import Database
-    from tract_jupyter.storage.run_leases import StoredLease
+    from tract_jupyter.storage.runs import StoredLease
 
 
 @dataclass(eq=False)

@@ -8,8 +8,8 @@ from tract_jupyter.exceptions import ContentError, EditTargetError, nearest
 from tract_jupyter.facade.parts import Parts
 from tract_jupyter.models.checks import check_budget, check_dict
 from tract_jupyter.models.commit import CommitOperation
-from tract_jupyter.models.priority import Priority
-from tract_jupyter.models.retention import Retention
+from tract_jupyter.models.compression import Retention
+from tract_jupyter.models.content import Priority
 from tract_jupyter.models.text import brief_repr
 
 if TYPE_CHECKING:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from tract_jupyter.hooks.marks import gated
+from tract_jupyter.hooks.introspection import gated
 from tract_jupyter.hooks.pending import Pending
-from tract_jupyter.models.parameters import Parameters
 from tract_jupyter.models.pending import PendingStatus
-from tract_jupyter.review.fingerprint import Subject, fingerprint
+from tract_jupyter.models.schema.parameters import Parameters
+from tract_jupyter.review.decision import Subject, fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from contextlib import AbstractContextManager
 
-    from tract_jupyter.models.parameters import ParameterSet
+    from tract_jupyter.models.schema.parameters import ParameterSet
 
 
 class FieldPending(Pending):

@@ -4,20 +4,94 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
 
+from tract_jupyter.exceptions import PendingError
+from tract_jupyter.hooks.builtin.base import ValidationResult
 from tract_jupyter.hooks.bus import Routed
+from tract_jupyter.hooks.introspection import action_parameters
 from tract_jupyter.review.decision import deciding
 
 if TYPE_CHECKING:
-    from tract_jupyter.hooks.builtin.tool_question import Choice
+    from collections.abc import Mapping
+
     from tract_jupyter.hooks.bus import HookBus
     from tract_jupyter.hooks.pending import Pending
     from tract_jupyter.review.reviewer import Reviewer
 
+
+def auto_retry(pending: Any, *, max_retries: int = 3) -> None:
+    """Approve a pending if it is good; have it made again if not, with what was wrong; reject it in the end.
+
+    It can be a handler: `t.on("generate", auto_retry)`. The last attempt is looked at too.
+
+    Args:
+        pending: offers `validate`, and `retry` if it can be made again. An operation of your own does if it has
+            actions of these names; its `validate` returns None if all is good, else what is wrong, as a text.
+        max_retries: how often it is made again at most, over all its parts. The pending's own bound counts as well.
+
+    Raises:
+        PendingError: it has nothing to validate it by.
+        Exception: whatever making it again raises; the pending stays open then.
+    """
+    if "validate" not in pending._public_actions:  # noqa: SLF001 # what it offers
+        raise PendingError(
+            f"{pending.operation!r} offers no 'validate', so nobody knows when it is good; decide it yourself"
+        )
+    diagnoses: list[str] = []
+    while True:
+        found = ValidationResult.of(pending.validate())
+        if found.passed:
+            pending.approve()
+            return
+        diagnoses.append(found.diagnosis)
+        retries = len(diagnoses) - 1
+        if retries >= max_retries or not _can_retry(pending):
+            pending.reject(_told(diagnoses))
+            return
+        _retry(pending, found)
+
+
+def _can_retry(pending: Pending) -> bool:
+    """Whether it can be made again; a pending with a bound of its own says how often in `retries_left`."""
+    return "retry" in pending._public_actions and bool(getattr(pending, "retries_left", True))  # noqa: SLF001
+
+
+def _retry(pending: Any, found: ValidationResult) -> None:
+    taken = action_parameters(type(pending), "retry").names
+    given = {"index": found.index, "guidance": found.diagnosis}
+    pending.retry(**{name: value for name, value in given.items() if name in taken and value is not None})
+
+
+def _told(diagnoses: list[str]) -> str:
+    if len(diagnoses) == 1:
+        return diagnoses[0]
+    listed = "; ".join(f"({number}) {text}" for number, text in enumerate(diagnoses, 1))
+    return f"{len(diagnoses)} attempts, and none was good: {listed}"
+
+
 _Asked = TypeVar("_Asked", bound="Pending")
 Unhandled = Literal["approve", "ask"] | Callable[[Any], object]
 """What becomes of a pending that no handler took on; a function is called with it, and decides."""
+
+
+class Choice(NamedTuple):
+    """What was chosen about a call: an action of the operation that it fires, or `approve`."""
+
+    action: str
+    arguments: Mapping[str, Any]
+    decided_by: str
+    is_personal: bool
+    """Whether a person chose it just now."""
+
+    def holds_for(self, pending: Pending) -> bool:
+        """Whether it counts for the operation that was fired, and no person has to look at that anew."""
+        return self.is_personal or not pending.unguarded
+
+    def apply(self, pending: Pending) -> None:
+        """Do it with the operation that was fired."""
+        with deciding("call", self.decided_by):
+            pending.execute_tool(self.action, self.arguments)
 
 
 class Firing:

@@ -4,20 +4,47 @@ from __future__ import annotations
 
 from functools import cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from tract_jupyter.hooks.marks import decides
-from tract_jupyter.models.parameters import Parameters
-from tract_jupyter.models.type_text import type_text
+from tract_jupyter.models.schema.parameters import Parameters
+from tract_jupyter.models.schema.types import type_text
 from tract_jupyter.review.process import process_text
 from tract_jupyter.review.request import ReviewAction, ValueRow, ValueTable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from tract_jupyter.hooks.question import Question
-    from tract_jupyter.models.parameters import Parameter
-    from tract_jupyter.storage.decisions import StoredDecision
+    from tract_jupyter.models.schema.parameters import Parameter
+    from tract_jupyter.storage.questions import StoredDecision
+
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+_MARK = "_tract_offer"
+
+
+def gated(method: F) -> F:
+    """Offer a method that goes through the gate by itself."""
+    setattr(method, _MARK, "decides")
+    return method
+
+
+def reading(method: F) -> F:
+    """Offer a method that only reads: nothing is stored about its calls, and it has no button."""
+    setattr(method, _MARK, "reads")
+    return method
+
+
+def offered(cls: type) -> frozenset[str]:
+    """The names of all that a class offers."""
+    return frozenset(name for name in dir(cls) if hasattr(getattr(cls, name), _MARK))
+
+
+def decides(cls: type, name: str) -> bool:
+    """Whether something that is offered decides or changes something, rather than reads."""
+    return bool(getattr(getattr(cls, name), _MARK) == "decides")
+
 
 PERSONAL = frozenset({"scope", "uses", "pattern", "whom", "volatile"})
 """Parameters of `approve` that only a person may give: what is approved too, without asking."""

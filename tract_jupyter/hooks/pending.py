@@ -3,18 +3,24 @@
 The same pending can be decided four ways with the same effect and the same row in the store: by Python
 (`p.approve()`), by a dict (`p.apply_decision({"action": "approve"})`), by a model that is given `p.to_tools()`, and by
 a click in a panel.
+
+An action decides, or changes what is decided about: its outermost call goes through the gate, which stores it.
+
+The same pending can be decided four ways with the same effect and the same row in the store: by Python
+(`p.approve()`), by a dict (`p.apply_decision({"action": "approve"})`), by a model that is given `p.to_tools()`, and by
+a click in a panel.
 """
 
 from __future__ import annotations
 
+import functools
 import traceback
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from tract_jupyter.exceptions import FingerprintError, PendingStateError, SpecError, nearest
 from tract_jupyter.hooks import introspection
-from tract_jupyter.hooks.actions import action
-from tract_jupyter.hooks.marks import gated, reading
+from tract_jupyter.hooks.introspection import gated, reading
 from tract_jupyter.hooks.question import Question
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.review.decision import deciding_by_default, how
@@ -27,6 +33,27 @@ if TYPE_CHECKING:
 
     from tract_jupyter.hooks.consulting import Consultation
     from tract_jupyter.protocols import LLMClient
+
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+
+def action(method: F) -> F:
+    """Make a method of a pending one of its actions. Arguments are validated against its type hints."""
+    name = method.__name__
+
+    @functools.wraps(method)
+    def act(self: Any, *args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        parameters = introspection.action_parameters(type(self), name)
+        arguments = parameters.validate(parameters.bind(args, kwargs))
+        call = functools.partial(method, self, **arguments)
+        if not self.is_instant(name):  # it may take long, and is noted however it ends
+            call = functools.partial(interruptible, call)
+        return self.through_gate(name, arguments, call)
+
+    return gated(act)  # type: ignore[return-value]
+
 
 _FEWEST_DIGITS = 8  # of a fingerprint that stands for all of it
 

@@ -9,12 +9,11 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from tract_jupyter.hooks import introspection
-from tract_jupyter.hooks.marks import offered
+from tract_jupyter.hooks.introspection import offered
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.models.text import printable
-from tract_jupyter.review.decision import outcome_text
+from tract_jupyter.review.decision import Subject, fingerprint, outcome_text
 from tract_jupyter.review.display import showable
-from tract_jupyter.review.fingerprint import Subject, fingerprint
 from tract_jupyter.review.request import ReviewRequest, ValueTable
 from tract_jupyter.review.source import asking_place
 from tract_jupyter.storage.interrupts import whole_context
@@ -23,12 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from contextlib import AbstractContextManager
 
-    from tract_jupyter.models.parameters import Parameters
+    from tract_jupyter.models.schema.parameters import Parameters
     from tract_jupyter.review.channel import Asked
     from tract_jupyter.review.decision import Decision
     from tract_jupyter.review.request import CodeBlock, ValueRow
-    from tract_jupyter.storage.decisions import StoredDecision
-    from tract_jupyter.storage.pendings import StoredPending
+    from tract_jupyter.storage.questions import StoredDecision, StoredPending
 
 OnTimeout = Literal["wait", "deny", "stop"]
 

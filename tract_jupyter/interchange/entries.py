@@ -2,17 +2,144 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
+import re
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import ContentError
-from tract_jupyter.models.canonical import plain
-from tract_jupyter.models.rendering import default_priority
+from tract_jupyter.models.canonical import plain, sha256
+from tract_jupyter.models.content import default_priority
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from tract_jupyter.models.context import Message
     from tract_jupyter.models.toolcall import ToolCall
+
+
+_SHOWN_DIGITS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class DataReference:
+    """Data that was left out: its media type, its size in bytes, its sha256."""
+
+    media_type: str
+    bytes: int
+    sha256: str
+
+    @classmethod
+    def of(cls, media_type: str, data: str) -> DataReference:
+        """A reference to base64 text, or to the text itself where it is none."""
+        try:
+            raw = base64.b64decode("".join(data.split()), validate=True)
+        except (binascii.Error, ValueError):  # a character outside ASCII is a ValueError
+            raw = data.encode(errors="replace")
+        return cls(media_type, len(raw), sha256(raw))
+
+    @classmethod
+    def of_text(cls, media_type: str, text: str) -> DataReference:
+        """A reference to text, such as SVG."""
+        raw = text.encode(errors="replace")
+        return cls(media_type, len(raw), sha256(raw))
+
+    def __str__(self) -> str:
+        return f"[{self.media_type}, {_size(self.bytes)}, sha256 {self.sha256[:_SHOWN_DIGITS]}...]"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The reference as it is kept in metadata."""
+        return asdict(self)
+
+
+def _size(count: int) -> str:
+    """The size in decimal units, as file managers show it."""
+    size, unit = float(count), "B"
+    for larger in ("kB", "MB", "GB"):
+        if size < 1000:  # noqa: PLR2004 # kilo
+            break
+        size, unit = size / 1000, larger
+    return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
+
+
+_DATA_URL = re.compile(r"data:([^;,]*)(;[^,]*)?,(.*)", re.DOTALL)
+
+
+def bad(index: int, problem: str) -> ContentError:
+    """The error about message `index`, counted from 0."""
+    return ContentError(f"message {index}: {problem}")
+
+
+def mapping(value: Any, index: int, what: str) -> Mapping[str, Any]:
+    """The value, if it is an object."""
+    if not isinstance(value, dict):
+        raise bad(index, f"{what} is an object, not {type(value).__name__}")
+    return value
+
+
+def text(value: Any, index: int, what: str) -> str:
+    """The value, if it is text."""
+    if not isinstance(value, str):
+        raise bad(index, f"{what} is text, not {type(value).__name__}")
+    return value
+
+
+def parts(value: Any, index: int, what: str) -> list[Mapping[str, Any]]:
+    """The value, if it is a list of objects."""
+    if not isinstance(value, list):
+        raise bad(index, f"{what} is a list, not {type(value).__name__}")
+    return [mapping(part, index, f"each of {what}") for part in value]
+
+
+def kind_of(part: Mapping[str, Any], index: int) -> str:
+    """The type of a part or block."""
+    return text(part.get("type"), index, "the type of a part")
+
+
+def attachment(part: Mapping[str, Any], index: int) -> tuple[str, dict[str, Any]]:
+    """One line for a part that is no text, and what the metadata say of it.
+
+    Known are `image_url`, `input_audio` and `file` of OpenAI, `image` and `document` of Anthropic.
+
+    Raises:
+        ContentError: it is none of them.
+    """
+    kind = kind_of(part, index)
+    if kind == "image_url":
+        image = mapping(part.get("image_url"), index, "image_url")
+        return _address(text(image.get("url"), index, "an image's url"))
+    if kind == "input_audio":
+        audio = mapping(part.get("input_audio"), index, "input_audio")
+        return _data(f"audio/{audio.get('format')}", text(audio.get("data"), index, "the audio's data"))
+    if kind == "file":
+        file = mapping(part.get("file"), index, "file")
+        return _address(text(file.get("file_data") or file.get("file_id"), index, "a file's data or id"))
+    if kind in {"image", "document"}:
+        return _source(mapping(part.get("source"), index, f"the source of an {kind}"), index)
+    raise bad(index, f"parts of type {kind!r} are not known; use text, or leave it out")
+
+
+def _source(source: Mapping[str, Any], index: int) -> tuple[str, dict[str, Any]]:
+    if source.get("type") in {"url", "file"}:
+        return _address(text(source.get("url") or source.get("file_id"), index, "a source's url or file_id"))
+    data = text(source.get("data"), index, "a source's data")
+    media_type = text(source.get("media_type"), index, "a source's media_type")
+    return _data(media_type, data, is_text=source.get("type") == "text")
+
+
+def _address(address: str) -> tuple[str, dict[str, Any]]:
+    inline = _DATA_URL.fullmatch(address)
+    if inline is None:
+        return f"[{address}]", {"url": address}
+    media_type, options, data = inline.groups()
+    return _data(media_type or "text/plain", data, is_text=";base64" not in (options or ""))
+
+
+def _data(media_type: str, data: str, *, is_text: bool = False) -> tuple[str, dict[str, Any]]:
+    reference = DataReference.of_text(media_type, data) if is_text else DataReference.of(media_type, data)
+    return str(reference), reference.to_dict()
+
 
 Entry = dict[str, Any]
 

@@ -6,25 +6,165 @@ Two laws:
   a notebook that was made elsewhere. Outputs come back as the text that was read of them.
 * *entries → notebook → entries* is the identity, for entries without default parts (`entries.checked` removes them)
   and the same output limit. So a context that is written and read again gives the same messages.
+
+The metadata `notebook` of an entry say where it was: `index` of the cell, `cell_type`, `id`, and where there are
+any `tags`, `execution_count` and `attachments`; those of an output `index`, `output_of` (the cell's id), `data`
+(what was named, not inlined) and `left_out` (how many characters).
+
+Two laws:
+
+* *notebook → entries → notebook* keeps the sources, types and ids of all cells, their tags and execution counts, of
+  a notebook that was made elsewhere. Outputs come back as the text that was read of them.
+* *entries → notebook → entries* is the identity, for entries without default parts (`entries.checked` removes them)
+  and the same output limit. So a context that is written and read again gives the same messages.
 """
 
 from __future__ import annotations
 
+import json
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import ContentError
-from tract_jupyter.interchange.cells import CellText, from_cell, is_own_cell, to_cell, without_text
-from tract_jupyter.interchange.entries import Entry, checked, entry_of
-from tract_jupyter.interchange.loading import load_notebook, unused_id
-from tract_jupyter.interchange.outputs import SMALLEST_LIMIT
-from tract_jupyter.interchange.own_cells import cell_entry, output_entry
+from tract_jupyter.interchange.cells import (
+    SMALLEST_LIMIT,
+    CellText,
+    from_cell,
+    is_own_cell,
+    outputs_text,
+    to_cell,
+    without_text,
+)
+from tract_jupyter.interchange.entries import DataReference, Entry, checked, entry, entry_of, said
+from tract_jupyter.models.canonical import sha256
 from tract_jupyter.models.context import Message
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from pathlib import Path
 
     from nbformat import NotebookNode
+
+
+_IDS_SINCE = 5  # nbformat 4.5
+_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # its schema
+
+
+def load_notebook(source: Mapping[str, Any] | str | Path) -> dict[str, Any]:
+    """Read a notebook from a file, or from what nbformat or JSON gave; what is given stays as it is.
+
+    Older notebooks are upgraded. Cells without an id get one that is made of their place and source, so that
+    reading twice gives the same.
+
+    Raises:
+        ContentError: it cannot be read, or is no valid notebook, or is of a version that nbformat does not know.
+    """
+    import nbformat
+    from nbformat.reader import reads
+
+    name, text = _text(source)
+    try:
+        read = reads(text)  # type: ignore[no-untyped-call]
+        keeps_ids = (read["nbformat"], read.get("nbformat_minor", 0)) >= (4, _IDS_SINCE)
+        notebook: dict[str, Any] = nbformat.convert(read, 4)  # type: ignore[no-untyped-call]
+        _identify(notebook, keep=keeps_ids)
+        nbformat.validate(notebook)
+    except (
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+        nbformat.ValidationError,
+    ) as error:
+        lines = str(error).splitlines() or [type(error).__name__]
+        raise ContentError(
+            f"{name} is no notebook that nbformat {nbformat.__version__} can read: {lines[0]:.200}; "
+            "open it in Jupyter and save it, or repair its JSON"
+        ) from None
+    return notebook
+
+
+def unused_id(wanted: Any, seed: str, used: set[str]) -> str:
+    """`wanted` if it may be a cell's id and is not used yet, else one that is made of `seed`; adds it to `used`."""
+    given, attempt = wanted, 0
+    while not _is_id(given) or given in used:
+        given = sha256(f"{attempt}:{seed}".encode(errors="replace"))[:8]
+        attempt += 1
+    used.add(given)
+    return str(given)
+
+
+def _is_id(given: Any) -> bool:
+    return isinstance(given, str) and _ID.fullmatch(given) is not None
+
+
+def _text(source: Mapping[str, Any] | str | Path) -> tuple[str, str]:
+    """How the notebook is called in an error, and its JSON."""
+    if isinstance(source, str | Path):
+        try:
+            return str(source), Path(source).read_text(encoding="utf-8-sig")
+        except (OSError, ValueError) as error:
+            raise ContentError(f"the notebook {source} cannot be read: {error}") from None
+    try:
+        return "this", json.dumps(source)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ContentError(
+            f"this is no notebook: {error}; give a path, or what nbformat.read returned"
+        ) from None
+
+
+def _identify(notebook: dict[str, Any], *, keep: bool) -> None:
+    used: set[str] = set()
+    for index, cell in enumerate(notebook["cells"]):
+        cell["id"] = unused_id(cell.get("id") if keep else None, f"{index}:{cell['source']}", used)
+    notebook["nbformat_minor"] = max(notebook["nbformat_minor"], _IDS_SINCE)
+
+
+def cell_entry(cell: Mapping[str, Any], index: int, language: str | None) -> Entry:
+    """The entry of a cell without its outputs. `language` is the notebook's."""
+    about = {"index": index, "cell_type": cell["cell_type"], "id": cell["id"]}
+    about.update(
+        (key, value)
+        for key, value in (
+            ("tags", cell["metadata"].get("tags")),
+            ("execution_count", cell.get("execution_count")),
+            ("attachments", _attachments(cell)),
+        )
+        if value or value == 0
+    )
+    if cell["cell_type"] == "markdown":
+        return said("user", cell["source"], metadata={"notebook": about})
+    content = {"content_type": "artifact", "artifact_type": cell["cell_type"], "content": cell["source"]}
+    if cell["cell_type"] == "code" and language:
+        content["language"] = language
+    return entry(content, {"notebook": about})
+
+
+def output_entry(cell: Mapping[str, Any], index: int, limit: int) -> Entry | None:
+    """The entry of a cell's outputs, in at most `limit` characters; None if they say nothing."""
+    said_there = outputs_text(cell.get("outputs", ()), limit)
+    if not said_there.text:
+        return None
+    about: dict[str, Any] = {"index": index, "output_of": cell["id"]}
+    if said_there.data:
+        about["data"] = [reference.to_dict() for reference in said_there.data]
+    if said_there.left_out:
+        about["left_out"] = said_there.left_out
+    return entry({"content_type": "output", "text": said_there.text}, {"notebook": about})
+
+
+def _attachments(cell: Mapping[str, Any]) -> dict[str, Any]:
+    """What a cell carries, by name; of each thing its first representation."""
+    bundles = (
+        (name, next(iter(bundle.items()), None)) for name, bundle in cell.get("attachments", {}).items()
+    )
+    return {
+        name: DataReference.of(*first).to_dict()
+        for name, first in bundles
+        if first and isinstance(first[1], str)
+    }
+
 
 OUTPUT_LIMIT: Final = 4000
 """Characters of a cell's outputs that are kept, if nobody says otherwise: about a thousand tokens."""
@@ -85,8 +225,8 @@ def write_notebook(items: Iterable[Entry | Message], *, language: str | None = N
         for index, item in enumerate(items)
     ]
     writer = _Writer(language or _first_language(entries) or "python")
-    for index, entry in enumerate(entries):
-        writer.add(entry, f"entry {index}")
+    for index, item in enumerate(entries):
+        writer.add(item, f"entry {index}")
     metadata = {"language_info": {"name": writer.language}}
     shape = {"cells": writer.cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": _MINOR}
     notebook: NotebookNode = nbformat.from_dict(shape)  # type: ignore[no-untyped-call]

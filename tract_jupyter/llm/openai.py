@@ -1,6 +1,11 @@
 """A client of every provider that speaks OpenAI's chat completions: hosted ones, Ollama, vLLM, llama.cpp, ...
 
 Reference: https://platform.openai.com/docs/api-reference/chat
+
+Sources: https://html.spec.whatwg.org/multipage/server-sent-events.html,
+https://platform.openai.com/docs/api-reference/chat-streaming.
+
+Reference: https://platform.openai.com/docs/api-reference/chat
 """
 
 from __future__ import annotations
@@ -10,19 +15,18 @@ import math
 import os
 import threading
 from contextlib import contextmanager, nullcontext
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from urllib.parse import urlsplit
 
 from tract_jupyter.exceptions import LLMConfigError, LLMRequestError
 from tract_jupyter.llm.call import Call
-from tract_jupyter.llm.chunks import Assembly, events, text_of
-from tract_jupyter.llm.failures import Failures
-from tract_jupyter.llm.retrying import with_retries
-from tract_jupyter.models.text import brief_repr
+from tract_jupyter.models.text import brief_repr, one_line
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from contextlib import AbstractContextManager
     from types import TracebackType
 
@@ -30,14 +34,322 @@ if TYPE_CHECKING:
 
     from tract_jupyter.llm.call import Abort
 
+
+LONGEST_PAUSE: Final = 60.0
+"""Seconds. A provider that asks for more is not waited for: the error says how long it would be."""
+_LONGEST_OWN_PAUSE: Final = 8.0
+
+T = TypeVar("T")
+
+
+def with_retries(attempt: Callable[[], T], call: Call, *, max_retries: int, backoff: float) -> T:
+    """Return what `attempt` gives, calling it again while its failure may pass.
+
+    Raises:
+        LLMRequestError: the last failure.
+    """
+    from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential
+
+    own = wait_exponential(multiplier=backoff, max=_LONGEST_OWN_PAUSE)
+
+    def pause(state: Any) -> float:
+        named = state.outcome.exception().retry_after
+        return float(own(state)) if named is None else float(named)
+
+    retrying = Retrying(
+        stop=stop_after_attempt(max_retries + 1), retry=retry_if_exception(_may_pass), wait=pause,
+        sleep=call.pause, reraise=True,
+    )  # fmt: skip
+    return retrying(attempt)
+
+
+def _may_pass(error: BaseException) -> bool:
+    return (
+        isinstance(error, LLMRequestError)
+        and error.is_transient
+        and (error.retry_after is None or error.retry_after <= LONGEST_PAUSE)
+    )
+
+
+_DONE: Final = b"[DONE]"
+_SAID_ONCE: Final = frozenset({"role", "id", "type", "name"})
+
+
+def events(parts: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+    """Yield the JSON objects of a stream up to its `[DONE]`, that one as `{"done": True}`; skips what is none."""
+    for line in _lines(parts):
+        if not line.startswith(b"data:"):
+            continue  # comments keep the connection open; other fields mean nothing here
+        data = line[len(b"data:") :].strip()
+        if data == _DONE:
+            yield {"done": True}
+            return
+        try:
+            event = json.loads(data)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(event, dict):
+            yield event
+
+
+def _lines(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """Lines end with LF; a JSON text may hold whatever else Unicode breaks lines at."""
+    rest: list[bytes] = []
+    for part in parts:
+        *lines, last = part.split(b"\n")
+        for line in lines:
+            yield b"".join([*rest, line])
+            rest = []
+        rest.append(last)
+    yield b"".join(rest)
+
+
+class Assembly:
+    """The reply that the chunks so far add up to; that of the first choice is what it says."""
+
+    def __init__(self) -> None:
+        self._outer: dict[str, Any] = {}
+        self._message = _Pieces()
+        self._calls: dict[int, tuple[_Pieces, _Pieces]] = {}
+        self._finish_reason: str | None = None
+        self.is_complete = False
+        """Whether the provider said that nothing follows."""
+
+    def add(self, chunk: dict[str, Any]) -> Iterator[str]:
+        """Take one more chunk, and yield the text in it, if there is one."""
+        if chunk.get("done") is True:
+            self.is_complete = True
+            return
+        self._outer |= {key: value for key, value in chunk.items() if key != "choices" and value is not None}
+        first = _first_choice(chunk)
+        if first.get("finish_reason"):
+            self._finish_reason, self.is_complete = first["finish_reason"], True
+        delta = first.get("delta")
+        if isinstance(delta, dict):
+            self._message.add(delta, but={"tool_calls"})
+            calls = delta.get("tool_calls")
+            for call in calls if isinstance(calls, list) else ():
+                self._add_call(call)
+            text = delta.get("content")
+            if text and isinstance(text, str):
+                yield text
+
+    def _add_call(self, part: Any) -> None:
+        if not isinstance(part, dict):
+            return
+        last = max(self._calls, default=-1)
+        place = part.get("index")
+        if not isinstance(place, int):  # some providers count none, and give each call at once
+            place = last + 1 if part.get("id") or last < 0 else last
+        call, function = self._calls.setdefault(place, (_Pieces(), _Pieces()))
+        call.add(part, but={"index", "function"})
+        if isinstance(part.get("function"), dict):
+            function.add(part["function"])
+
+    def reply(self) -> dict[str, Any]:
+        """The whole, in the shape of a reply that was not streamed."""
+        message = {"role": "assistant", "content": None, **self._message.whole()}
+        calls = [pieces for _, pieces in sorted(self._calls.items())]
+        if calls:
+            message["tool_calls"] = [
+                {"id": "", "type": "function", **call.whole(), "function": function.whole()}
+                for call, function in calls
+            ]
+        choice = {"index": 0, "message": message, "finish_reason": self._finish_reason}
+        return {**self._outer, "object": "chat.completion", "choices": [choice]}
+
+
+class _Pieces:
+    """The parts of an object that grows: texts and lists do (`content`, `reasoning_content`, ...)."""
+
+    def __init__(self) -> None:
+        self._pieces: dict[str, list[Any]] = {}
+
+    def add(self, part: dict[str, Any], *, but: Collection[str] = ()) -> None:
+        for key, value in part.items():
+            if key not in but and value is not None:
+                self._pieces.setdefault(key, []).append(value)
+
+    def whole(self) -> dict[str, Any]:
+        return {key: _joined(key, pieces) for key, pieces in self._pieces.items()}
+
+
+def _joined(key: str, pieces: list[Any]) -> Any:
+    if key in _SAID_ONCE:
+        return pieces[0]
+    if all(isinstance(piece, str) for piece in pieces):
+        return "".join(pieces)
+    if all(isinstance(piece, list) for piece in pieces):
+        return [one for piece in pieces for one in piece]
+    return pieces[-1]
+
+
+def _first_choice(chunk: dict[str, Any]) -> dict[str, Any]:
+    choices = chunk.get("choices")
+    first = choices[0] if isinstance(choices, list) and choices else None
+    return first if isinstance(first, dict) else {}
+
+
+def text_of(reply: dict[str, Any]) -> str:
+    """The text of a reply that came at once; empty if it has none."""
+    message = _first_choice(reply).get("message")
+    content = message.get("content") if isinstance(message, dict) else None
+    return content if isinstance(content, str) else ""
+
+
+_UNAUTHORIZED, _TOO_MANY, _SERVER_ERROR = 401, 429, 500
+_TIMEOUTS: Final = frozenset({408, 504, 524})
+_SHORTEST_SECRET: Final = 4
+_LONGEST_ANSWER: Final = 500  # characters of it in a message
+_ADVICE: Final = {
+    400: "Look at the options and messages of this call",
+    403: "Check what the key may be used for",
+    404: "Check base_url, which ends with the version (/v1), and the name of the model",
+    413: "Send a shorter context",
+    429: "Ask again later, or less often",
+}
+
+
+class Failures:
+    """Makes the errors of one client.
+
+    Args:
+        place: the provider's address, for messages.
+        secrets: texts that no message may hold, also if the provider repeats them.
+        about_key: what to do where the provider does not take the key.
+    """
+
+    def __init__(self, place: str, secrets: Iterable[str], about_key: str) -> None:
+        self._place = place
+        self._about_key = about_key
+        found = {text for secret in secrets for text in _forms(secret) if len(text) >= _SHORTEST_SECRET}
+        # the longest first: one may be a part of another
+        self._secrets = sorted(found, key=len, reverse=True)
+
+    def error(self, why: str, advice: str = "Ask again", **details: Any) -> LLMRequestError:
+        """An error that tells what happened, why, and what to do."""
+        return LLMRequestError(self._masked(f"{self._place} gave no reply: {why}. {advice}"), **details)
+
+    def refused(self, response: httpx.Response, body: bytes) -> LLMRequestError:
+        """The error for an answer that is no success."""
+        status, said = response.status_code, _json_of(body)
+        told = said.get("error") if isinstance(said, dict) else None
+        told = told if isinstance(told, dict) else {"message": told or body.decode("utf-8", "replace")}
+        text = one_line(self._masked(str(told.get("message") or told)), _LONGEST_ANSWER)
+        # https://platform.openai.com/docs/guides/error-codes: paying helps, waiting does not
+        is_spent = "insufficient_quota" in {told.get("code"), told.get("type")}
+        code = (
+            "rate_limited" if status == _TOO_MANY else "timeout" if status in _TIMEOUTS else "provider_error"
+        )
+        after = retry_after(response.headers.get("retry-after"))
+        pause = "" if after is None else f" in {after:.0f} s"
+        reason = one_line(response.reason_phrase, 100)
+        advice = _ADVICE.get(status, f"Ask again{pause or ' later'}")
+        advice = self._about_key if status == _UNAUTHORIZED else advice
+        return self.error(
+            f"HTTP {status} {reason}: {text or 'without a text'}{pause and f' (try again{pause})'}",
+            "Look at your account with the provider" if is_spent else advice,
+            code=code, status=status, retry_after=after,
+            is_transient=not is_spent and (status in {_TOO_MANY, *_TIMEOUTS} or status >= _SERVER_ERROR),
+        )  # fmt: skip
+
+    def reply_of(self, body: bytes) -> dict[str, Any]:
+        """Read a whole reply.
+
+        Raises:
+            LLMRequestError: it is no JSON object, or it tells of an error.
+        """
+        reply = _json_of(body)
+        if not isinstance(reply, dict):
+            begins = one_line(self._masked(body[:_LONGEST_ANSWER].decode("utf-8", "replace")), 100)
+            raise self.error(
+                f"its answer is no JSON object; it begins with {begins!r}",
+                "Check base_url, which ends with the version (/v1)", is_transient=False,
+            )  # fmt: skip
+        self.check_event(reply)
+        return reply
+
+    def check_event(self, event: dict[str, Any]) -> None:
+        """Raise `LLMRequestError` if it tells of an error, as some providers do with status 200."""
+        told = event.get("error")
+        if told and not event.get("choices"):
+            text = told.get("message", told) if isinstance(told, dict) else told
+            raise self.error(f"it says {one_line(self._masked(str(text)), _LONGEST_ANSWER)!r}")
+
+    @contextmanager
+    def named(self, call: Call) -> Iterator[None]:
+        """Have what httpx raises be errors of ours; after a call was ended it is that, whatever broke."""
+        import httpx
+
+        try:
+            yield
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError) as error:
+            call.check()
+            raise self._of_transport(error) from None
+        except LLMRequestError:
+            call.check()
+            raise
+        call.check()
+
+    def _of_transport(self, error: Exception) -> LLMRequestError:
+        import httpx
+
+        what = one_line(str(error), _LONGEST_ANSWER) or type(error).__name__
+        if isinstance(error, httpx.ConnectTimeout | httpx.ConnectError):
+            code = "timeout" if isinstance(error, httpx.TimeoutException) else "provider_error"
+            return self.error(
+                f"it cannot be reached ({what})", "Check base_url, and that the server is running",
+                code=code, is_transient=True,
+            )  # fmt: skip
+        if isinstance(error, httpx.TimeoutException):
+            # not sent again by itself: the provider may be at work on it, and be paid for it
+            return self.error("it was silent for too long", "Give a longer timeout", code="timeout")
+        return self.error(
+            f"the connection broke ({what})", is_transient=isinstance(error, httpx.TransportError)
+        )
+
+    def _masked(self, text: str) -> str:
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        return text
+
+
+def _forms(secret: str) -> tuple[str, ...]:
+    """What a provider may repeat of it: of a header `Bearer KEY` the key alone, too."""
+    words = secret.split()
+    return (secret.strip(), words[1]) if len(words) == 2 else (secret.strip(),)  # noqa: PLR2004 # a scheme and a key
+
+
+def retry_after(value: str | None) -> float | None:
+    """Seconds that a Retry-After header asks to wait: a number or a date, RFC 9110 section 10.2.3."""
+    try:
+        seconds = float(value or "")
+    except ValueError:
+        seconds = _until(value or "")
+    return max(seconds, 0.0) if math.isfinite(seconds) else None
+
+
+def _until(date: str) -> float:
+    try:
+        when = parsedate_to_datetime(date)
+    except (ValueError, IndexError, OverflowError):
+        return math.nan
+    return ((when if when.tzinfo else when.replace(tzinfo=UTC)) - datetime.now(UTC)).total_seconds()
+
+
+def _json_of(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+
+
 OPENAI: Final = "https://api.openai.com/v1"
 KEY_VARIABLE: Final = "OPENAI_API_KEY"
 MAX_REPLY: Final = 32 * 1024 * 1024
 """Bytes of a reply; what is larger is no reply."""
 _CONNECT_TIMEOUT: Final = 10.0  # seconds
 _OK: Final = 200
-
-T = TypeVar("T")
 
 
 class OpenAIClient:

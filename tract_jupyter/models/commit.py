@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.exceptions import ContentError
-from tract_jupyter.models.priority import Priority
+from tract_jupyter.models.content import Priority
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -6,11 +6,63 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from tract_jupyter.exceptions import ContentError
+from tract_jupyter.models.checks import check_choice, check_text, listed
 from tract_jupyter.models.commit import show_tokens
+from tract_jupyter.models.patterns import matches, problem_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tract_jupyter.models.context import CompiledContext, Message
     from tract_jupyter.models.diff import DiffResult
+
+
+_MODES: Final = ("substring", "regex")
+
+
+class Retention:
+    """Reads and checks retention criteria: `{"instructions", "match_patterns", "match_mode"}`."""
+
+    @staticmethod
+    def of(instructions: str | None, patterns: Sequence[str] | None, mode: str) -> dict[str, Any] | None:
+        """The criteria as they are stored; None if there are none.
+
+        Raises:
+            ContentError: instructions or a pattern are no text, a pattern is no regular expression, or the mode is
+                unknown.
+        """
+        if instructions is None and type(patterns) is tuple and not patterns and mode in _MODES:
+            return None  # as for most commits
+        check_choice(mode, _MODES, "retain_match_mode")
+        given = [] if patterns is None else listed(patterns, "retain_match")
+        for pattern in given:
+            _check(pattern, mode)
+        if instructions is None and not given:
+            return None
+        if instructions is not None:
+            check_text(instructions, "retain")
+        return {"instructions": instructions or "", "match_patterns": given, "match_mode": mode}
+
+    @staticmethod
+    def missing(criteria: dict[str, Any], summary: str) -> list[str]:
+        """The patterns that a summary does not contain.
+
+        Raises:
+            ContentError: a pattern takes too long for it.
+        """
+        regex = criteria["match_mode"] == "regex"
+        return [
+            pattern
+            for pattern in criteria["match_patterns"]
+            if not (any(True for _ in matches(pattern, summary)) if regex else pattern in summary)
+        ]
+
+
+def _check(pattern: str, mode: str) -> None:
+    problem = problem_of(pattern) if mode == "regex" else None
+    if problem is not None:
+        raise ContentError(f"{pattern[:60]!r} is no regular expression that can be used: {problem}")
 
 
 COMPRESSED_FROM: Final = "compressed_from"
@@ -175,3 +227,25 @@ class ExpandResult:
     tokens_before: int
     """Of the whole context."""
     tokens_after: int
+
+
+@dataclass(frozen=True, slots=True)
+class GCResult:
+    """What was removed, or with `dry_run` what would be."""
+
+    commits: tuple[str, ...]
+    """The removed commits, oldest first."""
+    blobs: int
+    """How many contents and tool schemas nobody uses any more."""
+    bytes: int
+    """Their size. The store uses the space again; its file does not shrink."""
+    tokens: int
+    """The tokens of the removed commits, as they were counted."""
+    reflog_entries: int
+    """The recorded moves that led to removed commits."""
+    dry_run: bool = False
+
+    def __str__(self) -> str:
+        verb = "would remove" if self.dry_run else "removed"
+        commits = f"{len(self.commits):,} commits ({self.tokens:,} tokens)"
+        return f"{verb} {commits} and {self.blobs:,} contents ({self.bytes:,} bytes)"

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import BudgetExceededError, ContentError
 from tract_jupyter.models.commit import show_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from tract_jupyter.models.commit import CommitInfo
+    from tract_jupyter.models.toolcall import ToolCall
 
 
 class BudgetAction(StrEnum):
@@ -73,3 +76,25 @@ class TokenBudget:
             warnings.warn(f"{told}; consider compress()", BudgetWarning, stacklevel=4)
         elif self.callback is not None:
             self.callback(tokens, self.max_tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class ChatResponse:
+    """A model's reply, committed. `str` gives its text.
+
+    Attributes:
+        text: what it says; empty if it only calls tools.
+        commit_info: the assistant's message.
+        usage: the tokens it took, as the provider counts them; empty if it does not say.
+        generation_config: the model and the parameters it was made with.
+        tool_calls: the tools it calls; answer each with `tool_result`.
+    """
+
+    text: str
+    commit_info: CommitInfo
+    usage: dict[str, Any] = field(default_factory=dict)
+    generation_config: dict[str, Any] = field(default_factory=dict)
+    tool_calls: tuple[ToolCall, ...] = ()
+
+    def __str__(self) -> str:
+        return self.text

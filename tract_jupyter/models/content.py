@@ -2,16 +2,40 @@
 
 `ContentTypes.validated` is the only way in: it accepts a model or a dict and returns a plain dict. How a content
 becomes a message is in `rendering`.
+
+Contents are read as plain dicts, so that a store reads the same whether or not a type of the user's own was registered.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from tract_jupyter.exceptions import ContentError
+from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.models.text import brief_repr
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Priority(StrEnum):
+    """skip < normal < important < pinned.
+
+    What is skipped is not compiled; what is pinned survives every compression word for word.
+    """
+
+    SKIP = "skip"
+    NORMAL = "normal"
+    IMPORTANT = "important"
+    PINNED = "pinned"
+
+    @classmethod
+    def _missing_(cls, value: object) -> None:
+        raise ContentError(f"{value!r} is no priority; use {', '.join(cls)}")
+
 
 Role = Literal["system", "user", "assistant", "tool"]
 
@@ -185,4 +209,73 @@ def _problems(error: ValidationError) -> str:
     return "; ".join(
         f"{'.'.join(map(str, e['loc'])) or 'content'}: {e['msg']}"
         for e in error.errors(include_url=False)[:5]
+    )
+
+
+_ROLES: Final = {"instruction": "system", "session": "system", "tool_io": "tool"}
+_PRIORITIES: Final = {
+    "instruction": Priority.PINNED,
+    "session": Priority.PINNED,
+    "reasoning": Priority.SKIP,
+}
+SKIPPED: Final = frozenset(name for name, priority in _PRIORITIES.items() if priority is Priority.SKIP)
+_PLAIN_TEXT: Final = frozenset({"instruction", "dialogue", "reasoning", "output"})
+
+
+def default_priority(content_type: str) -> Priority:
+    """The priority that a commit of this type has if nobody gives it another."""
+    return _PRIORITIES.get(content_type, Priority.NORMAL)
+
+
+def role_of(content: Mapping[str, Any]) -> str:
+    """The role of the message: `system`, `user`, `assistant` or `tool`; the model's for a type of the user's own."""
+    content_type = content["content_type"]
+    if content_type == "dialogue":
+        role: str = content["role"]
+        return role
+    return _ROLES.get(content_type, "assistant")
+
+
+def text_of(content: Mapping[str, Any]) -> str:
+    """The text of the message."""
+    content_type = content["content_type"]
+    if content_type in _PLAIN_TEXT:
+        text: str = content["text"]
+        return text
+    if content_type == "artifact":
+        artifact: str = content["content"]
+        return artifact
+    if content_type == "tool_io":
+        return _tool_text(content["payload"])
+    if content_type == "freeform":
+        return canonical_json(content["payload"])
+    return _session_text(content) if content_type == "session" else _custom_text(content)
+
+
+def _tool_text(payload: Mapping[str, Any]) -> str:
+    """The text that the tool gave, or the payload as JSON."""
+    only = payload.get("content") if len(payload) == 1 else None
+    return only if isinstance(only, str) else canonical_json(payload)
+
+
+def _session_text(content: Mapping[str, Any]) -> str:
+    """A heading, the summary and a list for each part that has entries."""
+    parts = [f"Session {content['session_type']}: {content['summary']}"]
+    for heading, key in (
+        ("Decisions", "decisions"),
+        ("Failed approaches", "failed_approaches"),
+        ("Next steps", "next_steps"),
+    ):
+        entries = content.get(key)
+        if entries:
+            parts.append(f"{heading}:\n" + "\n".join(f"- {entry}" for entry in entries))
+    return "\n\n".join(parts)
+
+
+def _custom_text(content: Mapping[str, Any]) -> str:
+    text = content.get("text")
+    return (
+        text
+        if isinstance(text, str)
+        else canonical_json({k: v for k, v in content.items() if k != "content_type"})
     )

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from tract_jupyter.exceptions import HistoryError
-from tract_jupyter.models.rendering import text_of
+from tract_jupyter.models.content import text_of
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

@@ -25,10 +25,9 @@ from typing import Any, NoReturn
 import yaml
 
 from tract_jupyter.exceptions import SpecError
-from tract_jupyter.hooks.dynamic.action import check_code
-from tract_jupyter.hooks.dynamic.body import lines_inside_strings
-from tract_jupyter.hooks.dynamic.check import check_spec
-from tract_jupyter.hooks.dynamic.spec import ActionDef, OperationSpec, spec_from_dict
+from tract_jupyter.operations.action import check_code, lines_inside_strings
+from tract_jupyter.operations.check import check_spec
+from tract_jupyter.operations.spec import ActionDef, OperationSpec, spec_from_dict
 
 _VOLATILE = "volatile"
 """After the description: standing approvals and recorded decisions do not look at the field."""

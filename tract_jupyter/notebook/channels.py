@@ -6,15 +6,16 @@ import asyncio
 import contextvars
 import logging
 import secrets
+import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from IPython.core.error import StdinNotImplementedError
 from IPython.core.getipython import get_ipython
 from IPython.display import display, update_display
 
 from tract_jupyter.exceptions import StoreClosedError
-from tract_jupyter.notebook.panels.text import record
+from tract_jupyter.notebook.panels.render import record
 from tract_jupyter.review.process import process_text
 from tract_jupyter.review.prompt import ask
 from tract_jupyter.review.request_text import request_text
@@ -26,10 +27,70 @@ if TYPE_CHECKING:
 
     from tract_jupyter.notebook.front_end import FrontEnd
     from tract_jupyter.notebook.panels.panel import Panel
-    from tract_jupyter.review.channel import Reviewable
+    from tract_jupyter.review.channel import Reviewable, Ticket
     from tract_jupyter.review.decision import Answer
     from tract_jupyter.review.recorded import Recorded
-    from tract_jupyter.review.ticket import Ticket
+
+
+HEARTBEAT_SECONDS = 0.05
+_PATIENCE_SECONDS = 2.0  # for work that was stopped
+
+T = TypeVar("T")
+
+
+class Worker(Generic[T]):
+    """A thread in the cell's context, so that what it displays belongs to the cell.
+
+    Args:
+        work: what it does.
+        name: of the thread.
+    """
+
+    def __init__(self, work: Callable[[], T], name: str) -> None:
+        self.result: T | None = None
+        self._error: BaseException | None = None
+        self._work = work
+        context = contextvars.copy_context()
+        self._thread = threading.Thread(target=context.run, args=(self._run,), name=name, daemon=True)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has begun and not ended."""
+        return self._thread.is_alive()
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def outcome(self) -> T:
+        """The result; raises the error that there is instead."""
+        if self.result is None:
+            raise self._error or RuntimeError("the thread ended without a result")
+        return self.result
+
+    async def wait(self, beat: Callable[[], None]) -> T:
+        """Await the end, and return the result; `beat` is called from time to time.
+
+        One that is cancelled meanwhile calls nothing more, and the work goes on.
+        """
+        while self.is_running:
+            await asyncio.sleep(HEARTBEAT_SECONDS)
+            beat()
+        return self.outcome()
+
+    async def ended(self) -> None:
+        """Wait a little for work that was told to stop; what waits in C may go on for longer."""
+        for _ in range(int(_PATIENCE_SECONDS / HEARTBEAT_SECONDS)):
+            if not self.is_running:
+                return
+            await asyncio.sleep(HEARTBEAT_SECONDS)
+
+    def _run(self) -> None:
+        try:
+            self.result = self._work()
+        except BaseException as error:  # noqa: BLE001 # raised again where the cell waits
+            self._error = error
+
 
 PROBE_SECONDS = 3.0
 """How long a panel's front end has to say that it is there, before a prompt takes its place."""

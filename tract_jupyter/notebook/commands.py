@@ -5,22 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import OperationError, nearest
-from tract_jupyter.models.type_text import type_text
-from tract_jupyter.notebook.command import Command, no_arguments
-from tract_jupyter.notebook.decide_command import DECIDE
-from tract_jupyter.notebook.display import Grid, View
+from tract_jupyter.models.schema.types import type_text
+from tract_jupyter.notebook.arguments import Command, no_arguments
 from tract_jupyter.notebook.history_commands import HISTORY
 from tract_jupyter.notebook.mcp_commands import MCP
-from tract_jupyter.notebook.record_command import RECORD
-from tract_jupyter.notebook.review_commands import REVIEW
+from tract_jupyter.notebook.review_commands import DECIDE, RECORD, REVIEW, code_text
 from tract_jupyter.notebook.rule_commands import RULES
 from tract_jupyter.notebook.runs.commands import RUNS
-from tract_jupyter.notebook.runs.profile_commands import PROFILES
-from tract_jupyter.notebook.trust_commands import code_text
+from tract_jupyter.notebook.runs.profiles import PROFILES
+from tract_jupyter.notebook.views.html import Grid, View
 
 if TYPE_CHECKING:
-    from tract_jupyter.hooks.dynamic.spec import OperationSpec
     from tract_jupyter.notebook.session import Session
+    from tract_jupyter.operations.spec import OperationSpec
 
 
 def run_command(session: Session, line: str) -> Any:

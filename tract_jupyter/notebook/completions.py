@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.completer import SimpleCompletion, context_matcher
 
 from tract_jupyter.exceptions import TractError
-from tract_jupyter.notebook.namespace import LazyTools, LazyTract
+from tract_jupyter.notebook.session import LazyTools, LazyTract
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -104,13 +104,11 @@ def _names(session: Session, kind: str, given: list[str]) -> list[tuple[str, str
     """What an argument of `%tract` may be: see `Command`."""
     if kind.startswith("--"):
         return [(kind, "option")]
-    from tract_jupyter.notebook.decide_command import waiting_words
     from tract_jupyter.notebook.mcp_commands import mcp_words
-    from tract_jupyter.notebook.review_commands import grant_words
+    from tract_jupyter.notebook.review_commands import grant_words, trust_words, waiting_words
     from tract_jupyter.notebook.rule_commands import rule_words
     from tract_jupyter.notebook.runs.commands import run_words
-    from tract_jupyter.notebook.runs.profile_commands import profile_words
-    from tract_jupyter.notebook.trust_commands import trust_words
+    from tract_jupyter.notebook.runs.profiles import profile_words
 
     words = {
         "waiting": waiting_words,
@@ -137,7 +135,7 @@ def _names(session: Session, kind: str, given: list[str]) -> list[tuple[str, str
 
 
 def _quarantined(session: Session) -> list[str]:
-    from tract_jupyter.notebook.trust_commands import quarantined
+    from tract_jupyter.notebook.review_commands import quarantined
 
     try:
         return list(quarantined(session.tract))

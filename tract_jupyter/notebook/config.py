@@ -12,7 +12,7 @@ from tract_jupyter.exceptions import TractError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from tract_jupyter.hooks.advice import Advice
+    from tract_jupyter.operations.advice import Advice
 
 
 class TractJupyter(Configurable):
@@ -117,6 +117,6 @@ class TractJupyter(Configurable):
 
 
 def _advice(off: Iterable[str], levels: Mapping[str, str]) -> Advice:
-    from tract_jupyter.hooks.advice import Advice
+    from tract_jupyter.operations.advice import Advice
 
     return Advice(off, levels)

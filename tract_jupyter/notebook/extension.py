@@ -1,22 +1,26 @@
-"""Loading and unloading the extension: everything that is put into IPython is taken out again."""
+"""Loading and unloading the extension: everything that is put into IPython is taken out again.
+
+Formatters are registered by the names of the types, so that neither the types nor the views are imported before one of
+them is shown.
+"""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.notebook import formatters
-from tract_jupyter.notebook.awaiting import await_waiting_cells
 from tract_jupyter.notebook.completions import make_matcher
 from tract_jupyter.notebook.config import TractJupyter
+from tract_jupyter.notebook.formatters import register, unregister
 from tract_jupyter.notebook.magics import TractMagics
-from tract_jupyter.notebook.namespace import inject, withdraw
-from tract_jupyter.notebook.session import Session
+from tract_jupyter.notebook.session import Session, inject, withdraw
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from IPython.core.interactiveshell import InteractiveShell
+
 
 _ATTRIBUTE = "_tract_jupyter"
 
@@ -38,7 +42,7 @@ def load(shell: InteractiveShell) -> None:
     names, taken = inject(session)
     loaded = _Loaded(session, TractMagics(session), make_matcher(session), names)
     shell.register_magics(loaded.magics)
-    formatters.register(shell)
+    register(shell)
     shell.configurables.append(config)  # type: ignore[arg-type] # IPython declares a list of shells
     shell.input_transformers_cleanup.append(await_waiting_cells)
     if shell.Completer is not None:
@@ -66,7 +70,7 @@ def unload(shell: InteractiveShell) -> None:
     shell.input_transformers_cleanup.remove(await_waiting_cells)
     if shell.Completer is not None:
         shell.Completer.custom_matchers.remove(loaded.matcher)
-    formatters.unregister(shell)
+    unregister(shell)
     loaded.session.close()
     delattr(shell, _ATTRIBUTE)
 
@@ -83,3 +87,26 @@ def _greeting(config: TractJupyter, names: list[str], taken: list[str]) -> str:
             f"%config TractJupyter.{setting} = '{name}_'"
         )
     return line
+
+
+# Cells that wait are rewritten to an `await` of them: IPython does not await a cell magic's coroutine, so the first
+# line must become an expression that is.
+_WAITING_CELL = re.compile(
+    r"\s*%%(?P<name>tract_script\b|tract_run\b|tract_operation\b(?=[^\n]*(?<!\S)--wait(?!\S)))(?!\?)"  # ? asks for help
+    r"(?P<line>[^\n]*)\n?"
+)
+
+
+def await_waiting_cells(lines: list[str]) -> list[str]:
+    """IPython input transformer: lines of the cell in, lines of the cell out."""
+    match = _WAITING_CELL.match("".join(lines))
+    if match is None:
+        return lines
+    cell = "".join(lines)[match.end() :]
+    if not cell and match["name"] == "tract_run":
+        cell = "\n"  # it may be empty, and IPython refuses a magic without any body
+    return [f"await get_ipython().run_cell_magic({match['name']!r}, {match['line'].strip()!r}, {cell!r})\n"]
+
+
+# IPython's word for: not while a terminal asks whether the cell is complete; it would be, after its first line.
+await_waiting_cells.has_side_effects = True  # type: ignore[attr-defined]

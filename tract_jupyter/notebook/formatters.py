@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tract_jupyter.models.context import CompiledContext
     from tract_jupyter.models.diff import DiffResult
     from tract_jupyter.runs.model import Run
-    from tract_jupyter.runs.response import RunResponse
+    from tract_jupyter.runs.turn import RunResponse
 
 
 def register(shell: InteractiveShell) -> None:
@@ -74,20 +74,20 @@ def _bundles(shell: InteractiveShell) -> Any:
 
 
 def _show_context(context: CompiledContext, **_: object) -> dict[str, str]:
-    from tract_jupyter.notebook.context_view import context_view
+    from tract_jupyter.notebook.views.context import context_view
 
     return context_view(context)
 
 
 def _show_diff(result: DiffResult, **_: object) -> dict[str, str]:
-    from tract_jupyter.notebook.diff_view import diff_view
+    from tract_jupyter.notebook.views.diff import diff_view
 
     return diff_view(result)
 
 
 def _show_run(run: Run, **_: object) -> dict[str, str]:
-    from tract_jupyter.notebook.runs.calls import inspected
-    from tract_jupyter.notebook.runs.run_view import RunView
+    from tract_jupyter.notebook.runs.commands import inspected
+    from tract_jupyter.notebook.runs.view import RunView
 
     view = RunView(run, inspection=inspected(run))
     return {"text/html": view.to_html(), "text/plain": view.to_text()}
@@ -99,7 +99,7 @@ def _show_response(response: RunResponse, **_: object) -> dict[str, str]:
 
 def _show_models(models: Models, **_: object) -> dict[str, str]:
     from tract_jupyter.llm.connections import key_text
-    from tract_jupyter.notebook.display import Grid, View
+    from tract_jupyter.notebook.views.html import Grid, View
 
     rows = [(one.name, one.model or "", one.place, key_text(one.key)) for one in models.values()]
     rows += [
@@ -111,10 +111,12 @@ def _show_models(models: Models, **_: object) -> dict[str, str]:
 
 
 _PENDING: Final = ("tract_jupyter.hooks.pending", "Pending")
+
+
 _FORMATTERS: Final = {
     ("tract_jupyter.llm.connections", "Models"): _show_models,
     ("tract_jupyter.models.context", "CompiledContext"): _show_context,
     ("tract_jupyter.models.diff", "DiffResult"): _show_diff,
     ("tract_jupyter.runs.model", "Run"): _show_run,
-    ("tract_jupyter.runs.response", "RunResponse"): _show_response,
+    ("tract_jupyter.runs.turn", "RunResponse"): _show_response,
 }

@@ -5,22 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tract_jupyter.context.diff import diff_contexts
 from tract_jupyter.exceptions import OperationError
-from tract_jupyter.history.diff import diff_contexts
+from tract_jupyter.models.content import text_of
 from tract_jupyter.models.context import CompiledContext
-from tract_jupyter.models.rendering import text_of
-from tract_jupyter.notebook.command import Command, arguments, limit, no_arguments, option, when
-from tract_jupyter.notebook.diff_view import diff_view
-from tract_jupyter.notebook.display import Grid, View
-from tract_jupyter.notebook.graph import Graph, graph
+from tract_jupyter.notebook.arguments import Command, arguments, limit, no_arguments, option, when
+from tract_jupyter.notebook.views.diff import diff_view
+from tract_jupyter.notebook.views.graph import Graph, graph
+from tract_jupyter.notebook.views.html import Grid, View
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tract_jupyter.engine.undo import UndoStep
+    from tract_jupyter.context.undo import UndoStep
     from tract_jupyter.models.diff import DiffResult
     from tract_jupyter.notebook.session import Session
-    from tract_jupyter.storage.events import Event
+    from tract_jupyter.storage.journal import Event
     from tract_jupyter.tract import Tract
 
 _HOVER = 600

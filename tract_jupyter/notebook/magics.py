@@ -28,12 +28,12 @@ from tract_jupyter.exceptions import (
     TractError,
     in_one_line,
 )
-from tract_jupyter.notebook.ran_cells import RanCells
+from tract_jupyter.notebook.session import RanCells
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from tract_jupyter.notebook.check import Checker
+    from tract_jupyter.notebook.define import Checker
     from tract_jupyter.notebook.session import Session
     from tract_jupyter.scripts.runner import Backend
 
@@ -262,8 +262,7 @@ class TractMagics(Magics):
         With an empty cell the context is answered as it stands. %tract run shows the run again. The stop button
         aborts it.
         """
-        from tract_jupyter.notebook.runs.calls import CellOptions
-        from tract_jupyter.notebook.runs.cell import run_cell
+        from tract_jupyter.notebook.runs.commands import CellOptions, run_cell
 
         given = parse_argstring(self.tract_run, line)
         options = CellOptions(given.profile, given.regenerate, given.model)
@@ -281,7 +280,7 @@ class TractMagics(Magics):
 
         Names of cells that ran before are known. Findings are advice, not containment.
         """
-        from tract_jupyter.notebook.check import Checker, parse_check
+        from tract_jupyter.notebook.define import Checker, parse_check
 
         mode, code = parse_check(line)
         if cell is not None and code:

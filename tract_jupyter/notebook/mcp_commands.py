@@ -6,13 +6,13 @@ import shlex
 from typing import TYPE_CHECKING
 
 from tract_jupyter.exceptions import OperationError
-from tract_jupyter.notebook.command import Command, option
-from tract_jupyter.notebook.display import Grid, View
-from tract_jupyter.toolkit.names import python_name
+from tract_jupyter.notebook.arguments import Command, option
+from tract_jupyter.notebook.views.html import Grid, View
+from tract_jupyter.toolkit.stubs import python_name
 
 if TYPE_CHECKING:
     from tract_jupyter.notebook.session import Session
-    from tract_jupyter.toolkit.mcp_client import McpServer
+    from tract_jupyter.toolkit.mcp.client import McpServer
     from tract_jupyter.tract import Tract
 
 _USAGE = "mcp [add NAME [--trust-annotations] -- COMMAND ... | add NAME URL | remove NAME | list]"

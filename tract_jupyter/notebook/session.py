@@ -1,13 +1,17 @@
-"""The extension's state in one kernel: the settings, and the tract, opened when it is first used."""
+"""The extension's state in one kernel: the settings, and the tract, opened when it is first used.
+
+Both stand for the real thing and open the store when they are first used.
+"""
 
 from __future__ import annotations
 
 import os
 import tempfile
 import threading
+import types
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import StoreError
 from tract_jupyter.notebook.front_end import FrontEnd
@@ -15,9 +19,77 @@ from tract_jupyter.notebook.front_end import FrontEnd
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from tract_jupyter.hooks.advice import Advice
     from tract_jupyter.notebook.config import TractJupyter
+    from tract_jupyter.operations.advice import Advice
     from tract_jupyter.tract import Tract
+
+
+class LazyTract:
+    """The notebook's tract. It opens its store at the first use; see `tract_jupyter.Tract` for what it can do."""
+
+    __slots__ = ("_session",)
+
+    def __init__(self, session: Session) -> None:
+        object.__setattr__(self, "_session", session)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith(("_repr_", "_ipython_")):  # displaying it opens nothing
+            raise AttributeError(name)
+        return getattr(self._session.tract, name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        setattr(self._session.tract, name, value)
+
+    def __dir__(self) -> list[str]:
+        from tract_jupyter.tract import Tract
+
+        return [name for name in dir(Tract) if not name.startswith("_")]
+
+    def __repr__(self) -> str:
+        if self._session.is_open:
+            return repr(self._session.tract)
+        return f"<Tract in {self._session.config.store}, not opened yet>"
+
+
+class LazyTools(types.ModuleType):
+    """Every tool as a function; `tools.list_tools()` names them. Opens the store at the first use."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__("tools", LazyTools.__doc__)
+        self.__dict__["_session"] = session
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith(("__", "_repr_", "_ipython_")):
+            raise AttributeError(name)
+        return getattr(self.__dict__["_session"].tract.tools, name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        setattr(self.__dict__["_session"].tract.tools, name, value)
+
+    def __dir__(self) -> list[str]:
+        return dir(self.__dict__["_session"].tract.tools)
+
+    def __repr__(self) -> str:
+        return "<tools: one function for each tool; tools.list_tools() names them>"
+
+
+def inject(session: Session) -> tuple[dict[str, Any], list[str]]:
+    """Put both names into the namespace. Returns what was put there, and the names that the user has already."""
+    wanted = {session.config.tract_name: LazyTract(session), session.config.tools_name: LazyTools(session)}
+    namespace = session.shell.user_ns
+    taken = [name for name in wanted if name in namespace]
+    put = {name: value for name, value in wanted.items() if name not in taken}
+    namespace.update(put)
+    return put, taken
+
+
+def withdraw(session: Session, put: dict[str, Any]) -> None:
+    """Take away what `inject` put, unless the user has given the name to something else since."""
+    namespace = session.shell.user_ns
+    for name, value in put.items():
+        if namespace.get(name) is value:
+            del namespace[name]
+
 
 BEGAN = datetime.now(UTC)
 """When this kernel loaded the extension for the first time."""
@@ -179,3 +251,46 @@ def _is_here(folder: Path) -> bool:
         return folder.samefile(".")
     except OSError:  # a cell removed it
         return False
+
+
+_CHECK = "%tract_check"
+
+
+class RanCells:
+    """Cells whose names the namespace may still have.
+
+    `%reset` leaves the history alone. It fills IPython's table of hidden names anew, so that a bound method in there is
+    another object than before.
+
+    Args:
+        shell: IPython's.
+    """
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        self._shell = shell
+        self._start = 0
+        self._witness = self._hidden_method()
+
+    def all(self) -> list[str]:
+        """What ran since the kernel began or `%reset`; not the cell that calls this."""
+        cells = self._history()
+        witness = self._hidden_method()
+        if witness is not self._witness:
+            self._witness, self._start = witness, _after_reset(cells, self._start)
+        # what was only checked never ran
+        return [cell for cell in cells[self._start :] if not cell.lstrip().startswith(f"%{_CHECK}")]
+
+    def _history(self) -> list[str]:
+        manager = self._shell.history_manager
+        cells: list[str] = [] if manager is None else manager.input_hist_raw[1:]
+        is_running = bool(cells) and _CHECK in cells[-1]  # IPython stores a cell before it runs it
+        return cells[:-1] if is_running else cells
+
+    def _hidden_method(self) -> object:
+        return self._shell.user_ns_hidden.get("get_ipython")
+
+
+def _after_reset(cells: list[str], start: int) -> int:
+    """Where the cells begin after the one that did it; at the end if none says so."""
+    ends = [number for number, cell in enumerate(cells) if number >= start and "reset" in cell]
+    return ends[-1] + 1 if ends else len(cells)

@@ -2,18 +2,414 @@
 
 from __future__ import annotations
 
+import argparse
+import ast
+import shlex
 from collections import defaultdict
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
 
-from tract_jupyter.exceptions import ContentError, LockFileError
-from tract_jupyter.interchange.loading import load_notebook
-from tract_jupyter.notebook.dry_run import DryRun
-from tract_jupyter.notebook.refusal import Refusal
-from tract_jupyter.notebook.steps import code_cells, steps
-from tract_jupyter.review.lock import LOCK_FILE, Entry, read_lock
-from tract_jupyter.review.project import Project
+from tract_jupyter.analysis.ipython_syntax import transform
+from tract_jupyter.exceptions import ContentError, LockFileError, OperationError, StoreError
+from tract_jupyter.interchange.notebook import load_notebook
+from tract_jupyter.models.text import printable
+from tract_jupyter.notebook.arguments import parse_fire
+from tract_jupyter.notebook.cell_syntax import ParsedCell, parse_cell
+from tract_jupyter.operations.activation import activation_fingerprint
+from tract_jupyter.operations.check import check_spec
+from tract_jupyter.review.decision import fingerprint
+from tract_jupyter.review.lock import LOCK_FILE, Entry, Project, read_lock
+from tract_jupyter.review.prompt import split_words
+from tract_jupyter.review.recorded import refusal, take
 from tract_jupyter.review.trust import Trust
+from tract_jupyter.runs.root_hash import RunRoot, run_roots
+from tract_jupyter.storage.database import Database
+from tract_jupyter.storage.journal import RunEventRows
+from tract_jupyter.storage.tracts import TractRows
+from tract_jupyter.tract import Tract
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from tract_jupyter.analysis.ipython_syntax import Escape
+    from tract_jupyter.context.verify import Damage
+    from tract_jupyter.operations.spec import OperationSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Something that a run without a person would not do, or that is odd about its recorded decisions.
+
+    Attributes:
+        path: of the notebook, or of the lock file.
+        cell: which cell, counted from 1 among all cells; None if it is about the file.
+        line: which line of the cell.
+        what: what is asked.
+        why: why it would be refused.
+        kind: `refused`; `unknown`, where only a run tells; of entries of the lock file `unsigned`, `foreign` or
+            `unused`.
+    """
+
+    path: Path
+    cell: int | None
+    line: int | None
+    what: str
+    why: str
+    kind: Literal["refused", "unknown", "unsigned", "foreign", "unused"] = "refused"
+
+    def __str__(self) -> str:
+        place = "" if self.cell is None else f", cell {self.cell}, line {self.line}"
+        return printable(f"{self.path}{place}: {self.kind}: {self.what}: {' '.join(self.why.split())}")
+
+
+class Definition(NamedTuple):
+    """A `%%tract_operation` cell. `line` counts from 1 in the cell, as everywhere here."""
+
+    line: int
+    parsed: ParsedCell
+    activate: bool
+    wait: bool
+
+
+class FireMagic(NamedTuple):
+    """A `%tract_fire` line. One that is indented runs as often as the code around it says."""
+
+    line: int
+    text: str
+    is_indented: bool
+
+
+class Handler(NamedTuple):
+    """A handler for an operation, or for all (`*`)."""
+
+    line: int
+    operation: str
+
+
+class Call(NamedTuple):
+    """Python code that may ask: for an operation by name, or, with an empty name, for anything."""
+
+    line: int
+    text: str
+    operation: str
+
+
+class Wrong(NamedTuple):
+    """What would stop the run there."""
+
+    line: int
+    what: str
+    why: str
+
+
+Step = Definition | FireMagic | Handler | Call | Wrong
+_MAGICS = {"tract_fire", "tract_operation"}
+
+
+def steps(source: str) -> list[Step]:
+    """What a code cell defines and asks, in the order of its lines."""
+    defined = definition_in(source)
+    if defined is not None:
+        return [defined]
+    transformed = transform(source)
+    found = [*_magics(transformed.escapes), *_calls(transformed.code)]
+    return sorted(found, key=lambda step: step.line)
+
+
+def definition_in(source: str) -> Definition | Wrong | None:
+    """Return what a `%%tract_operation` cell defines, or why it cannot; None for any other cell."""
+    name = "%%tract_operation"
+    lines = source.splitlines(keepends=True)
+    first = next((number for number, line in enumerate(lines) if line.strip()), 0)
+    indent = lines[first][: len(lines[first]) - len(lines[first].lstrip())] if lines else ""
+    header, *body = [line.removeprefix(indent) for line in lines[first:]] or [""]
+    if header.split()[:1] != [name] or header.rstrip().endswith("?"):
+        return None
+    try:
+        options = _options().parse_args(shlex.split(header.strip().removeprefix(name)))
+        name = f"{name} {options.name}".strip()
+        # a line in front, as the magic does, so that lines are those of the cell
+        parsed = parse_cell(options.name, "\n" + "".join(body), options.form)
+        parsed = parsed.with_options(ask=options.ask, sandbox=options.sandbox)
+    except (OperationError, ValueError) as error:
+        return Wrong(first + 1, name, str(error))
+    return Definition(first + 1, parsed, options.activate, options.wait)
+
+
+def _magics(escapes: tuple[Escape, ...]) -> Iterator[Step]:
+    for escape in escapes:
+        line = escape.span.line
+        if escape.kind == "line_magic" and escape.name == "tract_fire":
+            yield FireMagic(line, escape.rest, escape.span.column > 0)
+        elif escape.kind == "line_magic" and escape.name == "run":
+            yield Call(line, f"%run {escape.rest}", "")
+
+
+class _Options(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise OperationError(message)
+
+
+def _options() -> argparse.ArgumentParser:
+    """The options of the magic, which itself cannot be imported without IPython."""
+    parser = _Options(add_help=False)
+    parser.add_argument("name", nargs="?", default="")
+    for form in ("json", "yaml"):
+        parser.add_argument(f"--{form}", dest="form", action="store_const", const=form, default="python")
+    for flag in ("--activate", "--ask", "--sandbox", "--wait"):
+        parser.add_argument(flag, action="store_true")
+    return parser
+
+
+def _calls(code: str) -> Iterator[Step]:
+    try:
+        tree = ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return  # not Python, or an error that stops the run before anything is asked
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            step = _call(node, node.func)
+            if step is not None:
+                yield step
+
+
+def _call(node: ast.Call, function: ast.Attribute) -> Step | None:
+    first, name = _first_text(node), function.attr
+    if name == "on" and (first is not None or _is_tract(function.value)):
+        return Handler(node.lineno, "*" if first is None else first)
+    if name == "fire":
+        return Call(node.lineno, _spelling(function), first or "")
+    if name.startswith("fire_"):
+        return Call(node.lineno, _spelling(function), name.removeprefix("fire_"))
+    if name == "propose_operation" or (name in {"run_line_magic", "run_cell_magic"} and first in _MAGICS):
+        return Call(node.lineno, _spelling(function), "")
+    return None
+
+
+def _is_tract(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id == "tract"
+
+
+def _spelling(function: ast.Attribute) -> str:
+    """The call as it is told; in short, where a chain is longer than Python's own stack."""
+    try:
+        return f"{ast.unparse(function)}(...)"
+    except RecursionError:
+        return f"….{function.attr}(...)"
+
+
+def _first_text(node: ast.Call) -> str | None:
+    first = node.args[0] if node.args else None
+    return first.value if isinstance(first, ast.Constant) and isinstance(first.value, str) else None
+
+
+class Variables(dict[str, Any]):
+    """Stands for the namespace of a notebook that does not run; notes whether it was asked for a value."""
+
+    asked = False
+
+    def __contains__(self, name: object) -> bool:
+        self.asked = True
+        return True
+
+    def __missing__(self, name: str) -> None:
+        return None
+
+
+def code_cells(notebook: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
+    """The place of each code cell among all cells, from 1, and its source."""
+    for number, cell in enumerate(notebook["cells"], 1):
+        if cell["cell_type"] == "code":
+            yield number, cell["source"]
+
+
+_AROUND = "whether and how often it is asked is up to the code around it"
+_VALUES = "the values of its variables are known when it runs"
+
+
+class DryRun:
+    """Follows the cells of one notebook on an empty store.
+
+    Args:
+        path: of the notebook.
+        cells: the place of each code cell, its source, and what it does.
+        entries: of the lock file, those that count here and others.
+        project: tells them apart.
+        lock_name: of the lock file.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        cells: list[tuple[int, str, list[Step]]],
+        entries: tuple[Entry, ...],
+        project: Project,
+        lock_name: str,
+    ) -> None:
+        self.found: list[Refusal] = []
+        self.used: set[str] = set()
+        """Signatures of the entries that would be used."""
+        self.may_ask: set[str] = set()
+        """Titles of what may be asked besides, when it runs; `*` for anything."""
+        self._path, self._entries, self._project, self._lock_name = path, entries, project, lock_name
+        self._versions = _versions(cells)
+        self._active: dict[str, OperationSpec] = {}
+        self._inactive: dict[str, str] = {}
+        self._handled: set[str] = set()
+        self._cell = self._line = 0
+        for self._cell, self._source, steps in cells:
+            for step in steps:
+                self._line = step.line
+                self._follow(step)
+
+    def _follow(self, step: Step) -> None:
+        match step:
+            case Definition():
+                self._define(step)
+            case FireMagic():
+                self._fire(step)
+            case Handler():
+                self._handled.add(step.operation)
+            case Call():
+                self._call(step)
+            case Wrong():
+                self._note(step.what, step.why)
+
+    # --- definitions
+
+    def _define(self, step: Definition) -> None:
+        what = f"activate operation {step.parsed.spec.name}"
+        try:
+            spec = step.parsed.checked()
+        except OperationError as error:
+            self._note(what, str(error))
+            return
+        if spec == self._active.get(spec.name):
+            return
+        self._inactive.pop(spec.name, None)
+        if step.activate:
+            self._active[spec.name] = spec
+        else:
+            self._propose(spec, what, waits=step.wait)
+
+    def _propose(self, spec: OperationSpec, what: str, *, waits: bool) -> None:
+        entry = self._take(activation_fingerprint(spec))
+        if entry is None:
+            self._inactive[spec.name] = f"its activation in cell {self._cell} would be refused"
+            self._note(what, self._why_not(activation_fingerprint(spec), f"Activate operation {spec.name}"))
+        elif entry.action == "approve":
+            self._active[spec.name] = spec
+        else:
+            self._inactive[spec.name] = f"{entry.decided_by} rejected it, as {self._lock_name} says"
+            if waits:
+                self._note(what, f"{self._inactive[spec.name]}, and '--wait' stops the run there")
+
+    # --- questions
+
+    def _fire(self, step: FireMagic) -> None:
+        name = next(iter(split_words(step.text)), "")
+        what, spec = f"%tract_fire {name}".strip(), self._active.get(name)
+        variables, given, values, problem = Variables(), None, {}, ""
+        try:
+            given = parse_fire(step.text, variables)
+            if spec is not None and not variables.asked:
+                values = spec.parameters().validate(given.fields)
+        except OperationError as error:
+            problem = str(error)
+        is_reviewed = given is not None and given.review
+        unclear = self._unclear(step, variables, name, is_reviewed=is_reviewed)
+        if problem and unclear not in {_VALUES, _AROUND}:
+            self._note(what, problem)
+        elif spec is None and unclear != _AROUND:
+            self._not_active(name, what)
+        elif spec is not None and given is not None and not is_reviewed and spec.unhandled != "ask":
+            pass  # nobody is asked
+        elif unclear:
+            self._may_ask(what, name, unclear)
+        elif spec is not None:
+            self._ask(spec, values, what)
+
+    def _unclear(self, step: FireMagic, variables: Variables, name: str, *, is_reviewed: bool) -> str:
+        if step.is_indented:
+            return _AROUND
+        if variables.asked or step.text.endswith("\\"):
+            return _VALUES
+        if not is_reviewed and self._handled & {name, "*"}:
+            return "a handler may decide it"
+        return ""
+
+    def _not_active(self, name: str, what: str) -> None:
+        later = [cell for cell, spec in self._versions if spec.name == name and cell > self._cell]
+        if name in self._inactive:
+            self._note(what, f"operation {name!r} would not be active: {self._inactive[name]}")
+        elif later and "*" not in self.may_ask:
+            self._note(what, f"operation {name!r} is not active yet: it is defined in cell {later[0]}")
+        else:
+            self._may_ask(what, name, f"no cell before defines operation {name!r}")
+
+    def _ask(self, spec: OperationSpec, values: dict[str, Any], what: str) -> None:
+        identity = operation_identity(spec, values)
+        entry = self._take(identity)
+        if entry is not None:
+            if (
+                entry.action in spec.actions
+            ):  # only a run tells what that makes of the fields, and whether it decides
+                self.may_ask.add(spec.name)
+            return
+        others = [
+            cell
+            for cell, other in self._versions
+            if other.name == spec.name and other != spec and self._has(operation_identity(other, values))
+        ]
+        why = self._why_not(identity, spec.name)
+        if others:
+            why = f"the entry in {self._lock_name} is for the version of {spec.name!r} in cell {others[-1]}"
+        self._note(what, why)
+
+    def _call(self, step: Call) -> None:
+        spec = self._active.get(step.operation)
+        if spec is not None and spec.unhandled != "ask" and step.text.startswith("tools."):
+            return
+        self._may_ask(step.text, step.operation or "*", "what Python code asks is known when it runs")
+
+    # ---
+
+    def _take(self, identity: str) -> Entry | None:
+        return take(self._entries, identity, self.used, self._project, self._source)
+
+    def _has(self, identity: str) -> bool:
+        return any(entry.identity == identity for entry in self._entries)
+
+    def _why_not(self, identity: str, title: str) -> str:
+        return refusal(self._entries, identity, title, self._project, self._source, self._lock_name)
+
+    def _may_ask(self, what: str, title: str, why: str) -> None:
+        self.may_ask.add(title)
+        self.found.append(Refusal(self._path, self._cell, self._line, what, why, "unknown"))
+
+    def _note(self, what: str, why: str) -> None:
+        self.found.append(Refusal(self._path, self._cell, self._line, what, why))
+
+
+def operation_identity(spec: OperationSpec, values: dict[str, Any]) -> str:
+    """What a recorded decision about a fired operation is found by, given all values of its fields."""
+    kept = {name: value for name, value in values.items() if name not in spec.volatile}
+    return fingerprint("operation", spec.name, spec.spec_hash, kept)
+
+
+def _versions(cells: list[tuple[int, str, list[Step]]]) -> list[tuple[int, OperationSpec]]:
+    """Every definition that is one, with its cell."""
+    found = []
+    for cell, _, steps in cells:
+        for step in steps:
+            if isinstance(step, Definition):
+                try:
+                    found.append((cell, check_spec(step.parsed.spec)))
+                except OperationError:
+                    continue
+    return found
+
 
 _COPIES = ".ipynb_checkpoints"
 
@@ -104,3 +500,58 @@ def _may_be_asked(entry: Entry, may_ask: set[str]) -> bool:
 
 def _below(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*.ipynb") if _COPIES not in path.parts and path.is_file())
+
+
+_FILE_BEGINS = b"SQLite format 3\0"  # https://www.sqlite.org/fileformat.html
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedTract:
+    """What was found in a tract: what is damaged, and its runs, the oldest first."""
+
+    tract_id: str
+    damaged: tuple[Damage, ...]
+    runs: tuple[RunRoot, ...]
+
+
+def is_store(path: str | Path) -> bool:
+    """Whether it is an SQLAlchemy URL, or an SQLite file."""
+    if "://" in str(path):
+        return True
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(len(_FILE_BEGINS)) == _FILE_BEGINS
+    except OSError:
+        return False
+
+
+def verify_store(store: str | Path) -> list[VerifiedTract]:
+    """Compute every hash of every tract of a store anew, those of runs too. An older store is upgraded first.
+
+    Args:
+        store: the SQLite file, or an SQLAlchemy URL.
+
+    Returns:
+        The tracts, the oldest first. Two stores in which the same was run, or a run and its replay, have the same root
+        hashes.
+
+    Raises:
+        StoreError: there is no such store, or it cannot be opened.
+    """
+    if not is_store(store):
+        raise StoreError(
+            f"there is no store {store}; a notebook makes one, by default .tract/tract.db beside it"
+        )
+    url = str(store) if "://" in str(store) else f"sqlite:///{store}"
+    database = Database(url=url)
+    try:
+        with database.read() as connection:
+            tract_ids = TractRows().ids(connection)
+        roots = {one: tuple(run_roots(database, RunEventRows(one))) for one in tract_ids}
+    finally:
+        database.close()
+    found = []
+    for tract_id in tract_ids:
+        with Tract.open(url=url, tract_id=tract_id) as tract:
+            found.append(VerifiedTract(tract_id, tuple(tract.verify()), roots[tract_id]))
+    return found

@@ -1,4 +1,8 @@
-"""A decision: what, with which arguments, why, by whom, over which channel, about exactly what."""
+"""A decision: what, with which arguments, why, by whom, over which channel, about exactly what.
+
+sha256 over the canonical form of what would run: the kind of thing, its name, the hash of its definition and the
+validated values with defaults filled in. One changed character gives another one.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,10 @@ from contextlib import nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tract_jupyter.models.canonical import canonical_json
+from tract_jupyter.models.canonical import canonical_json, digest
 from tract_jupyter.storage.clock import to_text
 from tract_jupyter.storage.interrupts import begin, end, frame_at, whole, whole_context
 
@@ -18,7 +23,36 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from tract_jupyter.review.channel import Reviewable
-    from tract_jupyter.storage.decisions import StoredDecision
+    from tract_jupyter.storage.questions import StoredDecision
+
+
+class Subject(NamedTuple):
+    """What a standing approval can be about.
+
+    Attributes:
+        kind: `operation` or `tool`.
+        name: its name.
+        definition_hash: 64 hex digits over its code and schema.
+        values: the validated values, without those that the author calls volatile.
+        actor: who asks for it.
+        ignored: the values that are volatile, as they are now: a standing approval does not look at them.
+    """
+
+    kind: str
+    name: str
+    definition_hash: str
+    values: Mapping[str, Any]
+    actor: str = ""
+    ignored: Mapping[str, Any] = MappingProxyType({})
+
+
+def fingerprint(kind: str, name: str, definition_hash: str, values: Mapping[str, Any]) -> str:
+    """Return 64 hex digits.
+
+    Raises:
+        ContentError: a value has no JSON form, so what is approved could not be pinned down.
+    """
+    return digest({"kind": kind, "name": name, "definition": definition_hash, "values": dict(values)})
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import DecidedFirstError, TractError
@@ -11,9 +12,30 @@ from tract_jupyter.review.streams import Stream, captured, real_stream
 from tract_jupyter.storage.interrupts import whole_context
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from tract_jupyter.review.ticket import Ticket
+    from tract_jupyter.review.channel import Ticket
+
+
+_check: ContextVar[Callable[[], None] | None] = ContextVar("_check", default=None)
+
+
+@whole_context
+def checking(check: Callable[[], None]) -> Iterator[None]:
+    """Have waits of this thread or task call something every now and then, which ends them by raising."""
+    token = _check.set(check)
+    try:
+        yield
+    finally:
+        _check.reset(token)
+
+
+def check_wait() -> None:
+    """Raise what ends the wait, if anything does."""
+    check = _check.get()
+    if check is not None:
+        check()
+
 
 _MAX_OUTPUT = 10_000
 

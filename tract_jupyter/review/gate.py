@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from tract_jupyter.review.grants import Grants
     from tract_jupyter.review.ledger import Ledger
     from tract_jupyter.review.records import News
-    from tract_jupyter.storage.decisions import StoredDecision
-    from tract_jupyter.storage.pendings import StoredPending
+    from tract_jupyter.storage.questions import StoredDecision, StoredPending
 
 _ALWAYS = frozenset({"reject", "pass_through"})
 """What may no longer run can still be turned down."""

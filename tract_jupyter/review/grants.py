@@ -6,22 +6,38 @@ that nobody else, and no change of the store, can give one.
 
 Actors are names. A child's begins with its parent's: `agent:a/b` and `agent:a:branch` are children of `agent:a`. A
 script is named by its text, so that a changed one is another actor. `user` is the person at the kernel.
+
+A pattern says for some of the values what they may be; all others must be equal to those of the call that was approved.
+
+* a list: one of these values
+* `"*"`: anything
+* another text, for a text: `*` and `?` stand for characters other than `/`, `**` for any; a value with a `..` between
+  slashes never matches, since it leads somewhere else than it seems to
+* any other value: this value
+
+A grant names the definition it was given for, by hash: changed code or a changed schema is asked about again. It names
+who may use it: the actor that asked, that one and its children, or anybody. It is signed with the user's secret, so
+that nobody else, and no change of the store, can give one.
+
+Actors are names. A child's begins with its parent's: `agent:a/b` and `agent:a:branch` are children of `agent:a`. A
+script is named by its text, so that a changed one is another actor. `user` is the person at the kernel.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import secrets
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from tract_jupyter.exceptions import GrantError
 from tract_jupyter.models.canonical import canonical_json, digest
-from tract_jupyter.review.patterns import covers, pattern_text
 from tract_jupyter.review.process import this_process
 from tract_jupyter.storage.clock import now_text
-from tract_jupyter.storage.grants import StoredGrant
-from tract_jupyter.storage.lenient import read_moment
+from tract_jupyter.storage.errors import read_moment
+from tract_jupyter.storage.signed import StoredGrant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -30,11 +46,64 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from tract_jupyter.review.channel import Reviewable
-    from tract_jupyter.review.decision import How
-    from tract_jupyter.review.fingerprint import Subject
+    from tract_jupyter.review.decision import How, Subject
     from tract_jupyter.review.trust import Signer
     from tract_jupyter.storage.database import Database
-    from tract_jupyter.storage.grants import GrantRows
+    from tract_jupyter.storage.signed import GrantRows
+
+
+_ANYTHING = "*"
+_WILD = {"**": ".*", "*": "[^/]*", "?": "[^/]"}
+
+
+def covers(pattern: Mapping[str, Any], approved: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
+    """Whether a call with these values is covered.
+
+    Args:
+        pattern: what may differ.
+        approved: the values of the call that was approved.
+        values: those of another one.
+    """
+    return approved.keys() == values.keys() and all(
+        _allows(pattern[name], value) if name in pattern else _equal(approved[name], value)
+        for name, value in values.items()
+    )
+
+
+def pattern_text(pattern: Mapping[str, Any], approved: Mapping[str, Any]) -> str:
+    """The same for people: `path: data/*, mode = 'r'`."""
+    parts = [
+        f"{name}: {_shown(pattern[name])}" if name in pattern else f"{name} = {value!r}"
+        for name, value in approved.items()
+    ]
+    return ", ".join(parts) or "no values"
+
+
+def _allows(allowed: Any, value: Any) -> bool:
+    if allowed == _ANYTHING:
+        return True
+    if isinstance(allowed, list):
+        return any(_equal(one, value) for one in allowed)
+    if isinstance(allowed, str) and isinstance(value, str):
+        return ".." not in re.split(r"[/\\]", value) and _regex(allowed).fullmatch(value) is not None
+    return _equal(allowed, value)
+
+
+def _equal(one: Any, other: Any) -> bool:
+    return canonical_json(one) == canonical_json(other)  # `1`, `1.0` and `True` are three values
+
+
+@lru_cache(maxsize=256)
+def _regex(glob: str) -> re.Pattern[str]:
+    parts = re.split(r"(\*\*|\*|\?)", glob)
+    return re.compile("".join(_WILD.get(part) or re.escape(part) for part in parts), re.DOTALL)
+
+
+def _shown(allowed: Any) -> str:
+    if allowed == _ANYTHING:
+        return "anything"
+    return " or ".join(map(repr, allowed)) if isinstance(allowed, list) else str(allowed)
+
 
 Scope = Literal["once", "session", "always"]
 _SIGNED = "grant"

@@ -12,9 +12,8 @@ from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.review.decision import NO_ACTION, Decision
 from tract_jupyter.review.process import this_process
-from tract_jupyter.review.proofs import Outcome, moment_text
-from tract_jupyter.review.records import OPEN, Records
-from tract_jupyter.review.request_json import request_to_dict
+from tract_jupyter.review.records import OPEN, Outcome, Records, moment_text
+from tract_jupyter.review.request import request_to_dict
 from tract_jupyter.storage.clock import now_text, to_text
 
 if TYPE_CHECKING:
@@ -23,12 +22,11 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from tract_jupyter.review.channel import Reviewable
-    from tract_jupyter.review.proofs import Proofs
+    from tract_jupyter.review.records import Proofs
     from tract_jupyter.review.request import ReviewRequest
     from tract_jupyter.storage.database import Database
-    from tract_jupyter.storage.decisions import DecisionRows, StoredDecision
-    from tract_jupyter.storage.events import EventRows
-    from tract_jupyter.storage.pendings import PendingRows, StoredPending
+    from tract_jupyter.storage.journal import EventRows
+    from tract_jupyter.storage.questions import DecisionRows, PendingRows, StoredDecision, StoredPending
 
 _FINAL = {
     "approve": PendingStatus.APPROVED,

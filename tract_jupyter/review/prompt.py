@@ -13,22 +13,22 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import OperationError, ParameterError, UndecidedError, nearest
 from tract_jupyter.models.canonical import canonical_json
-from tract_jupyter.models.parameters import Parameters
+from tract_jupyter.models.schema.parameters import Parameters
+from tract_jupyter.models.schema.types import type_text
 from tract_jupyter.models.text import printable
-from tract_jupyter.models.type_text import type_text
+from tract_jupyter.review.channel import Ticket
 from tract_jupyter.review.decision import Answer
 from tract_jupyter.review.dispatch import carry_out
 from tract_jupyter.review.request import show_value
 from tract_jupyter.review.request_text import how_to_decide, request_text
-from tract_jupyter.review.ticket import Ticket
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from tract_jupyter.models.parameters import Parameter
     from tract_jupyter.models.pending import PendingStatus
+    from tract_jupyter.models.schema.parameters import Parameter
     from tract_jupyter.review.channel import Reviewable
-    from tract_jupyter.review.fingerprint import Subject
+    from tract_jupyter.review.decision import Subject
     from tract_jupyter.review.request import ReviewAction
 
     Read = Callable[[str], str]

@@ -3,18 +3,97 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from tract_jupyter.review.lock import read_lock
-from tract_jupyter.review.project import Project
+from tract_jupyter.review.decision import Answer, without_grant
+from tract_jupyter.review.dispatch import dispatch
+from tract_jupyter.review.lock import Entry, Project, read_lock
+from tract_jupyter.storage.clock import to_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
+    from datetime import datetime
     from pathlib import Path
 
-    from tract_jupyter.review.channel import Reviewable
-    from tract_jupyter.review.lock import Entry
+    from tract_jupyter.review.channel import Reviewable, Ticket
+    from tract_jupyter.review.ledger import Ledger
     from tract_jupyter.review.trust import Trust
+    from tract_jupyter.storage.questions import StoredDecision, StoredPending
+
+
+CHANNELS = frozenset({"panel", "prompt", "command", "inbox", "code"})
+"""Whose decisions are recorded: a person's. A dict or a tool call may be a model's."""
+
+_ACTIVATE = "activate_operation"
+
+
+class Found(NamedTuple):
+    """The signed entries, and how many decisions of persons were left out: unsigned, failed, or not carried out."""
+
+    entries: list[Entry]
+    left_out: int
+
+
+def find_entries(
+    ledger: Ledger,
+    project: Project,
+    *,
+    since: datetime | None,
+    active: Collection[str] = (),
+    notebook: str = "",
+) -> Found:
+    """The decisions that persons made about what they were asked, as signed entries in their order.
+
+    Args:
+        ledger: where they are stored.
+        project: where they are recorded; signs the entries.
+        since: only those from then on; None for all.
+        active: identities of activations that are taken from before, too: those of operations that are active now.
+        notebook: the notebook's path below the project; empty if it is not known.
+
+    Raises:
+        TrustError: there is no usable secret.
+    """
+    decided = ledger.decided(CHANNELS)
+    asked = [
+        (d, p)
+        for d, p in decided
+        if ((p.request is not None and not p.is_unshown) or p.operation == _ACTIVATE) and _is_offered(d)
+    ]
+    chosen = [(d, p) for d, p in asked if since is None or d.decided_at >= since]
+    usable = [(d, p) for d, p in chosen if _is_done(d) and ledger.verifies(d)]
+    have = {d.identity for d, _ in usable}
+    earlier = {
+        d.identity: (d, p)
+        for d, p in asked
+        if d.identity in active and d.identity not in have and d.action == "approve" and _is_done(d)
+        and ledger.verifies(d)
+    }  # fmt: skip
+    entries = [_entry(d, p, notebook).signed(project) for d, p in [*earlier.values(), *usable]]
+    return Found(entries, len(chosen) - len(usable))
+
+
+def _is_offered(decision: StoredDecision) -> bool:
+    return decision.action != "pass_through"  # for handlers only; it settles nothing
+
+
+def _is_done(decision: StoredDecision) -> bool:
+    """Whether it was carried out to its end, rather than failed, put aside or superseded."""
+    return decision.finished_at is not None and decision.error is None
+
+
+def _entry(decision: StoredDecision, pending: StoredPending, notebook: str) -> Entry:
+    subject = (pending.request or {}).get("subject") or {}
+    return Entry(
+        kind="activation" if pending.operation == _ACTIVATE else subject.get("kind", "pending"),
+        title=lasting_title(pending.title),
+        identity=decision.identity,
+        action=decision.action,
+        arguments=without_grant(decision.action, decision.arguments),
+        decided_by=decision.decided_by,
+        decided_at=to_text(decision.decided_at),
+        notebook=notebook,
+    )
 
 
 class Recorded:
@@ -112,3 +191,31 @@ def refusal(
 def lasting_title(title: str) -> str:
     """A title without what depends on the store: whether an operation is new there, or replaces another version."""
     return title.replace("Replace operation ", "Activate operation ", 1)
+
+
+CHANNEL = "recorded"
+
+
+def replay(ticket: Ticket, recorded: Recorded) -> str:
+    """Carry recorded decisions about a ticket out, round by round, until it is settled or none is left.
+
+    Returns:
+        Why it is not settled, and what to do; empty if it is.
+
+    Raises:
+        LockFileError: the recorded decisions cannot be read.
+        TrustError: the signing secret cannot be read.
+    """
+    pending, note = ticket.pending, ""
+    while pending.status.is_open:
+        if ticket.request.fingerprint != pending.fingerprint:  # code changed it since it was shown
+            ticket.new_round(note)
+        entry = recorded.take(pending.identity)
+        if entry is None:
+            why = f"{note} {recorded.why_not(pending)}".strip()
+            ticket.new_round(f"It stays open, since nobody can be asked here, and {why}.")
+            return f". Recorded decisions: {why}. To record one, decide it in a live notebook, then '%tract record'"
+        answer = Answer(entry.action, entry.arguments, ticket.round_id)
+        note = dispatch(ticket, answer, CHANNEL, entry.decided_by)
+        ticket.new_round(note)
+    return ""

@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tract_jupyter.models.text import printable
-from tract_jupyter.review.display import shown_code, shown_rows
-from tract_jupyter.review.findings_by_rule import by_rule, in_short
+from tract_jupyter.review.display import by_rule, in_short, shown_code, shown_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from tract_jupyter.review.channel import Ticket
     from tract_jupyter.review.display import Piece, ShownCode
     from tract_jupyter.review.request import CodeBlock, ReviewRequest, ValueTable
-    from tract_jupyter.review.ticket import Ticket
 
 SHORT_FINGERPRINT = 16
 """How many digits of a fingerprint a person is shown."""

@@ -22,16 +22,14 @@ from tract_jupyter.exceptions import (
     in_one_line,
 )
 from tract_jupyter.models.pending import PendingStatus
-from tract_jupyter.review.channel import Channel, NoChannel, Reviewable
+from tract_jupyter.review.channel import Channel, NoChannel, Reviewable, Ticket
 from tract_jupyter.review.decision import Answer, Decision, deciding, without_grant
-from tract_jupyter.review.dispatch import capturing, dispatch
+from tract_jupyter.review.dispatch import capturing, check_wait, dispatch
 from tract_jupyter.review.gate import BUSY
 from tract_jupyter.review.process import has_ended, this_process
+from tract_jupyter.review.recorded import replay
 from tract_jupyter.review.records import RUN, is_waited_for
-from tract_jupyter.review.replay import replay
 from tract_jupyter.review.request_text import how_to_decide
-from tract_jupyter.review.ticket import Ticket
-from tract_jupyter.review.waiting import check_wait
 from tract_jupyter.storage.interrupts import uninterrupted, whole_context
 
 if TYPE_CHECKING:
@@ -41,7 +39,7 @@ if TYPE_CHECKING:
     from tract_jupyter.review.gate import Gate
     from tract_jupyter.review.grants import Grants
     from tract_jupyter.review.ledger import Ledger
-    from tract_jupyter.storage.pendings import StoredPending
+    from tract_jupyter.storage.questions import StoredPending
 
 _HEARTBEAT_SECONDS = 0.02  # a bare await cannot be interrupted in a kernel, so waiting is many short sleeps
 _STORE_POLL_SECONDS = 0.5

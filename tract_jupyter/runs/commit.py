@@ -8,18 +8,27 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from tract_jupyter.exceptions import PlanError, RunError
-from tract_jupyter.runs.applying import Applying, storage_error
-from tract_jupyter.runs.commit_report import CommitEntry, CommitReport
-from tract_jupyter.runs.effect_types import PROMPT_EFFECTS, ArtifactUpsert, UiInline, UserReplaceText
+from tract_jupyter.exceptions import PlanError, RunError, TractError
+from tract_jupyter.models.text import shortened
+from tract_jupyter.runs.artifacts import upserted
+from tract_jupyter.runs.effect_types import (
+    PROMPT_EFFECTS,
+    ArtifactUpsert,
+    AssistantReplaceText,
+    UiInline,
+    UserReplaceText,
+)
 from tract_jupyter.runs.effects import check_together, checked_effect, effect_type
 from tract_jupyter.runs.model import OperationError
-from tract_jupyter.runs.order import ready_order
+from tract_jupyter.runs.schedule import ready_order
 from tract_jupyter.runs.terms import (
     MAX_EFFECTS,
+    MAX_ERROR_TEXT,
+    Data,
     EffectStatus,
+    ErrorCode,
     Hook,
     OperationStatus,
     Persistence,
@@ -30,10 +39,129 @@ from tract_jupyter.runs.turn import Turn, rewritten
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from tract_jupyter.runs.commit_report import Rewrite
     from tract_jupyter.runs.effect_types import Effect
     from tract_jupyter.runs.model import ArtifactView, Operation, OperationResult
     from tract_jupyter.runs.turn import TurnTarget
+
+
+class CommitEntry(Data):
+    """What became of one effect. `error` says why it was not applied."""
+
+    operation_id: str
+    effect_index: int
+    effect_type: str
+    status: EffectStatus
+    error: OperationError | None = None
+
+
+class Rewrite(Data):
+    """A text of the turn that an operation wrote anew: the text and the part before, and those after."""
+
+    operation_id: str
+    target: Literal["user", "reply"]
+    before: str
+    after: str
+    replaced: str | None = None
+    part: str | None = None
+
+
+class CommitReport(Data):
+    """A commit: all entries in the order in which effects are applied, and the operations in theirs.
+
+    Attributes:
+        required_error: whether an effect of a required operation was not applied: then the run has failed (E6).
+        status: `error` then, otherwise `done`.
+    """
+
+    hook: Hook
+    entries: tuple[CommitEntry, ...] = ()
+    rewrites: tuple[Rewrite, ...] = ()
+    order: tuple[str, ...] = ()
+    required_error: bool = False
+
+    @property
+    def status(self) -> Literal["done", "error"]:
+        """How the commit ended."""
+        return "error" if self.required_error else "done"
+
+
+class Applying:
+    """A commit while it is written. Each rewrite of a text follows the one before it (G30).
+
+    Args:
+        turn: as it stands before.
+        target: what is written to.
+    """
+
+    def __init__(self, turn: Turn, target: TurnTarget) -> None:
+        self._turn = turn
+        self._target = target
+        self._persisted: dict[str, ArtifactView] | None = None
+        self._written: dict[str, None] = {}
+        self.rewrites: list[Rewrite] = []
+
+    def apply(self, effect: Effect, operation_id: str) -> OperationError | None:
+        """Write what of an effect concerns the target, and return why that was refused."""
+        try:
+            if isinstance(effect, UserReplaceText):
+                self._rewrite_user(effect.text, operation_id)
+            elif isinstance(effect, AssistantReplaceText):
+                self._rewrite_reply(effect.text, operation_id)
+            elif isinstance(effect, ArtifactUpsert) and effect.persistence is Persistence.PERSISTED:
+                self._persist(effect)
+        except Exception as error:  # noqa: BLE001 # whatever a target raises is that effect's error (X06)
+            return storage_error(error)
+        return None
+
+    def finish(self) -> None:
+        """Write what is written once for all effects."""
+        if self._written:
+            persisted = self._known_artifacts()
+            self._target.put_artifacts([persisted[tag] for tag in self._written])
+
+    def _rewrite_user(self, text: str, operation_id: str) -> None:
+        before, replaced = self._turn.user_text, self._turn.user_part
+        part = self._target.rewrite_user(replaced, text, operation_id)
+        self._note(Rewrite(
+            operation_id=operation_id, target="user", before=before, after=text, replaced=replaced, part=part,
+        ))  # fmt: skip
+
+    def _rewrite_reply(self, text: str, operation_id: str) -> None:
+        before, replaced = self._turn.reply, self._turn.reply_part
+        if before is None:
+            raise RunError("there is no reply to rewrite: the main call gave none")
+        part = self._target.rewrite_reply(replaced, text, operation_id)
+        self._note(Rewrite(
+            operation_id=operation_id, target="reply", before=before, after=text, replaced=replaced, part=part,
+        ))  # fmt: skip
+
+    def _note(self, rewrite: Rewrite) -> None:
+        self.rewrites.append(rewrite)
+        self._turn = rewritten(self._turn, rewrite)
+
+    def _persist(self, effect: ArtifactUpsert) -> None:
+        if self._target.session is None:
+            raise RunError(
+                f"the artifact {effect.tag!r} is to be persisted, and this run has no session key; "
+                "run a profile, which has one, or make the artifact run_only"
+            )
+        known = self._known_artifacts()
+        known[effect.tag] = upserted(known.get(effect.tag), effect)
+        self._written[effect.tag] = None
+
+    def _known_artifacts(self) -> dict[str, ArtifactView]:
+        """As they stand in the store now: another run may have written since this one began."""
+        if self._persisted is None:
+            found: Mapping[str, ArtifactView] = self._target.artifacts()
+            self._persisted = dict(found)
+        return self._persisted
+
+
+def storage_error(error: Exception) -> OperationError:
+    """What to say of a write that failed."""
+    told = str(error) if isinstance(error, TractError) else f"{type(error).__name__}: {error}"
+    safe = told.encode("utf-8", "replace").decode()
+    return OperationError(code=ErrorCode.STORAGE, message=shortened(safe, MAX_ERROR_TEXT))
 
 
 @dataclass(frozen=True, slots=True)

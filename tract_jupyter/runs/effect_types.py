@@ -9,8 +9,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, TypeAdapter
 
-from tract_jupyter.runs.data import Data, Tagged
-from tract_jupyter.runs.terms import MAX_TEXT, Format, Persistence, Role, Usage, WriteMode
+from tract_jupyter.runs.terms import MAX_TEXT, Data, Format, Persistence, Role, Tagged, Usage, WriteMode
 
 Text = Annotated[str, Field(max_length=MAX_TEXT)]
 Note = Annotated[str, Field(max_length=1_000)]

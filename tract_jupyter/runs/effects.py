@@ -13,7 +13,6 @@ from pydantic import ValidationError
 from tract_jupyter.exceptions import ContentError
 from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.models.text import brief_repr, shortened
-from tract_jupyter.runs.data import Tagged
 from tract_jupyter.runs.effect_types import (
     EFFECTS,
     NOT_HERE,
@@ -26,7 +25,7 @@ from tract_jupyter.runs.effect_types import (
     UserReplaceText,
 )
 from tract_jupyter.runs.model import InlineNote, OperationError, PromptMessage, PromptPart
-from tract_jupyter.runs.terms import MAX_EFFECTS, MAX_ERROR_TEXT, MAX_TEXT, ErrorCode, Hook, Usage
+from tract_jupyter.runs.terms import MAX_EFFECTS, MAX_ERROR_TEXT, MAX_TEXT, ErrorCode, Hook, Tagged, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -6,11 +6,12 @@ with their effects, reports, prompts. Events hold what operations were given and
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
 
 from pydantic import Field, TypeAdapter
 
-from tract_jupyter.runs.data import Tagged
 from tract_jupyter.runs.model import (
     ArtifactView,
     MainReply,
@@ -26,6 +27,7 @@ from tract_jupyter.runs.terms import (
     Hook,
     RunPhase,
     RunStatus,
+    Tagged,
     Trigger,
 )
 
@@ -34,7 +36,9 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Self
 
-    from tract_jupyter.runs.outcome import Ending
+    from tract_jupyter.runs.model import OperationRun
+    from tract_jupyter.runs.run import Ending
+
 
 VERSION: Final = 1
 """Of the shape of events; a run begins with it."""
@@ -234,3 +238,52 @@ def in_order(events: Iterable[RunEvent]) -> list[RunEvent]:
     """Events that came late, twice or in any order: each once, as (`runId`, `seq`) says (E15)."""
     by_key = {(event.run_id, event.seq): event for event in events}
     return [by_key[key] for key in sorted(by_key)]
+
+
+class Stage(StrEnum):
+    """What happened to an operation. Each one ends with exactly one of `skipped`, `finished` and `waiting`."""
+
+    STARTED = "started"
+    ATTEMPT = "attempt"
+    PROGRESS = "progress"
+    SKIPPED = "skipped"
+    FINISHED = "finished"
+    WAITING = "waiting"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far an operation has come; never an effect.
+
+    Attributes:
+        percent: 0 to 100, if it can be told.
+        tokens: how many a model has written so far.
+        text: a part of what comes, cut to 2,000 characters.
+    """
+
+    percent: float | None = None
+    tokens: int | None = None
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OperationEvent:
+    """Something that happened to an operation.
+
+    Attributes:
+        at: seconds since the epoch, on the clock of the workers.
+        attempt: the number of the attempt that it is about, from 1; 0 if there was none.
+        result: how it ended, or how the attempt did that another one follows.
+        run: its record, once it has ended.
+        retry_at: when the next attempt begins, of `attempt`.
+        progress: of `progress`.
+    """
+
+    stage: Stage
+    operation_id: str
+    at: float
+    attempt: int = 0
+    result: OperationResult | None = None
+    run: OperationRun | None = None
+    retry_at: float | None = None
+    progress: Progress | None = None

@@ -6,28 +6,156 @@ coordinator takes it. What comes from an operation that was given up before is n
 
 from __future__ import annotations
 
+import heapq
 import logging
+import random
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from tract_jupyter.runs.abort import Abort
-from tract_jupyter.runs.model import OperationError, OperationResult, Skip
-from tract_jupyter.runs.records import record
-from tract_jupyter.runs.reports import OperationEvent, Progress, Stage
-from tract_jupyter.runs.retries import retry_delay
+from tract_jupyter.runs.events import OperationEvent, Progress, Stage
+from tract_jupyter.runs.model import OperationError, OperationResult, OperationRun, Skip
 from tract_jupyter.runs.schedule import Limits, Schedule
 from tract_jupyter.runs.terms import ErrorCode, OperationStatus, SkippedReason
-from tract_jupyter.runs.timers import Timer, Timers
-from tract_jupyter.runs.workers import Job, Workers, failed
+from tract_jupyter.runs.workers import Abort, Job, Workers, failed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tract_jupyter.runs.model import Operation, OperationRun
+    from tract_jupyter.runs.model import Operation, Retry
     from tract_jupyter.runs.plan import Plan
 
     Begin = Callable[[Operation, Mapping[str, OperationResult]], Job | Skip | OperationResult]
     Notify = Callable[[OperationEvent], object]
+
+
+class Timer:
+    """One thing to do at a time, unless it is cancelled."""
+
+    __slots__ = ("action", "at", "number")
+
+    def __init__(self, at: float, number: int, action: Callable[[], None]) -> None:
+        self.at = at
+        self.number = number
+        self.action: Callable[[], None] | None = action
+
+    def __lt__(self, other: Timer) -> bool:
+        return (self.at, self.number) < (other.at, other.number)
+
+    def cancel(self) -> None:
+        """Have it never happen."""
+        self.action = None
+
+
+class Timers:
+    """The things to do, the earliest first; at the same time, in the order in which they were set."""
+
+    def __init__(self) -> None:
+        self._heap: list[Timer] = []
+        self._count = 0
+
+    def at(self, when: float, action: Callable[[], None]) -> Timer:
+        """Have this done at a time."""
+        self._count += 1
+        timer = Timer(when, self._count, action)
+        heapq.heappush(self._heap, timer)
+        return timer
+
+    def next(self) -> float | None:
+        """When the earliest is due; None without any."""
+        while self._heap and self._heap[0].action is None:
+            heapq.heappop(self._heap)
+        return self._heap[0].at if self._heap else None
+
+    def run_due(self, now: float) -> None:
+        """Do all that is due by now."""
+        while (when := self.next()) is not None and when <= now:
+            action = heapq.heappop(self._heap).action
+            if action is not None:
+                action()
+
+
+RETRIED: Final = frozenset({ErrorCode.TIMEOUT, ErrorCode.PROVIDER, ErrorCode.RATE_LIMITED})
+"""Codes that are tried again where `retry_on` names none (E25)."""
+
+MAX_BACKOFF_MS: Final = 120_000
+"""The longest wait of our own, however much it grew."""
+
+MAX_RETRY_AFTER_MS: Final = 3_600_000
+"""Whoever asks for a longer wait is not asked again."""
+
+
+def retry_delay(retry: Retry, attempt: int, result: OperationResult, seed: int) -> float | None:
+    """Return the seconds to wait before another attempt, None if there is none.
+
+    The wait grows by `multiplier` with each attempt, give or take the part `jitter`; that is drawn from a generator of
+    its own, so that it is the same in each replay. `details["retryAfterMs"]` of the error is the least that is waited.
+
+    Args:
+        retry: how often, and for which errors.
+        attempt: the number of the one that ended, from 1.
+        result: how it ended.
+        seed: of the run, as in the operation's context.
+    """
+    error = result.error
+    if result.status is not OperationStatus.ERROR or error is None or attempt >= retry.max_attempts:
+        return None
+    if error.code not in (retry.retry_on or RETRIED):
+        return None
+    wait = min(retry.backoff_ms * retry.multiplier ** (attempt - 1), MAX_BACKOFF_MS)
+    draw = random.Random(f"{seed}:{result.operation_id}:{attempt}").uniform(-1, 1)  # noqa: S311 # no secret
+    wait += wait * retry.jitter * draw
+    asked = error.details.get("retryAfterMs")
+    if isinstance(asked, (int, float)) and not isinstance(asked, bool):
+        if not asked <= MAX_RETRY_AFTER_MS:
+            return None
+        wait = max(wait, asked)
+    return wait / 1_000
+
+
+def record(
+    plan: Plan,
+    operation: Operation,
+    result: OperationResult,
+    *,
+    started_at: float | None,
+    ended_at: float,
+    attempts: int,
+) -> OperationRun:
+    """Write down how an operation ended; one that never ran has no start, and took no time (G29).
+
+    Args:
+        plan: whose hook and trigger it was.
+        operation: the operation.
+        result: how it ended, or that it waits.
+        started_at: when its first attempt began, in seconds; None if it never did.
+        ended_at: when its result counted.
+        attempts: how many there were.
+    """
+    config, skip, error = operation.config, result.skip, result.error
+    is_skipped = result.status is OperationStatus.SKIPPED
+    return OperationRun(
+        operation_id=operation.id,
+        name=operation.definition.name,
+        kind=operation.definition.kind,
+        hook=plan.hook,
+        trigger=plan.trigger,
+        status=result.status,
+        required=config.required,
+        order=config.order,
+        depends_on=config.depends_on,
+        started_at=started_at,
+        finished_at=ended_at if result.status.is_terminal else None,
+        duration_ms=0 if started_at is None else round((ended_at - started_at) * 1_000, 3),
+        attempts=attempts,
+        skipped_reason=skip.reason if skip and is_skipped else None,
+        skip=skip if is_skipped else None,
+        error_code=error.code if error else None,
+        error_message=error.message if error else None,
+        inputs_summary=result.inputs_summary,
+        outputs_summary=result.outputs_summary,
+        debug=result.debug if config.debug.enabled else {},
+    )
+
 
 _logger = logging.getLogger(__name__)
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final, Self
 from tract_jupyter.exceptions import RunError, TractError
 from tract_jupyter.review.process import has_ended, process_text, this_process
 from tract_jupyter.storage.clock import to_text
+from tract_jupyter.storage.errors import read_moment
 from tract_jupyter.storage.interrupts import begin, end, frame_at, whole
-from tract_jupyter.storage.lenient import read_moment
-from tract_jupyter.storage.run_leases import StoredLease
+from tract_jupyter.storage.runs import StoredLease
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from tract_jupyter.storage.database import Database
-    from tract_jupyter.storage.run_leases import RunLeaseRows
+    from tract_jupyter.storage.runs import RunLeaseRows
 
 LASTS: Final = 120.0
 """Seconds that a lease counts unless it is renewed. That a process of this host has ended is seen at once."""

@@ -16,12 +16,12 @@ from tract_jupyter.exceptions import ContentError, StoreCorruptError, UnknownRun
 from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.models.text import brief_repr, one_line
 from tract_jupyter.runs.events import EVENTS, VERSION, OperationProgress, RunEvent
-from tract_jupyter.runs.store.states import add_artifacts, read_artifacts
+from tract_jupyter.runs.store import add_artifacts, read_artifacts
 from tract_jupyter.runs.terms import MAX_PROGRESS, MAX_PROGRESS_EVENTS
 from tract_jupyter.storage.clock import from_text, to_text
-from tract_jupyter.storage.lenient import read_dict
-from tract_jupyter.storage.run_events import StoredRunEvent
-from tract_jupyter.storage.run_objects import RunObjectRows
+from tract_jupyter.storage.errors import read_dict
+from tract_jupyter.storage.journal import StoredRunEvent
+from tract_jupyter.storage.runs import RunObjectRows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.runs.events import EventData
     from tract_jupyter.storage.database import Database
-    from tract_jupyter.storage.run_events import RunEventRows
+    from tract_jupyter.storage.journal import RunEventRows
 
 _LARGEST: Final = 1e15  # of a number that tells progress
 _MESSAGE: Final = 500  # characters of what is wrong with an event

@@ -9,13 +9,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, Field, field_validator
 
-from tract_jupyter.runs.data import Data, Tagged
 from tract_jupyter.runs.effect_types import EFFECT_LAYERS, Effect, History, Tag
 from tract_jupyter.runs.terms import (
     MAX_DEBUG,
     MAX_ERROR_TEXT,
     MAX_SNAPSHOT,
     Blocked,
+    Data,
     FailedType,
     Format,
     Hook,
@@ -25,6 +25,7 @@ from tract_jupyter.runs.terms import (
     RunPhase,
     RunStatus,
     SkippedReason,
+    Tagged,
     Trigger,
     Usage,
     WriteMode,

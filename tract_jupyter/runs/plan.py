@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tract_jupyter.exceptions import PlanError
 from tract_jupyter.runs.model import Skip
-from tract_jupyter.runs.order import ready_order
+from tract_jupyter.runs.schedule import ready_order
 from tract_jupyter.runs.terms import ExecutionMode, PlanErrorCode, SkippedReason
 
 if TYPE_CHECKING:

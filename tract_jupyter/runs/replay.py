@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import RunError
 from tract_jupyter.runs.artifacts import MemoryArtifacts
-from tract_jupyter.runs.commit_report import CommitReport
-from tract_jupyter.runs.conductor import Conductor, Equipment
+from tract_jupyter.runs.commit import CommitReport
 from tract_jupyter.runs.events import MainFinished, OperationFinished, RunFinished
+from tract_jupyter.runs.executor import Conductor, Equipment
 from tract_jupyter.runs.kinds.base import Services
 from tract_jupyter.runs.log import EventLog
-from tract_jupyter.runs.memory_target import MemoryTarget
 from tract_jupyter.runs.projection import project, unfinished
 from tract_jupyter.runs.root_hash import differences, sealed
 from tract_jupyter.runs.run import Loop
+from tract_jupyter.runs.targets import MemoryTarget
 from tract_jupyter.runs.terms import ErrorCode, RunStatus
 from tract_jupyter.runs.workers import ThreadWorkers
 
@@ -24,13 +24,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import NoReturn
 
-    from tract_jupyter.runs.abort import Abort
     from tract_jupyter.runs.events import RunEvent, RunStarted
     from tract_jupyter.runs.kinds.registry import KindRegistry
     from tract_jupyter.runs.model import Run
     from tract_jupyter.runs.terms import Hook
     from tract_jupyter.runs.turn import Turn
-    from tract_jupyter.runs.workers import Job
+    from tract_jupyter.runs.workers import Abort, Job
 
 
 def replayed(events: Sequence[RunEvent], kinds: KindRegistry) -> Run:

@@ -2,21 +2,97 @@
 
 The steps of a host can be taken again: operations that were done are not run again, what was committed is not committed
 again, and a reply that came is not asked for again. So a run that was interrupted goes on by running the loop anew.
+
+Sources: R11, R12, R20, R21; G1, G3, G4, G28; E6, E12, E14.
+
+The steps of a host can be taken again: operations that were done are not run again, what was committed is not committed
+again, and a reply that came is not asked for again. So a run that was interrupted goes on by running the loop anew.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from tract_jupyter.exceptions import PlanError
-from tract_jupyter.runs.outcome import DONE, WAITING, Ending, of_main, of_phase, of_plan
-from tract_jupyter.runs.terms import FailedType, Hook, RunPhase
+from tract_jupyter.runs.terms import NOT_SUPPOSED_TO_RUN, FailedType, Hook, RunPhase, RunStatus, SkippedReason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from tract_jupyter.runs.model import MainReply, OperationResult
+    from tract_jupyter.runs.model import MainReply, OperationError, OperationResult
+
+
+class Ending(NamedTuple):
+    """How a run ended. `details` name the operation and the error, where there is one."""
+
+    status: RunStatus
+    failed_type: FailedType | None = None
+    details: dict[str, Any] = {}  # noqa: RUF012 # never changed
+
+
+ABORTED = Ending(RunStatus.ABORTED)
+DONE = Ending(RunStatus.DONE)
+WAITING = Ending(RunStatus.WAITING)
+"""It goes on once a person has decided."""
+
+
+def of_plan(error: PlanError) -> Ending:
+    """The operations cannot be planned: the run fails before the main call, with the plan's code (G6)."""
+    return Ending(
+        RunStatus.FAILED, FailedType.BEFORE_BARRIER, {"errorCode": error.code, "errorMessage": str(error)}
+    )
+
+
+def of_phase(
+    failed: FailedType, results: Iterable[OperationResult], commit_error: str | None, *, aborted: bool
+) -> Ending | None:
+    """What the operations of a hook, and their commit, mean for the run; None if it goes on.
+
+    Args:
+        failed: what the run fails at, if it does.
+        results: of all operations of the hook.
+        commit_error: a required operation, one of whose effects could not be committed (E6).
+        aborted: the run was aborted meanwhile. A required operation that did not end well counts before that, unless
+            it is the abort that kept it from running.
+    """
+    for result in results:
+        if counts_against(result) and not (aborted and _was_not_begun(result)):
+            return Ending(RunStatus.FAILED, failed, _details(result))
+    if commit_error is not None:
+        return Ending(RunStatus.FAILED, failed, {"operationId": commit_error})
+    return ABORTED if aborted else None
+
+
+def of_main(error: OperationError | None, *, aborted: bool) -> Ending | None:
+    """What the main call means for the run; None if it goes on."""
+    if aborted:
+        return ABORTED
+    if error is None:
+        return None
+    told = {"errorCode": error.code, "errorMessage": error.message}
+    return Ending(RunStatus.FAILED, FailedType.MAIN_LLM, told)
+
+
+def counts_against(result: OperationResult) -> bool:
+    """Whether it was required and supposed to run, and did not end as `done` (R12, G3, G4)."""
+    reason = None if result.skip is None else result.skip.reason
+    return result.required and not result.is_done and reason not in NOT_SUPPOSED_TO_RUN
+
+
+def _was_not_begun(result: OperationResult) -> bool:
+    """Whether it was skipped because the run was aborted first (G27)."""
+    return result.skip is not None and result.skip.reason == SkippedReason.RUN_ABORTED
+
+
+def _details(result: OperationResult) -> dict[str, Any]:
+    told: dict[str, Any] = {"operationId": result.operation_id, "status": result.status.value}
+    if result.error is not None:
+        told |= {"errorCode": result.error.code, "errorMessage": result.error.message}
+    if result.skip is not None:
+        told |= {"skippedReason": result.skip.reason, "blockedBy": list(result.skip.blocked_by)}
+    return told
+
 
 _FAILED = {Hook.BEFORE: FailedType.BEFORE_BARRIER, Hook.AFTER: FailedType.AFTER_MAIN_LLM}
 _PHASES = {

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import itertools
+import logging
 import threading
 import time
 from contextvars import ContextVar
@@ -11,16 +14,107 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
-from tract_jupyter.runs.abort import Aborted, enter_abort
+from tract_jupyter.runs.events import Progress
 from tract_jupyter.runs.model import OperationError, OperationResult
-from tract_jupyter.runs.reports import Progress
 from tract_jupyter.runs.terms import MAX_ERROR_TEXT, ErrorCode, OperationStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from concurrent.futures import Executor, Future
 
-    from tract_jupyter.runs.abort import Abort
     from tract_jupyter.runs.model import OperationContext
+
+
+_logger = logging.getLogger(__name__)
+
+
+class Aborted(Exception):  # noqa: N818 # it is no error
+    """Raised within an operation that stops because it was told to; the operation ends as `aborted` (E14)."""
+
+
+class Abort:
+    """A signal that is given once, from any thread.
+
+    Args:
+        deadline: seconds since the epoch, after which the run counts as too late; None for no end.
+    """
+
+    def __init__(self, deadline: float | None = None) -> None:
+        self.deadline: Final = deadline
+        self._is_set = False
+        self._lock = threading.Lock()
+        self._told: dict[int, Callable[[], object]] = {}
+
+    def set(self) -> None:
+        """Give the signal. A second time changes nothing."""
+        with self._lock:
+            self._is_set = True
+            told, self._told = self._told, {}
+        for callback in told.values():
+            try:
+                callback()
+            except Exception:
+                # such as a loop that is closed; the others are to hear it
+                _logger.exception("something that was to hear of an abort failed")
+
+    def is_set(self) -> bool:
+        """Whether the signal was given."""
+        return self._is_set
+
+    def check(self) -> None:
+        """Go on only if the signal was not given.
+
+        Raises:
+            Aborted: it was.
+        """
+        if self._is_set:
+            raise Aborted
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Sleep up to this many seconds, or until the signal is given; whether it was."""
+        given = threading.Event()
+        forget = self.on_set(given.set)
+        given.wait(timeout)
+        forget()
+        return self._is_set
+
+    def on_set(self, callback: Callable[[], object]) -> Callable[[], None]:
+        """Call this once, in the thread that gives the signal; at once if it was given. It must be quick.
+
+        Returns:
+            What takes it back.
+        """
+        key = id(callback)
+        with self._lock:
+            if not self._is_set:
+                # the callback is kept here, so no other can have its id
+                self._told[key] = callback
+                return lambda: self._forget(key, callback)
+        callback()
+        return lambda: None
+
+    def _forget(self, key: int, callback: Callable[[], object]) -> None:
+        with self._lock:
+            if self._told.get(key) is callback:
+                del self._told[key]
+
+
+_current: ContextVar[Abort] = ContextVar("tract_current_abort")
+
+
+def current_abort() -> Abort:
+    """Return the signal of the operation that runs here: a thread of this process, or a task of its loop.
+
+    Elsewhere, as in another process, it is one that is never given; the context's `deadline` holds there too.
+    """
+    return _current.get(None) or Abort()
+
+
+def enter_abort(abort: Abort) -> Callable[[], None]:
+    """Make it the current one of this thread or task; returns what takes that back."""
+    token = _current.set(abort)
+    return lambda: _current.reset(token)
+
 
 MAX_THREADS: Final = 1_000
 """Operations that run at once on threads, where the plan says no less."""
@@ -216,3 +310,138 @@ def _call(job: Job) -> object:
 
 async def _awaited(found: Any) -> object:
     return await found
+
+
+class ExecutorWorkers(ThreadWorkers):
+    """Runs the jobs that may run anywhere on an executor, and the others on threads of this process.
+
+    It takes a `ProcessPoolExecutor`, Dask's `client.get_executor()`, ipyparallel's `view.executor`. A function that
+    runs there is told its deadline by its context, and hears no signal; what has not begun there is taken back.
+
+    When the executor dies, such as a pool that lost a process, whatever it had is an error of these operations
+    (`operation_error`): those that ran, and those that waited within it. What comes later goes to a fresh executor, if
+    `fresh` makes one; otherwise it is an error too.
+
+    Args:
+        executor: the caller's; it is not shut down here.
+        workers: how many jobs the executor runs at once; then no more operations run at once, wherever. With it the
+            order of operations decides who is next, and the time of each one counts from its own start; without it
+            all that is ready waits within the executor.
+        fresh: makes another one in its place; those are shut down by `close`.
+    """
+
+    def __init__(
+        self, executor: Executor, *, workers: int | None = None, fresh: Callable[[], Executor] | None = None
+    ) -> None:
+        super().__init__()
+        self.capacity = workers or MAX_THREADS
+        self._executor = executor
+        self._fresh = fresh
+        self._made: list[Executor] = []
+
+    def close(self) -> None:
+        """End the threads, and shut down what was made here, without waiting."""
+        super().close()
+        for executor in self._made:
+            executor.shutdown(wait=False, cancel_futures=True)
+
+    def submit(self, key: object, job: Job, abort: Abort) -> None:
+        """Have it run on the executor, if it may run anywhere."""
+        if not job.anywhere:
+            super().submit(key, job, abort)
+            return
+        try:
+            future = self._sent(job)
+        except Exception as error:  # noqa: BLE001 # executors raise what they like
+            self._report(key, error_result(job.context, error))
+            return
+        forget = abort.on_set(future.cancel)
+
+        def ended(future: Future[Any]) -> None:
+            forget()
+            self._report(key, result_of(job.context, future.result))
+
+        future.add_done_callback(ended)
+
+    def _sent(self, job: Job) -> Future[Any]:
+        try:
+            return self._executor.submit(job.function, job.context)
+        except RuntimeError:
+            # broken, or shut down
+            if self._fresh is None:
+                raise
+            self._executor = self._fresh()
+            self._made.append(self._executor)
+            return self._executor.submit(job.function, job.context)
+
+
+class LoopWorkers(ThreadWorkers):
+    """Runs coroutine functions on an asyncio loop, all of them on one thread, and other functions on threads.
+
+    An operation that is told to stop is cancelled; one that catches this and goes on is waited for, like any other.
+
+    Args:
+        loop: one that runs in another thread than the coordinator; by default one of its own, in a thread of its own.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        super().__init__()
+        self._is_own = loop is None
+        self._loop = loop or asyncio.new_event_loop()
+        self._tasks: set[asyncio.Task[None]] = set()
+        if self._is_own:
+            threading.Thread(target=self._run, name="tract-operations-loop", daemon=True).start()
+
+    def close(self) -> None:
+        """End the threads, and the loop if it was made here: what still runs on it is cancelled."""
+        super().close()
+        if self._is_own and self._loop.is_running():
+            self._loop.call_soon_threadsafe(self._loop.stop)
+
+    def submit(self, key: object, job: Job, abort: Abort) -> None:
+        """Have it run on the loop, if it is a coroutine function.
+
+        Raises:
+            RuntimeError: the coordinator runs on this very loop, and would wait for itself.
+        """
+        if not inspect.iscoroutinefunction(job.function):
+            super().submit(key, job, abort)
+            return
+        if asyncio._get_running_loop() is self._loop:  # noqa: SLF001 # documented, for callers without a loop
+            message = "The operations are to run on the loop that waits for them. Execute the plan in another thread."
+            raise RuntimeError(message)
+        try:
+            self._loop.call_soon_threadsafe(self._start, key, job, abort)
+        except RuntimeError as error:
+            self._report(key, error_result(job.context, error))
+
+    def _start(self, key: object, job: Job, abort: Abort) -> None:
+        task = self._loop.create_task(self._carry_out(key, job, abort))
+        # the loop itself holds tasks weakly
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _carry_out(self, key: object, job: Job, abort: Abort) -> None:
+        inner = self._loop.create_task(self._called(key, job, abort))
+        forget = abort.on_set(lambda: self._loop.call_soon_threadsafe(inner.cancel))
+        await asyncio.wait([inner])
+        forget()
+        self._report(key, result_of(job.context, inner.result))
+
+    async def _called(self, key: object, job: Job, abort: Abort) -> object:
+        # a task has a context of its own, so nothing has to be taken back
+        enter_abort(abort)
+        self._hear_progress(key)
+        return await job.function(job.context)
+
+    def _run(self) -> None:
+        self._loop.run_forever()
+        self._loop.run_until_complete(_cancel_all())
+        self._loop.close()
+
+
+async def _cancel_all() -> None:
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)

@@ -2,33 +2,281 @@
 
 The log begins as that of the run before. As long as the script makes the same calls, it goes along it and is answered;
 at the first other one the rest of it is dropped, and what is called from there on is added.
+
+While a script runs, its calls are kept in the form of `marshal`: that is a copy which the script cannot change, and it
+takes a tenth of the time of JSON. It never leaves the process; what is stored is JSON.
+
+Each row holds some calls of one run, and its signature names the run and their place in it. Somebody who can write the
+store can take the last rows away, after which those calls are made again, but can neither change nor mix them.
+
+The log begins as that of the run before. As long as the script makes the same calls, it goes along it and is answered;
+at the first other one the rest of it is dropped, and what is called from there on is added.
 """
 
 from __future__ import annotations
 
+import json
+import marshal
+import secrets
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tract_jupyter.exceptions import TractError
-from tract_jupyter.scripts.logged_call import (
-    MOST_BYTES,
-    FrozenCall,
-    LoggedCall,
-    frozen_arguments,
-    frozen_output,
-)
+from tract_jupyter.exceptions import ContentError, TractError
+from tract_jupyter.models.canonical import digest, plain
+from tract_jupyter.review.process import is_running, this_process
+from tract_jupyter.storage.clock import now_text
+from tract_jupyter.storage.errors import read_moment
+from tract_jupyter.storage.journal import StoredCalls
+from tract_jupyter.toolkit.results import ToolResult
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    import threading
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
 
-    from tract_jupyter.hooks.builtin.tool_question import Choice
-    from tract_jupyter.scripts.stored_log import StoredLog
+    from tract_jupyter.hooks.firing import Choice
+    from tract_jupyter.review.trust import Signer
+    from tract_jupyter.storage.database import Database
+    from tract_jupyter.storage.journal import ScriptCallRows
     from tract_jupyter.toolkit.definitions import ToolDefinition
     from tract_jupyter.toolkit.executor import ToolExecutor
-    from tract_jupyter.toolkit.profiles import ToolProfile
-    from tract_jupyter.toolkit.results import ToolResult
+    from tract_jupyter.toolkit.toolset import ToolProfile
 
     Tool = ToolDefinition | str  # the name, where there is no such tool
+
+
+MOST_BYTES = 256_000
+"""Of one result, about."""
+
+
+class LoggedCall(NamedTuple):
+    """A call that was made. `output` is JSON, None where the result has no such form or is too large."""
+
+    tool: str
+    definition_hash: str
+    arguments_hash: str
+    success: bool
+    output: str | None
+    error: str
+    denied: bool
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether the same call can be answered with it: not with a refusal, about which a person is asked again."""
+        return self.output is not None and not self.denied
+
+    @property
+    def size(self) -> int:
+        """Characters, about."""
+        return len(self.output or "") + len(self.error)
+
+    def result(self) -> ToolResult:
+        """What came of it, as the caller gets it."""
+        output = json.loads(self.output or "null")
+        return ToolResult(self.tool, self.success, output, self.error, replayed=True)
+
+    def is_of(self, tool: ToolDefinition | str, arguments: Any) -> bool:
+        """Whether it is a call of that tool, as it is now, with those arguments."""
+        if (self.tool, self.definition_hash) != _names(tool):
+            return False
+        try:
+            return self.arguments_hash == digest(arguments)
+        except ContentError:
+            return False
+
+
+class FrozenCall(NamedTuple):
+    """A call of the present run. `tool` is a name where there is none of it."""
+
+    tool: ToolDefinition | str
+    arguments: bytes
+    success: bool
+    output: bytes | None
+    error: str
+    denied: bool
+
+    @property
+    def size(self) -> int:
+        """Bytes, about."""
+        return len(self.arguments) + len(self.output or b"") + len(self.error)
+
+    def logged(self) -> LoggedCall | None:
+        """The form that is stored; None if the arguments have no JSON form."""
+        try:
+            arguments_hash = digest(marshal.loads(self.arguments))  # noqa: S302 # of this process
+        except ContentError:
+            return None
+        output = None if self.output is None else _json(self.output)
+        return LoggedCall(*_names(self.tool), arguments_hash, self.success, output, self.error, self.denied)
+
+
+def frozen_arguments(arguments: Any) -> bytes | None:
+    """A copy of a call's arguments; None if they have no form that can be kept."""
+    try:
+        return marshal.dumps(arguments)
+    except ValueError:  # of a subclass, such as an enumeration's member
+        try:
+            return marshal.dumps(plain(arguments))
+        except (ContentError, ValueError):
+            return None
+
+
+def frozen_output(output: Any) -> bytes | None:
+    """A copy of a call's output; None if it has no form that can be kept, or is too large."""
+    try:
+        frozen = marshal.dumps(output)
+    except ValueError:
+        return None
+    return frozen if len(frozen) <= MOST_BYTES else None
+
+
+def _json(frozen: bytes) -> str | None:
+    """JSON that gives the very same value again: keys keep their order, and a tuple is no list."""
+    value = marshal.loads(frozen)  # noqa: S302 # of this process
+    try:
+        text = json.dumps(value, allow_nan=False)
+        return text if json.loads(text) == value else None
+    except (TypeError, ValueError, RecursionError):
+        return None
+
+
+def _names(tool: ToolDefinition | str) -> tuple[str, str]:
+    return (tool, "") if isinstance(tool, str) else (tool.name, tool.definition_hash)
+
+
+_KIND: Final = "script_calls"
+_HERE: Final[set[str]] = set()
+"""The runs of this process that have not ended."""
+
+
+class Earlier(NamedTuple):
+    """What is known of the runs before, none of which completed.
+
+    `calls` are those of the newest one, without those at its end that did not succeed; `doubtful` counts rows that
+    this user did not sign.
+    """
+
+    calls: Sequence[LoggedCall] = ()
+    ran_at: datetime | None = None
+    doubtful: int = 0
+
+
+class StoredLog:
+    """The rows of one run of a script, and those of the runs before, which they take the place of."""
+
+    def __init__(
+        self, database: Database, rows: ScriptCallRows, signer: Signer, script_hash: str, notebook_id: str
+    ) -> None:
+        self._database = database
+        self._rows = rows
+        self._signer = signer
+        self._script = (script_hash, notebook_id)
+        self._run_id = secrets.token_hex(16)
+        self._outdated: Collection[str] = ()
+        self._has_rows = False
+        _HERE.add(self._run_id)
+
+    @property
+    def lock(self) -> threading.RLock:
+        """What to hold instead of a lock of one's own."""
+        return self._database.lock
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether this thread has a transaction open."""
+        return self._database.in_transaction
+
+    def if_rolled_back(self, call: Callable[[], None]) -> None:
+        """Have `call` called if that transaction is rolled back."""
+        self._database.if_rolled_back(call)
+
+    def earlier(self) -> Earlier:
+        """What is known of the runs before.
+
+        Raises:
+            StoreError: the store cannot be read.
+            TrustError: the secret cannot be read.
+        """
+        with self._database.read() as connection:
+            stored = self._rows.of(connection, *self._script)
+        ended = [row for row in stored if not _goes_on(row)]
+        signed = [row for row in ended if self._verifies(row)]
+        self._outdated = {row.run_id for row in ended}
+        doubtful = len(ended) - len(signed)
+        if not signed:
+            return Earlier(doubtful=doubtful)
+        newest = max(signed, key=lambda row: (row.created_at, row.run_id)).run_id
+        rows = sorted((row for row in signed if row.run_id == newest), key=lambda row: row.position)
+        return Earlier(_succeeded(list(_calls(rows))), read_moment(rows[0].created_at), doubtful)
+
+    def write(self, position: int, calls: Sequence[LoggedCall]) -> None:
+        """Add calls from a position on; from 0 on they take the place of all that is stored.
+
+        Raises:
+            StoreError: they cannot be stored.
+            TrustError: they cannot be signed.
+        """
+        stored = StoredCalls(self._run_id, position, json.dumps(calls), "", this_process(), now_text())
+        stored = stored._replace(signature=self._signer.sign(_KIND, self._signed(stored)))
+        with self._database.write() as connection:
+            if position == 0:
+                self._rows.remove(connection, [self._run_id, *self._outdated])
+            self._rows.add(connection, *self._script, stored)
+        self._outdated, self._has_rows = (), True
+
+    def remove(self) -> None:
+        """Forget this run and those before.
+
+        Raises:
+            StoreError: that cannot be.
+        """
+        _HERE.discard(self._run_id)
+        if self._has_rows or self._outdated:
+            with self._database.write() as connection:
+                self._rows.remove(connection, [self._run_id, *self._outdated])
+
+    def release(self) -> None:
+        """Let the next run take this one's log up.
+
+        Raises:
+            StoreError: that cannot be.
+        """
+        _HERE.discard(self._run_id)
+        if self._has_rows:
+            with self._database.write() as connection:
+                self._rows.release(connection, self._run_id)
+
+    def _verifies(self, row: StoredCalls) -> bool:
+        return self._signer.verify(_KIND, self._signed(row), row.signature)
+
+    def _signed(self, row: StoredCalls) -> list[Any]:
+        return [*self._script, row.run_id, row.position, row.created_at, row.calls_json]
+
+
+def _goes_on(row: StoredCalls) -> bool:
+    """Whether the run has not ended yet; of a process of another host that is not known."""
+    if row.running == this_process():
+        return row.run_id in _HERE
+    return isinstance(row.running, str) and is_running(row.running)
+
+
+def _calls(rows: Sequence[StoredCalls]) -> Iterator[LoggedCall]:
+    """The calls of a run, as far as none is missing."""
+    count = 0
+    for row in rows:
+        if row.position != count:
+            return
+        for call in json.loads(row.calls_json):
+            count += 1
+            yield LoggedCall(*call)
+
+
+def _succeeded(calls: list[LoggedCall]) -> list[LoggedCall]:
+    """The calls without those at the end that did not succeed: these are to be tried again."""
+    while calls and not calls[-1].success:
+        calls.pop()
+    return calls
+
 
 _MOST_CALLS: Final = 10_000
 _MOST_BYTES: Final = 8_000_000

@@ -10,7 +10,7 @@ from tract_jupyter.exceptions import ScriptRaisedError
 from tract_jupyter.models.text import safe_repr
 
 if TYPE_CHECKING:
-    from tract_jupyter.scripts.savings import Savings
+    from tract_jupyter.toolkit.results import Savings
 
 _ENDED = {
     "failed": "failed",

@@ -2,20 +2,122 @@
 
 from __future__ import annotations
 
+import re
+import threading
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.scripts.budget import Meter
 from tract_jupyter.scripts.calls import ScriptCalls
-from tract_jupyter.scripts.capture import Capture
-from tract_jupyter.scripts.result import ScriptError, ScriptResult, ScriptStatus
-from tract_jupyter.scripts.stopping import Stopper
+from tract_jupyter.scripts.kernel import Stopper
+from tract_jupyter.scripts.result import Output, ScriptError, ScriptResult, ScriptStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tract_jupyter.scripts.budget import Budget
+    from tract_jupyter.scripts.calls import Script
     from tract_jupyter.scripts.result import OutputKind
-    from tract_jupyter.scripts.source import Script
+
+
+_OVERWRITTEN = re.compile(r"[^\n]*\r(?=[^\n\r])")  # a progress bar writes the same line again and again
+
+
+class Capture:
+    """Collects outputs from any thread.
+
+    Args:
+        most: characters that are kept.
+        live: is given each piece as it comes, as long as the beginning lasts; what follows is told at the end.
+    """
+
+    def __init__(self, most: int, live: Callable[[OutputKind, str], object] | None = None) -> None:
+        self._half = max(most // 2, 1)
+        self._live = live
+        self._head: list[Output] = []
+        self._head_size = 0
+        self._tail: deque[Output] = deque()
+        self._tail_size = 0
+        self._left_out = 0
+        self._data_size = 0
+        self._lock = threading.Lock()
+
+    @property
+    def size(self) -> int:
+        """Characters of text so far, kept or not: what a model reads of it."""
+        return self._head_size + self._tail_size + self._left_out - self._data_size
+
+    def write(self, kind: OutputKind, text: str) -> None:
+        """Add text to a stream."""
+        if not text:
+            return
+        with self._lock:
+            room = self._half - self._head_size
+            first, rest = text[:room], text[room:]
+            if first:
+                self._add_to_head(Output(kind, first))
+            if rest:
+                self._add_to_tail(Output(kind, rest[-self._half :]), len(rest))
+        if first and self._live is not None:
+            self._live(kind, first)
+
+    def show(self, kind: OutputKind, text: str, data: dict[str, Any]) -> bool:
+        """Add something displayed; whether it may be passed on to the screen."""
+        data_size = sum(len(value) for value in data.values() if isinstance(value, str | bytes))
+        size = len(text) + data_size
+        with self._lock:
+            self._data_size += data_size
+            if size <= self._half - self._head_size:
+                self._head.append(Output(kind, text, data))
+                self._head_size += size
+                return True
+            self._add_to_tail(Output(kind, text[: self._half]), size)
+            return False
+
+    def outputs(self) -> tuple[Output, ...]:
+        """What was kept, in order; what was left out is told in its place."""
+        with self._lock:
+            between = (Output("stderr", _left_out(self._left_out)),) if self._left_out else ()
+            return (*self._head, *between, *self._tail)
+
+    def rest(self) -> tuple[Output, ...]:
+        """What did not go to the screen."""
+        outputs = self.outputs()
+        return outputs[len(self._head) :]
+
+    def _add_to_head(self, output: Output) -> None:
+        self._head_size += _append(self._head, output)
+
+    def _add_to_tail(self, output: Output, size: int) -> None:
+        self._left_out += size - len(output.text)
+        self._tail_size += _append(self._tail, output)
+        while self._tail_size > self._half:
+            first = self._tail.popleft()
+            surplus = min(self._tail_size - self._half, len(first.text))
+            self._tail_size -= surplus
+            self._left_out += surplus
+            if surplus < len(first.text):
+                self._tail.appendleft(Output(first.kind, first.text[surplus:]))
+
+
+_MERGED = 4_096  # pieces grow to this length, so that neither many pieces nor long copies cost much
+
+
+def _append(pieces: list[Output] | deque[Output], output: Output) -> int:
+    """Add an output, as a part of the last one if that is of its kind; returns by how much all grew."""
+    last = pieces[-1] if pieces else None
+    if last is None or last.kind != output.kind or last.data or len(last.text) >= _MERGED:
+        pieces.append(output)
+        return len(output.text)
+    text = last.text + output.text
+    if "\r" in text:
+        text = _OVERWRITTEN.sub("", text)
+    pieces[-1] = Output(output.kind, text)
+    return len(text) - len(last.text)
+
+
+def _left_out(count: int) -> str:
+    return f"\n… {count:,} characters left out …\n"
 
 
 class Run:

@@ -5,28 +5,73 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, Literal
 
-from tract_jupyter.exceptions import ScriptFailedError
+from tract_jupyter.exceptions import ContentError, ScriptFailedError
 from tract_jupyter.models.checks import check_choice
+from tract_jupyter.prompts import scripts as prompts
 from tract_jupyter.scripts.budget import Budget
-from tract_jupyter.scripts.kernel import NAMES, run_in_kernel
+from tract_jupyter.scripts.calls import Script
+from tract_jupyter.scripts.kernel import NAMES, Replay, run_in_kernel
 from tract_jupyter.scripts.notebooks import MAIN, ScriptNotebooks
-from tract_jupyter.scripts.paused import taken_up
-from tract_jupyter.scripts.replay import Replay
 from tract_jupyter.scripts.result import ScriptStatus
 from tract_jupyter.scripts.run import Run
-from tract_jupyter.scripts.sandbox import Sandbox
-from tract_jupyter.scripts.savings import Savings
-from tract_jupyter.scripts.source import Script
+from tract_jupyter.scripts.sandbox import Sandbox, taken_up
 from tract_jupyter.toolkit.calling import current_caller
+from tract_jupyter.toolkit.results import Savings
+from tract_jupyter.toolkit.stub_source import stub_source
+from tract_jupyter.toolkit.stubs import all_functions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Mapping
 
-    from tract_jupyter.hooks.builtin.script_call import PendingScriptCall
+    from tract_jupyter.scripts.call_log import StoredLog
+    from tract_jupyter.scripts.pendings import PendingScriptCall
     from tract_jupyter.scripts.result import OutputKind, ScriptResult
-    from tract_jupyter.scripts.stored_log import StoredLog
+    from tract_jupyter.toolkit.definitions import ToolDefinition
     from tract_jupyter.toolkit.executor import ToolExecutor
     from tract_jupyter.toolkit.stubs import ToolsModule
+
+
+_MOST_NAMES = 50
+
+
+def instructions(tools: Mapping[str, ToolDefinition], count: Callable[[str], int], max_tokens: int) -> str:
+    """How to write scripts, and the signatures of the tools.
+
+    Where that is too long, descriptions are left out first, then the signatures of the last tools, which are named.
+
+    Args:
+        tools: those that the model has, by name.
+        count: counts tokens.
+        max_tokens: of the whole text.
+
+    Raises:
+        ContentError: not even the words about scripts fit.
+    """
+    least = count(prompts.SYSTEM)
+    if least > max_tokens:
+        raise ContentError(f"the instructions need at least {least} tokens; max_tokens is {max_tokens}")
+    for text in _shorter_and_shorter(all_functions(tools)):
+        if count(text) <= max_tokens:
+            return text
+    return prompts.SYSTEM
+
+
+def _shorter_and_shorter(functions: Mapping[str, ToolDefinition]) -> Iterator[str]:
+    yield _text(stub_source(functions))
+    yield _text(stub_source(functions, docs=False))
+    kept = len(functions)
+    while kept > 1:
+        kept = kept * 3 // 4
+        names = list(functions)
+        shown = stub_source({name: functions[name] for name in names[:kept]}, docs=False)
+        rest = names[kept:]
+        listed = ", ".join(rest[:_MOST_NAMES]) + (", ..." if len(rest) > _MOST_NAMES else "")
+        yield _text(shown + prompts.LEFT_OUT.format(count=len(rest), names=listed))
+
+
+def _text(stubs: str) -> str:
+    return prompts.SYSTEM + prompts.TOOLS.format(stubs=stubs)
+
 
 Backend = Literal["kernel", "sandbox"]
 

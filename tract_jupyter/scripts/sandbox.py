@@ -3,42 +3,228 @@
 `pydantic-monty` runs it in a worker process that knows no files, no network, no environment and no clock but the
 time of day. Whatever it wants of the world stops it, and comes here as a snapshot: calls of tools are made by
 `ScriptCalls`, as everywhere; all else is refused. Its Python is a subset; see `sandbox_errors`.
+
+The sandbox has a type checker, which runs before the code. A checking session is given the script behind an import of
+`tools`: at that import it stops and is thrown away, so that nothing of the script runs there. What is only untidy (a
+variable that changes its type) is not told; what cannot work is: arguments, names, modules.
+
+`pydantic-monty` runs it in a worker process that knows no files, no network, no environment and no clock but the
+time of day. Whatever it wants of the world stops it, and comes here as a snapshot: calls of tools are made by
+`ScriptCalls`, as everywhere; all else is refused. Its Python is a subset; see `sandbox_errors`.
 """
 
 from __future__ import annotations
 
+import ast
+import base64
+import builtins
+import io
+import json
 import os
+import re
 import signal
 import uuid
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from operator import is_not
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tract_jupyter.exceptions import ContentError, ParameterError, ScriptFailedError
-from tract_jupyter.hooks.builtin.script_call import PendingScriptCall
+from tract_jupyter.exceptions import ContentError, ParameterError, ScriptFailedError, nearest
 from tract_jupyter.models.canonical import plain
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.review.source import Place, asked_at
+from tract_jupyter.sandbox.pool import LACKS, Hints, explained
+from tract_jupyter.scripts.budget import Budget
+from tract_jupyter.scripts.calls import Script
+from tract_jupyter.scripts.kernel import ScriptPaused, ScriptStopped
 from tract_jupyter.scripts.notebooks import MAIN, check_room, checked_id, existing
-from tract_jupyter.scripts.paused import MOST_BYTES, saved
+from tract_jupyter.scripts.pendings import PendingScriptCall
 from tract_jupyter.scripts.result import ScriptError, ScriptStatus
-from tract_jupyter.scripts.sandbox_errors import script_error
-from tract_jupyter.scripts.sandbox_types import bound_names, check_calls
-from tract_jupyter.scripts.stopping import ScriptPaused, ScriptStopped
+from tract_jupyter.scripts.run import Run
 from tract_jupyter.toolkit.calling import calling
 from tract_jupyter.toolkit.executor import refusal
-from tract_jupyter.toolkit.namespaces import all_functions, functions, namespaces
 from tract_jupyter.toolkit.results import ToolResult
+from tract_jupyter.toolkit.stubs import all_functions, functions, namespaces
+from tract_jupyter.toolkit.toolset import ToolConfig, ToolProfile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
-    from pydantic_monty import ExternalModule, FunctionSnapshot, MontySession
+    from pydantic_monty import ExternalModule, FunctionSnapshot, Monty, MontySession
 
-    from tract_jupyter.review.origins import Stretch
-    from tract_jupyter.scripts.run import Run
+    from tract_jupyter.review.source import Stretch
     from tract_jupyter.toolkit.definitions import ToolDefinition
     from tract_jupyter.toolkit.executor import ToolExecutor
+
+
+_FILENAME = re.compile(r"<python-input-\d+>")
+_HINTS = Hints(
+    lacks=f"{LACKS}. Write it otherwise, or have a person approve it for the kernel",
+    modules="Of modules it has tools, and a part of the standard library: json, re, math, datetime, collections, ...",
+    closed="The sandbox has no files, no network and no environment; tools are its only way out: tools.NAME(...)",
+)
+
+
+def script_error(error: Any, filename: str) -> ScriptError:
+    """An error of `pydantic_monty` as a script's."""
+    return ScriptError(*explained(error, _FILENAME.sub(filename, error.display()), _HINTS))
+
+
+_CANNOT_WORK = frozenset(
+    {"invalid-argument-type", "missing-argument", "unknown-argument", "too-many-positional-arguments"}
+    | {"parameter-already-assigned", "unresolved-import", "unresolved-reference"}
+)
+_DECLARED = """\
+from typing import Any
+class ToolExecutionError(Exception): ...
+class ToolDenied(ToolExecutionError): ...
+"""
+_NAME = re.compile(r"Name `(\w+)` used when not defined")
+_NO_MEMBER = re.compile(r"Module `tools` has no member `(\w+)`")
+_BUILTINS = frozenset(dir(builtins))  # the checker does not know all that the interpreter does
+
+
+def check_calls(
+    pool: Monty, module: ExternalModule, script: Script, variables: Collection[str]
+) -> ScriptError | None:
+    """What is wrong with a script's calls, all of it; None if nothing is.
+
+    Args:
+        pool: where sandboxes come from.
+        module: the tools, with stubs.
+        script: the code.
+        variables: names that earlier scripts bound.
+    """
+    import pydantic_monty as monty
+
+    declared = _DECLARED + "".join(f"{name}: Any\n" for name in sorted(variables))
+    session = pool.checkout(
+        type_check=True,
+        type_check_stubs=declared,
+        type_check_format="json",
+        external_modules={"tools": module},
+    )
+    with session as checker:
+        try:
+            snapshot: Any = checker.feed_start(f"import tools\n{script.placed}")
+            while getattr(snapshot, "function_name", "import") != "import":
+                snapshot = snapshot.resume_auto()
+        except monty.MontyTypingError as error:
+            return _as_error(json.loads(error.display()), script, module)
+        except monty.MontyError:
+            return None  # it is no Python of the sandbox's, which running it tells better
+    return None
+
+
+def bound_names(code: str) -> set[str]:
+    """The names that a script binds at its top level."""
+    found: set[str] = set()
+    stack: list[ast.AST] = list(ast.parse(code).body)
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.add(node.name)
+            continue
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+        if isinstance(node, ast.alias):
+            found.add((node.asname or node.name).partition(".")[0])
+        stack.extend(ast.iter_child_nodes(node))
+    return found - {"tools", "ToolDenied", "ToolExecutionError", "*"}
+
+
+def _as_error(
+    diagnostics: Iterable[dict[str, Any]], script: Script, module: ExternalModule
+) -> ScriptError | None:
+    lines = list(io.StringIO(script.placed, newline=None))
+    told = []
+    for each in diagnostics:
+        line = each["location"]["row"] - 1  # of the import in front
+        if _matters(each) and 0 < line <= len(lines):
+            message = each["message"] + _nearest_tool(each["message"], module)
+            told.append(f"line {line}: {message}\n    {lines[line - 1].strip()}")
+    if not told:
+        return None
+    first = told[0].partition("\n")[0]
+    more = f", and {len(told) - 1} more" if len(told) > 1 else ""
+    return ScriptError(
+        "TypeCheckError",
+        f"{first}{more}. Nothing of the script ran",
+        "Nothing of the script ran: its calls cannot work.\n" + "\n".join(told) + "\n",
+    )
+
+
+def _nearest_tool(message: str, module: ExternalModule) -> str:
+    missing = _NO_MEMBER.search(message)
+    return "." + nearest(missing[1], module.attrs) if missing is not None else ""
+
+
+def _matters(diagnostic: dict[str, Any]) -> bool:
+    code, message = diagnostic["code"], diagnostic["message"]
+    if code == "unresolved-attribute":
+        return _NO_MEMBER.search(message) is not None
+    unknown = _NAME.search(message)
+    return code in _CANNOT_WORK and (unknown is None or unknown[1] not in _BUILTINS)
+
+
+MOST_BYTES = 5_000_000
+"""Of a program that is kept in the store; a larger one waits in its process only."""
+
+
+def saved(run: Run, snapshot: bytes, *, call: Stretch, names: Collection[str]) -> dict[str, Any]:
+    """Where a run stands: the program itself, what it showed, and what it used of its budget."""
+    return {
+        "code": run.script.code,
+        "first_line": run.script.first_line,
+        "call": list(call),
+        "notebook_id": run.notebook_id,
+        "names": sorted(names),
+        "author": run.author,
+        "profile": _profile_as_data(run.calls.profile),
+        "snapshot": base64.b64encode(snapshot).decode(),
+        "outputs": [{"kind": output.kind, "text": output.text} for output in run.capture.outputs()],
+        "calls": run.meter.calls - 1,  # the one that it waits for is made later
+        "argument_size": run.calls.argument_size,
+        "result_size": run.calls.result_size,
+        "seconds": run.meter.seconds,
+        "budget": asdict(run.meter.budget),
+    }
+
+
+def taken_up(state: dict[str, Any]) -> tuple[Run, bytes]:
+    """The run as it stood, and its program."""
+    run = Run(
+        Script(state["code"], state["first_line"]),
+        backend="sandbox",
+        notebook_id=state["notebook_id"],
+        budget=Budget(**state["budget"]),
+        author=state["author"],
+    )
+    run.calls.profile = _profile_of(state["profile"])
+    for output in state["outputs"]:
+        run.capture.write(output["kind"], output["text"])
+    run.meter.go_on(calls=state["calls"], result_bytes=state["result_size"], seconds=state["seconds"])
+    run.calls.go_on(state["calls"], state["argument_size"], state["result_size"])
+    return run, base64.b64decode(state["snapshot"])
+
+
+def _profile_as_data(profile: ToolProfile | None) -> dict[str, Any] | None:
+    if profile is None:
+        return None
+    tools = [name for name, config in profile.tool_configs.items() if config.enabled]
+    left_out = [name for name, config in profile.tool_configs.items() if not config.enabled]
+    return {"name": profile.name, "tools": tools, "left_out": left_out, "has_others": profile.has_others}
+
+
+def _profile_of(data: dict[str, Any] | None) -> ToolProfile | None:
+    """The profile that the script is bound to, as it was when it began."""
+    if data is None:
+        return None
+    configs = dict.fromkeys(data["tools"], ToolConfig()) | dict.fromkeys(
+        data["left_out"], ToolConfig(enabled=False)
+    )
+    return ToolProfile(data["name"], configs, has_others=data["has_others"])
+
 
 _MODULE = uuid.uuid5(uuid.NAMESPACE_URL, "tract_jupyter.tools")
 _ANSWERED = frozenset({"import", "import_stubs", "system.sleep"})

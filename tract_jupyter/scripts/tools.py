@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from tract_jupyter.hooks.builtin.script import PendingScript
-from tract_jupyter.models.parameters import Parameters
 from tract_jupyter.models.pending import PendingStatus
+from tract_jupyter.models.schema.parameters import Parameters
 from tract_jupyter.prompts.tool_descriptions import FULL
 from tract_jupyter.scripts.notebooks import MAIN
+from tract_jupyter.scripts.pendings import PendingScript
 from tract_jupyter.toolkit.definitions import BUILT_IN, ToolDefinition, Traits
 from tract_jupyter.toolkit.executor import refusal
 from tract_jupyter.toolkit.results import ToolResult

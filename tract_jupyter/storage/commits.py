@@ -11,8 +11,8 @@ from sqlalchemy import bindparam, case, literal_column, select, true, union_all
 
 from tract_jupyter.exceptions import StoreCorruptError
 from tract_jupyter.models.canonical import sha256
+from tract_jupyter.storage.connections import Prepared
 from tract_jupyter.storage.entry import Entry, Step
-from tract_jupyter.storage.prepared import Prepared
 from tract_jupyter.storage.schema import blobs, commit_parents, commits
 
 if TYPE_CHECKING:

@@ -2,6 +2,8 @@
 
 Connections do not survive a fork: SQLite's locks belong to a process, and two processes on one socket destroy each
 other's session. So those that rest are closed before a fork and opened again by whoever needs them.
+
+SQLAlchemy writes them, once for each dialect, and is not asked again: its share of a commit was the largest.
 """
 
 from __future__ import annotations
@@ -9,18 +11,22 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
+
+from sqlalchemy import Select
 
 from tract_jupyter.exceptions import StoreClosedError, StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
     from weakref import ref
 
-    from sqlalchemy import Connection
+    from sqlalchemy import Connection, Executable
 
     from tract_jupyter.storage.engines import Backend
+
 
 _FORK_PATIENCE: Final = 1.0  # seconds that a fork waits for another thread's transaction
 FORKED: Final = "the process was forked within a transaction; only its parent can go on with that"
@@ -212,3 +218,70 @@ def _after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):  # Windows has no fork
     os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
+
+
+class Prepared:
+    """One statement.
+
+    Args:
+        make: called with a dialect's module, such as `sqlalchemy.dialects.sqlite`; returns the statement.
+        order: the order of its parameters, if it takes them so instead of by name.
+    """
+
+    def __init__(self, make: Callable[[Any], Executable], order: Sequence[str] = ()) -> None:
+        self._make = make
+        self._order = list(order)
+        self._texts: dict[str, str] = {}
+        self._kinds: list[Any] = []
+
+    def run(self, connection: Connection, parameters: Mapping[str, Any]) -> int:
+        """Run it, and return how many rows it changed."""
+        cursor = connection.connection.cursor()
+        try:
+            cursor.execute(self._text(connection), parameters)
+            changed: int = cursor.rowcount
+        finally:
+            cursor.close()
+        return changed
+
+    def rows(self, connection: Connection, parameters: Mapping[str, Any]) -> Sequence[Any]:
+        """Run it, and return the rows that it gives.
+
+        Raises:
+            StoreCorruptError: a value is not what its column holds.
+        """
+        cursor = connection.connection.cursor()
+        try:
+            cursor.execute(self._text(connection), parameters)
+            rows: Sequence[Any] = cursor.fetchall()
+        finally:
+            cursor.close()
+        for kind, values in zip(self._kinds, zip(*rows, strict=True), strict=False):
+            kind.check(values)
+        return rows
+
+    def run_all(self, connection: Connection, rows: Sequence[Sequence[Any]]) -> None:
+        """Run it for each row of values in order; that is quicker than by name."""
+        cursor = connection.connection.cursor()
+        try:
+            cursor.executemany(self._text(connection), rows)
+        finally:
+            cursor.close()
+
+    def _text(self, connection: Connection) -> str:
+        name = connection.dialect.name
+        text = self._texts.get(name)
+        if text is None:
+            text = self._texts[name] = self._compiled(name)
+        return text
+
+    def _compiled(self, name: str) -> str:
+        module = import_module(f"sqlalchemy.dialects.{name}")
+        styles = ("qmark", "named") if name == "sqlite" else ("format", "pyformat")
+        statement = self._make(module)
+        if isinstance(statement, Select):
+            self._kinds = [column.type for column in statement.selected_columns]
+        compiled = statement.compile(dialect=module.dialect(paramstyle=styles[not self._order]))  # type: ignore[attr-defined]
+        if self._order and compiled.positiontup != self._order:
+            raise ValueError(f"the statement takes {compiled.positiontup}, not {self._order}")
+        return str(compiled)

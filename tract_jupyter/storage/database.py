@@ -12,12 +12,11 @@ from uuid import uuid4
 
 from sqlalchemy import inspect, select
 
-from tract_jupyter.exceptions import StoreCorruptError, StoreLockedError, StoreVersionError
+from tract_jupyter.exceptions import StoreClosedError, StoreCorruptError, StoreLockedError, StoreVersionError
 from tract_jupyter.storage.connections import Connections
-from tract_jupyter.storage.ddl import making
 from tract_jupyter.storage.engines import MEMORY, SQLITE, backend, sqlite_file
 from tract_jupyter.storage.errors import translate
-from tract_jupyter.storage.schema import SCHEMA_VERSION, STORE_ID, meta
+from tract_jupyter.storage.schema import SCHEMA_VERSION, STORE_ID, making, meta
 from tract_jupyter.storage.soundness import check_opening
 from tract_jupyter.storage.transaction import Transaction
 
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from tract_jupyter.storage.connections import Link
+
 
 _PAUSE = 0.01  # seconds
 _SHORTEST_FILE = 512  # bytes: https://www.sqlite.org/fileformat.html
@@ -192,3 +192,59 @@ def _both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[],
         second()
 
     return call
+
+
+class Lent(Database):
+    """The same database for one more user.
+
+    Args:
+        owner: the database, which only its owner closes.
+    """
+
+    def __init__(self, owner: Database) -> None:
+        self._owner = owner
+        self.location = owner.location
+        self.is_closed = False
+
+    @property
+    def dialect(self) -> str:
+        """`sqlite` or `postgresql`."""
+        return self._owner.dialect
+
+    @property
+    def lock(self) -> threading.RLock:
+        """The owner's."""
+        return self._owner.lock
+
+    def read(self) -> AbstractContextManager[Connection]:
+        """A read transaction of the owner's."""
+        self._check()
+        return self._owner.read()
+
+    def write(self) -> AbstractContextManager[Connection]:
+        """A write transaction of the owner's."""
+        self._check()
+        return self._owner.write()
+
+    def before_nested(self, call: Callable[[], None]) -> None:
+        """As of the owner."""
+        self._owner.before_nested(call)
+
+    @property
+    def in_transaction(self) -> bool:
+        """As of the owner."""
+        return self._owner.in_transaction
+
+    def if_rolled_back(self, call: Callable[[], None]) -> None:
+        """As of the owner."""
+        self._owner.if_rolled_back(call)
+
+    def close(self) -> None:
+        """Give it back. The owner, and others that it is lent to, go on."""
+        self.is_closed = True
+
+    def _check(self) -> None:
+        if self.is_closed:
+            raise StoreClosedError(
+                f"this tract of the session on {self.location} was closed; get_tract of the session opens it again"
+            )

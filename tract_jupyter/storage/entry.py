@@ -9,8 +9,7 @@ from typing import Any, Final, NamedTuple
 from tract_jupyter.exceptions import StoreCorruptError
 from tract_jupyter.models.canonical import canonical_json, sha256
 from tract_jupyter.models.commit import CommitInfo, CommitOperation
-from tract_jupyter.models.priority import Priority
-from tract_jupyter.models.rendering import default_priority
+from tract_jupyter.models.content import Priority, default_priority
 from tract_jupyter.storage.clock import from_text
 from tract_jupyter.storage.columns import from_json
 

@@ -1,9 +1,14 @@
-"""Database errors in our words: what happened, why, what to do."""
+"""Database errors in our words: what happened, why, what to do.
+
+What cannot be read becomes empty. That is safe where a signature covers the value: it does not cover the empty one.
+"""
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from typing import Final
+from datetime import UTC, datetime
+from typing import Any, Final
 
 from tract_jupyter.exceptions import (
     StoreCorruptError,
@@ -12,6 +17,7 @@ from tract_jupyter.exceptions import (
     StoreReadOnlyError,
     StoreReferenceError,
 )
+from tract_jupyter.storage.clock import from_text
 
 # SQLite's primary result codes, https://www.sqlite.org/rescode.html, and PostgreSQL's SQLSTATEs,
 # https://www.postgresql.org/docs/current/errcodes-appendix.html
@@ -112,3 +118,25 @@ def _of_user(code: int | str | None) -> str:
 def _line(cause: BaseException) -> str:
     """The first line: PostgreSQL adds others, which show the statement."""
     return (str(cause).strip().splitlines() or [type(cause).__name__])[0]
+
+
+UNREADABLE = datetime.fromtimestamp(0, UTC)
+"""The time that stands for one that is none."""
+
+
+def read_dict(text: Any) -> dict[str, Any]:
+    """The JSON object in a text; empty if there is none."""
+    try:
+        data = json.loads(text)
+    except (ValueError, TypeError, RecursionError):
+        return {}
+    return data if isinstance(data, dict) else {}
+
+
+def read_moment(text: Any) -> datetime:
+    """The time in a text; 1970 if there is none."""
+    try:
+        moment = from_text(text)
+    except StoreCorruptError:
+        return UNREADABLE
+    return moment if moment.tzinfo is not None else UNREADABLE

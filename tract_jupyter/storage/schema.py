@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import (
@@ -17,11 +18,15 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
 )
+from sqlalchemy.schema import CreateIndex, CreateTable
 
 from tract_jupyter.storage.columns import check_columns
 
 if TYPE_CHECKING:
+    from sqlalchemy import Dialect
+    from sqlalchemy.schema import DDLElement
     from sqlalchemy.types import TypeEngine
+
 
 SCHEMA_VERSION = 6
 
@@ -388,3 +393,13 @@ Index(
     "ix_run_events_first", run_events.c.tract_id, run_events.c.id,
     sqlite_where=_is_first, postgresql_where=_is_first,
 )  # fmt: skip
+
+
+@cache
+def making(dialect: Dialect) -> tuple[str, ...]:
+    """What makes an empty store, in its order."""
+    made: list[DDLElement] = []
+    for table in metadata.sorted_tables:
+        made.append(CreateTable(table))
+        made += [CreateIndex(index) for index in sorted(table.indexes, key=lambda index: str(index.name))]
+    return tuple(str(one.compile(dialect=dialect)) for one in made)

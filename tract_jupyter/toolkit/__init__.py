@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from tract_jupyter.toolkit.bridge import CallRecord, ToolBridge
+from tract_jupyter.toolkit.calling import Permission
 from tract_jupyter.toolkit.definitions import ToolDefinition, Traits
 from tract_jupyter.toolkit.executor import ToolExecutor
-from tract_jupyter.toolkit.mcp_client import McpServer
-from tract_jupyter.toolkit.permissions import Permission
-from tract_jupyter.toolkit.profiles import ToolConfig, ToolProfile, get_profile
+from tract_jupyter.toolkit.mcp.client import McpServer
 from tract_jupyter.toolkit.results import ToolResult
-from tract_jupyter.toolkit.stubs import ToolsModule, generate_tools_module
-from tract_jupyter.toolkit.toolset import Toolset
+from tract_jupyter.toolkit.stubs import CallRecord, ToolBridge, ToolsModule, generate_tools_module
+from tract_jupyter.toolkit.toolset import ToolConfig, ToolProfile, Toolset, get_profile
 
 __all__ = [
     "CallRecord", "McpServer", "Permission", "ToolBridge", "ToolConfig", "ToolDefinition", "ToolExecutor",

@@ -1,6 +1,11 @@
 """Who calls a tool: a person's own code, or a script.
 
 A script's calls are its own, whichever `tools` its code gets hold of: `ToolBridge` asks here.
+
+A person's own cell is not asked to approve what was just typed. What a model wrote is asked about, unless the tool
+only reads.
+
+A script's calls are its own, whichever `tools` its code gets hold of: `ToolBridge` asks here.
 """
 
 from __future__ import annotations
@@ -8,6 +13,7 @@ from __future__ import annotations
 import threading
 from contextlib import nullcontext
 from contextvars import ContextVar
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tract_jupyter.storage.interrupts import whole_context
@@ -18,8 +24,28 @@ if TYPE_CHECKING:
 
     from tract_jupyter.toolkit.definitions import ToolDefinition
     from tract_jupyter.toolkit.executor import ToolExecutor
-    from tract_jupyter.toolkit.profiles import ToolProfile
     from tract_jupyter.toolkit.results import ToolResult
+    from tract_jupyter.toolkit.toolset import ToolProfile
+
+
+USER = "user"
+"""The actor of a person's own code."""
+AGENT = "agent"
+"""The actor of what a model calls, if nothing else is known about it."""
+
+
+class Permission(StrEnum):
+    """What a policy says about a call."""
+
+    ALLOW = "allow"
+    ASK = "ask"
+    DENY = "deny"
+
+
+def default_policy(tool: ToolDefinition, actor: str) -> Permission:
+    """Allow the user, all reading, and what asks by itself; ask about the rest."""
+    is_free = actor == USER or tool.traits.read_only or tool.asks_itself
+    return Permission.ALLOW if is_free else Permission.ASK
 
 
 class Caller(Protocol):

@@ -19,27 +19,25 @@ from tract_jupyter.exceptions import (
     UnknownToolError,
     nearest,
 )
-from tract_jupyter.hooks.builtin.tool_call import PendingToolCall
-from tract_jupyter.hooks.builtin.tool_question import Choice
-from tract_jupyter.hooks.dynamic.check import TOOL_PREFIX
+from tract_jupyter.hooks.firing import Choice
 from tract_jupyter.models.pending import PendingStatus
+from tract_jupyter.models.schema.strict import without_nulls
+from tract_jupyter.operations.check import TOOL_PREFIX
 from tract_jupyter.prompts.tool_calls import UNDECIDED
-from tract_jupyter.storage.events import what_triggered
-from tract_jupyter.toolkit.calling import bound_to, question, waiting
+from tract_jupyter.storage.journal import what_triggered
+from tract_jupyter.toolkit.calling import USER, Permission, bound_to, default_policy, question, waiting
 from tract_jupyter.toolkit.definitions import OWN
-from tract_jupyter.toolkit.names import provider_names, python_name, python_names
-from tract_jupyter.toolkit.namespaces import namespaces
-from tract_jupyter.toolkit.permissions import USER, Permission, default_policy
+from tract_jupyter.toolkit.question import PendingToolCall
 from tract_jupyter.toolkit.results import ToolResult, result_of
-from tract_jupyter.toolkit.strict import without_nulls
+from tract_jupyter.toolkit.stubs import namespaces, provider_names, python_name, python_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from tract_jupyter.hooks.builtin.tool_question import ToolQuestion
     from tract_jupyter.hooks.pending import Pending
     from tract_jupyter.toolkit.definitions import ToolDefinition
-    from tract_jupyter.toolkit.profiles import ToolProfile
+    from tract_jupyter.toolkit.question import ToolQuestion
+    from tract_jupyter.toolkit.toolset import ToolProfile
 
     Policy = Callable[[ToolDefinition, str], Permission]
 

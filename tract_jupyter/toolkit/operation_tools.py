@@ -1,24 +1,34 @@
-"""Each active dynamic operation as a tool `fire_<name>`, whose parameters are the operation's fields."""
+"""Each active dynamic operation as a tool `fire_<name>`, whose parameters are the operation's fields.
+
+What comes this way counts as a model's, whoever makes the call: see `hooks.unreviewed` for what becomes active without
+a question. About the rest a person is asked.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from tract_jupyter.hooks.dynamic.check import TOOL_PREFIX
 from tract_jupyter.models.pending import PendingStatus
-from tract_jupyter.prompts.tool_descriptions import UNREVIEWED
+from tract_jupyter.models.schema.parameters import Parameters
+from tract_jupyter.operations.check import TOOL_PREFIX
+from tract_jupyter.operations.spec import spec_from_dict
+from tract_jupyter.prompts.tool_descriptions import FULL, UNREVIEWED
 from tract_jupyter.review.decision import outcome_text
-from tract_jupyter.toolkit.definitions import ToolDefinition
+from tract_jupyter.toolkit.calling import AGENT, USER
+from tract_jupyter.toolkit.definitions import BUILT_IN, ToolDefinition
 from tract_jupyter.toolkit.executor import refusal
 from tract_jupyter.toolkit.results import ToolResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tract_jupyter.hooks.builtin.tool_question import Choice
-    from tract_jupyter.hooks.dynamic.spec import OperationSpec
-    from tract_jupyter.hooks.operations import Operations
+    from tract_jupyter.hooks.firing import Choice
     from tract_jupyter.hooks.pending import Pending
+    from tract_jupyter.operations.life import Operations
+    from tract_jupyter.operations.spec import OperationSpec
+    from tract_jupyter.tract import Tract
+
+    Source = Callable[[], dict[str, ToolDefinition]]
 
 
 class OperationTools:
@@ -69,3 +79,78 @@ class OperationTools:
             "result": pending.result,
             **({"note": outcome_text(pending)} if outcome_text(pending) else {}),
         }
+
+
+def proposing_tools(tract: Tract) -> list[ToolDefinition]:
+    """`propose_operation`."""
+    function = _Proposing(tract).propose_operation
+    name = function.__name__
+    return [
+        ToolDefinition(
+            name, FULL[name], Parameters.of(function, skip=1), function, owner=BUILT_IN, told_actor=True,
+            asks_itself=True,
+        )
+    ]  # fmt: skip
+
+
+class _Proposing:
+    def __init__(self, tract: Tract) -> None:
+        self._tract = tract
+
+    def propose_operation(
+        self,
+        actor: str,
+        /,
+        name: Annotated[str, "A new name; firing the operation is then the tool fire_NAME."],
+        actions: Annotated[
+            dict[str, Any],
+            "Each action by name: {code, description, params, required, defaults, isolation}. code is the body of a "
+            "Python function of `pending` and the params ({name: type}); it changes pending.fields, and calls "
+            "pending.approve() or pending.reject(reason). isolation is 'sandbox', where that is all it reaches, or "
+            "'kernel', for which a person reviews the code.",
+        ],
+        description: Annotated[str, "What it is for."] = "",
+        fields: Annotated[
+            dict[str, Any] | None,
+            "What is given when it is fired: {name: {type, description, default, required}}.",
+        ] = None,
+        unhandled: Annotated[
+            Literal["approve", "ask"],
+            "What a firing means that no handler decides: approved, or a person is asked.",
+        ] = "approve",
+    ) -> dict[str, Any] | ToolResult:
+        spec = spec_from_dict(
+            {
+                "name": name,
+                "description": description,
+                "fields": fields,
+                "actions": actions,
+                "unhandled": unhandled,
+            }
+        )
+        by = AGENT if actor == USER else actor
+        pending = self._tract.propose_operation(spec, triggered_by="tools.propose_operation", actor=by)
+        if pending.status is PendingStatus.PENDING:
+            self._tract.reviewer.decide_now(pending)
+        if pending.status is not PendingStatus.APPROVED:
+            return ToolResult("propose_operation", success=False, error=refusal(pending), denied=True)
+        reviewed = name not in self._tract.operations.registry.unreviewed
+        return {"operation": name, "tool": TOOL_PREFIX + name, "reviewed": reviewed}
+
+
+class LiveTools:
+    """All tools of some sources in one dict: another dict as soon as, and not before, a source gives another one."""
+
+    def __init__(self, *sources: Source) -> None:
+        self._sources = sources
+        # one attribute, since threads that ask at once must find the two in step
+        self._current: tuple[list[dict[str, ToolDefinition]], dict[str, ToolDefinition]] = ([], {})
+
+    def __call__(self) -> dict[str, ToolDefinition]:
+        """All of them, by name."""
+        parts = [source() for source in self._sources]
+        before, tools = self._current
+        if len(parts) != len(before) or any(a is not b for a, b in zip(parts, before, strict=True)):
+            tools = {name: tool for part in parts for name, tool in part.items()}
+            self._current = parts, tools
+        return tools

@@ -1,15 +1,30 @@
-"""What comes of a call of a tool, for code and for models."""
+"""What comes of a call of a tool, for code and for models.
+
+Without code, each call is a message of the model (tool name and arguments) and a message back (the result), and both
+stay in the prompt. In code they never enter it.
+
+Without a script, each call is a message of the model (name and arguments) and one back (the result), and both stay
+in its context. With one, the context has the script and what it printed.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tract_jupyter.exceptions import ContentError, ToolDeniedError, ToolExecutionError
 from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.models.text import brief_repr, printable
 from tract_jupyter.prompts import tool_calls as prompts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tract_jupyter.toolkit.stubs import CallRecord
+
 
 _LONGEST_ERROR: Final = 4_000
 
@@ -86,3 +101,120 @@ def for_model(result: ToolResult, limit: int) -> ToolResult:
 
 def _not_shown(result: ToolResult, error: str) -> ToolResult:
     return ToolResult(result.tool_name, success=False, error=error)
+
+
+CHARACTERS_PER_TOKEN: Final = 4
+TOKENS_PER_CALL: Final = 12
+"""What a chat format adds around a call and its result: ids, names, roles."""
+
+_SAMPLE: Final = 20
+_SCALAR: Final = 5
+_SCALARS: Final = frozenset({int, float, bool, type(None)})
+
+
+@dataclass(frozen=True, slots=True)
+class TokenSavings:
+    """An estimate in tokens: `total = calls * TOKENS_PER_CALL + argument_tokens + result_tokens`."""
+
+    calls: int
+    argument_tokens: int
+    result_tokens: int
+
+    @property
+    def total(self) -> int:
+        """Tokens that did not enter the prompt."""
+        return self.calls * TOKENS_PER_CALL + self.argument_tokens + self.result_tokens
+
+
+def estimate_savings(calls: Iterable[CallRecord]) -> TokenSavings:
+    """Sum over logged calls."""
+    records = list(calls)
+    return TokenSavings(
+        len(records),
+        sum(record.argument_size for record in records) // CHARACTERS_PER_TOKEN,
+        sum(record.result_size for record in records) // CHARACTERS_PER_TOKEN,
+    )
+
+
+def rough_size(value: Any, depth: int = 3) -> int:
+    """About how many characters the value's JSON has. Looks at 20 entries of each container, three levels deep."""
+    kind = type(value)
+    if kind in _SCALARS:  # most values, and every call is measured
+        return _SCALAR
+    if kind is str or isinstance(value, str | bytes):
+        return len(value) + 2
+    if isinstance(value, dict):
+        return _dict_size(value, depth) if value else _SCALAR
+    if isinstance(value, list | tuple | set):
+        return _list_size(value, depth) if value else _SCALAR
+    return _SCALAR
+
+
+def _dict_size(value: dict[Any, Any], depth: int) -> int:
+    if depth <= 0:
+        return 2 + _SCALAR * len(value)
+    total = 0
+    for key, item in value.items() if len(value) <= _SAMPLE else islice(value.items(), _SAMPLE):
+        total += (len(key) if type(key) is str else len(str(key))) + 4
+        total += _SCALAR if type(item) in _SCALARS else rough_size(item, depth - 1)
+    return 2 + _extrapolate(total, len(value))
+
+
+def _list_size(value: list[Any] | tuple[Any, ...] | set[Any], depth: int) -> int:
+    if depth <= 0:
+        return 2 + _SCALAR * len(value)
+    total = 0
+    for item in value if len(value) <= _SAMPLE else islice(value, _SAMPLE):
+        total += 2 + (_SCALAR if type(item) in _SCALARS else rough_size(item, depth - 1))
+    return 2 + _extrapolate(total, len(value))
+
+
+def _extrapolate(total: int, length: int) -> int:
+    return total if length <= _SAMPLE else total * length // _SAMPLE
+
+
+@dataclass(frozen=True, slots=True)
+class Savings:
+    """An estimate (about four characters a token), with its arithmetic."""
+
+    calls: int = 0
+    argument_characters: int = 0
+    result_characters: int = 0
+    script_characters: int = 0
+    output_characters: int = 0
+
+    @property
+    def used(self) -> int:
+        """Tokens that the script takes in a model's context: its text, and what it showed."""
+        return (self.script_characters + self.output_characters) // CHARACTERS_PER_TOKEN
+
+    @property
+    def without(self) -> int:
+        """Tokens that its calls would have taken there, made one by one."""
+        said = (self.argument_characters + self.result_characters) // CHARACTERS_PER_TOKEN
+        return said + self.calls * TOKENS_PER_CALL
+
+    @property
+    def saved(self) -> int:
+        """The difference; negative where a script costs more than it spares."""
+        return self.without - self.used
+
+    @property
+    def arithmetic(self) -> str:
+        """How that comes about."""
+        each = CHARACTERS_PER_TOKEN
+        return (
+            f"one by one ≈ {self.without:,} tokens: ({self.argument_characters:,} characters of arguments + "
+            f"{self.result_characters:,} of results) / {each} + {self.calls:,} calls x {TOKENS_PER_CALL}; "
+            f"as a script ≈ {self.used:,}: ({self.script_characters:,} of code + {self.output_characters:,} of "
+            f"output) / {each}; saved ≈ {self.saved:,}"
+        )
+
+    def __add__(self, other: Savings) -> Savings:
+        return Savings(
+            self.calls + other.calls,
+            self.argument_characters + other.argument_characters,
+            self.result_characters + other.result_characters,
+            self.script_characters + other.script_characters,
+            self.output_characters + other.output_characters,
+        )

@@ -17,18 +17,16 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NotRequired, Optional, Re
 from typing_extensions import is_typeddict
 
 from tract_jupyter.exceptions import SpecError
-from tract_jupyter.models.identifiers import identifier, unused
-from tract_jupyter.models.json_schema import JsonSchema
-from tract_jupyter.models.json_types import Record, RecordMember, TypeReader
-from tract_jupyter.models.parameters import signature_parts
-from tract_jupyter.models.text import one_line, printable
-from tract_jupyter.models.type_text import type_text
+from tract_jupyter.models.schema.json_schema import JsonSchema
+from tract_jupyter.models.schema.parameters import signature_parts
+from tract_jupyter.models.schema.types import Record, RecordMember, TypeReader, type_text
+from tract_jupyter.models.text import identifier, one_line, printable, unused
 
 if TYPE_CHECKING:
     import inspect
     from collections.abc import Iterator, Mapping
 
-    from tract_jupyter.models.parameters import Parameter
+    from tract_jupyter.models.schema.parameters import Parameter
     from tract_jupyter.toolkit.definitions import ToolDefinition
 
 _BUILTINS: Final = frozenset({str, int, float, bool, list, dict, tuple, set, frozenset, bytes})

@@ -31,7 +31,7 @@ SAMPLES = """
     TJ401 high importlib_metadata.EntryPoint _imp.get_frozen_object importlib._bootstrap_external.SourceFileLoader
     TJ401 high werkzeug.utils.import_string _frozen_importlib.BuiltinImporter
     TJ403 high sys._current_exceptions gc.get_referents ipykernel.connect.get_connection_file objgraph.by_type
-    TJ405 high tract_jupyter.review.gate.check tract_jupyter.storage.grants.GrantRows forbiddenfruit.curse
+    TJ405 high tract_jupyter.review.gate.check tract_jupyter.storage.signed.GrantRows forbiddenfruit.curse
     TJ405 high nbformat.sign.NotebookNotary tract_jupyter.analysis.rules
     TJ405 medium unittest.mock.patch mock.patch gevent.monkey.patch_all codecs.register
     TJ406 medium site.addpackage pkgutil.extend_path pyximport.install

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from tests.analysis.helpers import analyze, codes, found
-from tract_jupyter.analysis.rules.sinks import sinks
+from tract_jupyter.analysis.rules.lookup import sinks
 from tract_jupyter.analysis.tables.known_modules import KNOWN_HARMLESS, REMOVED_STDLIB
 
 OUTSIDE = [

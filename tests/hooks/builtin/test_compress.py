@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tract_jupyter import Tract
+from tract_jupyter.context.ancestry import Past
 from tract_jupyter.exceptions import (
     CompressionError,
     FingerprintError,
@@ -12,7 +13,6 @@ from tract_jupyter.exceptions import (
     RejectedError,
     UndecidedError,
 )
-from tract_jupyter.history.past import Past
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tract_jupyter.context.sides import SideBySide
 from tract_jupyter.exceptions import (
     CommitNotFoundError,
     FingerprintError,
@@ -11,7 +12,6 @@ from tract_jupyter.exceptions import (
     MergeConflictError,
     RejectedError,
 )
-from tract_jupyter.history.sides import SideBySide
 from tract_jupyter.models.merge import MergeType, Resolution
 
 

@@ -18,7 +18,7 @@ from tract_jupyter.exceptions import (
     UndecidedError,
 )
 from tract_jupyter.hooks import PendingStatus
-from tract_jupyter.models.priority import Priority
+from tract_jupyter.models.content import Priority
 
 SECRET = "the password is hunter2"
 

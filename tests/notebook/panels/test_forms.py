@@ -4,11 +4,16 @@ import json
 
 import pytest
 
-from tract_jupyter.hooks import ActionDef, OperationSpec
-from tract_jupyter.models.parameters import Parameter, Parameters
-from tract_jupyter.notebook.panels.forms import action_form, action_forms, edit_form, standing_form
-from tract_jupyter.notebook.panels.widget import read_arguments
-from tract_jupyter.review.fingerprint import Subject
+from tract_jupyter.models.schema.parameters import Parameter, Parameters
+from tract_jupyter.notebook.panels.panel import (
+    action_form,
+    action_forms,
+    edit_form,
+    read_arguments,
+    standing_form,
+)
+from tract_jupyter.operations import ActionDef, OperationSpec
+from tract_jupyter.review.decision import Subject
 
 PARAMS = {
     "a": "str", "b": "int", "c": "float", "d": "bool", "e": "Literal['x', 'y']", "f": "list[str]", "g": "int | None",

@@ -8,11 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tract_jupyter.analysis import Finding, RiskLevel, Span
-from tract_jupyter.hooks import ActionDef, OperationSpec
 from tract_jupyter.models.text import printable
 from tract_jupyter.notebook.panels.code import code_html
-from tract_jupyter.notebook.panels.render import body_html, record_html
-from tract_jupyter.notebook.panels.text import record_text
+from tract_jupyter.notebook.panels.render import body_html, record_html, record_text
+from tract_jupyter.operations import ActionDef, OperationSpec
 from tract_jupyter.review.request import CodeBlock
 from tract_jupyter.review.request_text import request_text
 

@@ -3,9 +3,9 @@
 import pytest
 
 from tests.notebook.runs.examples import AFTER, BEFORE, ZERO, at, operation
-from tract_jupyter.notebook.runs.calls import project
+from tract_jupyter.notebook.runs.commands import project
 from tract_jupyter.notebook.runs.picture import State
-from tract_jupyter.notebook.runs.run_view import RunView
+from tract_jupyter.notebook.runs.view import RunView
 from tract_jupyter.runs.events import (
     CommitFinished,
     MainFinished,

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.notebook.runs.examples import FIVE, op, run
-from tract_jupyter.notebook.runs.gantt import gantt, gantt_svg, gantt_text
+from tract_jupyter.notebook.runs.graph import gantt, gantt_svg, gantt_text
 from tract_jupyter.notebook.runs.picture import picture
 
 

@@ -4,8 +4,8 @@ import pytest
 from IPython.utils.capture import capture_output
 
 from tests.notebook.runs.examples import ZERO, event, op, run
-from tract_jupyter.notebook.runs.live import RunDisplay
-from tract_jupyter.notebook.runs.run_view import RunView
+from tract_jupyter.notebook.runs.commands import RunDisplay
+from tract_jupyter.notebook.runs.view import RunView
 
 
 class Time:
@@ -49,7 +49,7 @@ def project(events):
 def drawn(bare_shell, monkeypatch):  # displays need a shell
     """What was put on the screen, and whether it took the place of another."""
     put = []
-    module = "tract_jupyter.notebook.runs.live"
+    module = "tract_jupyter.notebook.runs.commands"
     monkeypatch.setattr(f"{module}.display", lambda view, display_id: put.append((view, display_id, False)))
     monkeypatch.setattr(
         f"{module}.update_display", lambda view, display_id: put.append((view, display_id, True))

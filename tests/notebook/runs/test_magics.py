@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tests.hooks.fakes import said
-from tract_jupyter.notebook.awaiting import await_waiting_cells
+from tract_jupyter.notebook.extension import await_waiting_cells
 from tract_jupyter.runs.profile.build import operation
 from tract_jupyter.runs.profile.model import Profile
 

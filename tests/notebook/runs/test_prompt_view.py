@@ -2,8 +2,7 @@
 
 from tests.notebook.outline import stands_alone
 from tests.notebook.runs.examples import HOSTILE, PLAIN, PROMPT, message, run
-from tract_jupyter.notebook.runs.prompt_parts import Change, inspect_prompt
-from tract_jupyter.notebook.runs.prompt_view import PromptView
+from tract_jupyter.notebook.runs.prompt import Change, PromptView, inspect_prompt
 from tract_jupyter.runs.model import Piece
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.notebook.runs.examples import op, run
-from tract_jupyter.notebook.runs.words import duration, outcome, why
+from tract_jupyter.notebook.runs.picture import duration, outcome, why
 from tract_jupyter.runs.model import Skip
 from tract_jupyter.runs.terms import ErrorCode, SkippedReason
 

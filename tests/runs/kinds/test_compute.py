@@ -10,9 +10,9 @@ import pytest
 from tests.runs.kinds.operations import context, made_by, operation, performed, rules
 from tract_jupyter.exceptions import RunError
 from tract_jupyter.runs.effect_types import SystemUpdate, UiInline
-from tract_jupyter.runs.functions import FUNCTIONS, Functions, run_function
 from tract_jupyter.runs.kinds.base import OperationFailed, Output, Services, Skipped
 from tract_jupyter.runs.kinds.compute import ComputeKind
+from tract_jupyter.runs.perform import FUNCTIONS, Functions, run_function
 
 KIND = ComputeKind()
 

@@ -10,10 +10,10 @@ import pytest
 from tests.runs.kinds.support import Model, context_of, done, operation_of, told, value
 from tract_jupyter.exceptions import LLMConfigError
 from tract_jupyter.llm.connections import Models
-from tract_jupyter.runs.abort import Abort, enter_abort
 from tract_jupyter.runs.kinds.base import Services
 from tract_jupyter.runs.kinds.llm import LlmKind
 from tract_jupyter.runs.terms import OperationStatus
+from tract_jupyter.runs.workers import Abort, enter_abort
 
 KIND = LlmKind()
 

@@ -6,8 +6,7 @@ import pytest
 
 from tests.runs.kinds.operations import made_by, rules
 from tract_jupyter.runs.kinds.base import OperationFailed, Services
-from tract_jupyter.runs.kinds.rag import RagKind
-from tract_jupyter.runs.retrieval import HistorySearch
+from tract_jupyter.runs.kinds.rag import HistorySearch, RagKind
 
 KIND = RagKind()
 

@@ -8,7 +8,7 @@ from tests.runs.kinds.operations import context, inbox, made_by, operation, perf
 from tract_jupyter.runs.deciding import RunDecisions
 from tract_jupyter.runs.kinds.base import OperationFailed, Services, Waits
 from tract_jupyter.runs.kinds.tool import ToolKind
-from tract_jupyter.toolkit.permissions import Permission
+from tract_jupyter.toolkit.calling import Permission
 
 KIND = ToolKind()
 

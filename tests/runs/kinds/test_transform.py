@@ -137,7 +137,7 @@ def test_it_can_run_in_another_process():
 
 @given(st.text(max_size=200), st.integers(0, 50), st.sampled_from(["start", "end"]))
 def test_truncating_by_tokens_keeps_its_promise(text, tokens, keep):
-    from tract_jupyter.engine.tokens import ApproximateCounter
+    from tract_jupyter.context.tokens import ApproximateCounter
 
     params = {"input": {"text": text}, "steps": [{"type": "pick", "path": ["text"]}]}
     params["steps"].append({"type": "truncate", "tokens": tokens, "keep": keep})

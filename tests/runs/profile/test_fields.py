@@ -9,7 +9,7 @@ import pytest
 
 from tract_jupyter.runs import model
 from tract_jupyter.runs.effect_types import History
-from tract_jupyter.runs.kinds import compute, dynamic, guard, llm_params, rag, template, tool, transform
+from tract_jupyter.runs.kinds import compute, dynamic, guard, llm, rag, template, tool, transform
 from tract_jupyter.runs.profile.model import Block, BlockRef, Profile
 
 DATA = [
@@ -18,7 +18,7 @@ DATA = [
     model.Retry, model.Debug,
 ]  # fmt: skip
 PARAMS = [
-    template.TemplateParams, llm_params.LlmParams, llm_params.Samplers, llm_params.Attempts, llm_params.CostBudget,
+    template.TemplateParams, llm.LlmParams, llm.Samplers, llm.Attempts, llm.CostBudget,
     guard.LiquidGuardParams, guard.LlmGuardParams, guard.GuardOutput, tool.ToolParams, compute.ComputeParams,
     dynamic.DynamicParams, rag.RagParams, transform.TransformParams,
 ]  # fmt: skip

@@ -11,10 +11,10 @@ from tract_jupyter.exceptions import ProfileError, RunError, StoreCorruptError, 
 from tract_jupyter.review.trust import Trust
 from tract_jupyter.runs.profile.build import operation
 from tract_jupyter.runs.profile.model import Profile
-from tract_jupyter.runs.store.profiles import Profiles
+from tract_jupyter.runs.store import Profiles
 from tract_jupyter.storage.database import Database
-from tract_jupyter.storage.events import EventRows
-from tract_jupyter.storage.run_profiles import RunProfileRows
+from tract_jupyter.storage.journal import EventRows
+from tract_jupyter.storage.signed import RunProfileRows
 
 TRACT = "1" * 32
 SCENE = Profile.of("scene", [operation("note", order=10, text="é")])

@@ -12,14 +12,12 @@ from sqlalchemy import text
 
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import ContentError, StoreCorruptError, StoreError
-from tract_jupyter.runs.activation import Counters
+from tract_jupyter.runs.due import Counters
 from tract_jupyter.runs.model import ArtifactView
-from tract_jupyter.runs.store.reports import SqlCommitLog
-from tract_jupyter.runs.store.states import TurnStates
+from tract_jupyter.runs.store import SqlCommitLog, TurnStates
 from tract_jupyter.runs.terms import Persistence, Usage
 from tract_jupyter.storage.database import Database
-from tract_jupyter.storage.run_commits import RunCommitRows
-from tract_jupyter.storage.run_objects import RunObjectRows
+from tract_jupyter.storage.runs import RunCommitRows, RunObjectRows
 
 TRACT, SESSION, RUN = "1" * 32, "5" * 64, "a" * 32
 

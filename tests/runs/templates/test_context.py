@@ -4,7 +4,7 @@ import pytest
 
 from tract_jupyter.exceptions import TemplateError
 from tract_jupyter.runs.model import ArtifactView, OperationContext, RunMessage
-from tract_jupyter.runs.templates.context import render
+from tract_jupyter.runs.templates.engine import render
 from tract_jupyter.runs.terms import Hook, Trigger
 
 MESSAGES = [("system", "one"), ("user", "aaaa"), ("assistant", "bbbb"), ("system", "two"), ("user", "cccc")]

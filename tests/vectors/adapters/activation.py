@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tract_jupyter.runs.activation import Counters, Step, advance, replay, steps_of
+from tract_jupyter.runs.due import Counters, Step, advance, replay, steps_of
 from tract_jupyter.runs.model import Activation, RunMessage
 
 _HISTORY = ("steps", "messages", "history", "entries", "branch")

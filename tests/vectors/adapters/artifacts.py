@@ -9,8 +9,8 @@ from tract_jupyter.runs.artifacts import Artifacts, MemoryArtifacts
 from tract_jupyter.runs.artifacts import session_key as key_of
 from tract_jupyter.runs.commit import CommitItem, commit
 from tract_jupyter.runs.effect_types import ArtifactUpsert
-from tract_jupyter.runs.memory_target import MemoryTarget
 from tract_jupyter.runs.model import ArtifactView, OperationError
+from tract_jupyter.runs.targets import MemoryTarget
 from tract_jupyter.runs.terms import Hook
 from tract_jupyter.runs.turn import Turn
 

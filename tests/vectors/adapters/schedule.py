@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from tests.runs.virtual import Script, VirtualWorkers, operation, script_job
 from tract_jupyter.exceptions import PlanError
-from tract_jupyter.runs.abort import Abort
+from tract_jupyter.runs.events import Stage
 from tract_jupyter.runs.execute import execute
 from tract_jupyter.runs.plan import make_plan
-from tract_jupyter.runs.reports import Stage
 from tract_jupyter.runs.terms import ExecutionMode, Hook, Trigger
+from tract_jupyter.runs.workers import Abort
 
 _SCRIPT = {"ms": "ms", "result": "result", "onAbort": "on_abort", "code": "code", "message": "message", "reason": "reason"}  # fmt: skip
 _LISTED = ("ids", "taskIds", "opIds", "operationIds", "operations", "nodes")

@@ -6,7 +6,7 @@ from typing import Any
 
 from tract_jupyter.exceptions import TemplateError
 from tract_jupyter.runs.model import ArtifactView, OperationContext, RunMessage
-from tract_jupyter.runs.templates.context import render as render_in
+from tract_jupyter.runs.templates.engine import render as render_in
 from tract_jupyter.runs.terms import ErrorCode, Hook, Trigger
 
 

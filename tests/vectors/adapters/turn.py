@@ -8,8 +8,8 @@ from tests.vectors.adapters.artifacts import told_error
 from tract_jupyter import Tract
 from tract_jupyter.runs.commit import CommitItem, Committed, commit
 from tract_jupyter.runs.prompt import Prompt
+from tract_jupyter.runs.targets import TractTarget
 from tract_jupyter.runs.terms import Hook
-from tract_jupyter.runs.tract_target import TractTarget
 from tract_jupyter.runs.turn import Turn
 
 Given = dict[str, Any]

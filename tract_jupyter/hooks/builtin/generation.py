@@ -6,12 +6,11 @@ import inspect
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from tract_jupyter.exceptions import FingerprintError, PendingError, PendingStateError
-from tract_jupyter.hooks.actions import action
 from tract_jupyter.hooks.builtin.base import BuiltinPending, Field, ValidationResult
-from tract_jupyter.hooks.marks import reading
+from tract_jupyter.hooks.introspection import reading
+from tract_jupyter.hooks.pending import action
 from tract_jupyter.llm.reply import Reply
-from tract_jupyter.models.chat_shapes import openai_messages
-from tract_jupyter.models.context import Message
+from tract_jupyter.models.context import Message, openai_messages
 from tract_jupyter.models.toolcall import ToolCall
 from tract_jupyter.prompts.generation import retry_text
 from tract_jupyter.review.request import ValueRow, ValueTable

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
+from tract_jupyter.context.summaries import AnswerShortener, Source
 from tract_jupyter.exceptions import CompressionError, FingerprintError, LLMResponseError
-from tract_jupyter.history.model_written import AnswerShortener
-from tract_jupyter.history.summaries import Source
-from tract_jupyter.hooks.actions import action
 from tract_jupyter.hooks.builtin.base import BuiltinPending, Field
-from tract_jupyter.hooks.marks import reading
+from tract_jupyter.hooks.introspection import reading
+from tract_jupyter.hooks.pending import action
 from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.models.commit import show_tokens
 from tract_jupyter.models.compression import CompressGroup

@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+import contextvars
+import secrets
+import threading
+from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from tract_jupyter.hooks.builtin.activation import ACTIVATE
-from tract_jupyter.hooks.builtin.handler import ACTIVATE_HANDLER
+import traitlets
+from IPython.display import display, update_display
+
+from tract_jupyter.exceptions import TractError
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.models.text import printable
-from tract_jupyter.notebook.command import when
-from tract_jupyter.notebook.markup import OWN_KEYS, escaped, heading
-from tract_jupyter.notebook.panels.outcome import foot_text
-from tract_jupyter.notebook.panels.render import body_html, bound_html, static_css, table_html
+from tract_jupyter.notebook.arguments import when
+from tract_jupyter.notebook.panels.panel import CHANNEL_NAME, ReviewWidget, read_seen
+from tract_jupyter.notebook.panels.render import (
+    asset,
+    body_html,
+    bound_html,
+    foot_text,
+    static_css,
+    table_html,
+)
+from tract_jupyter.notebook.views.html import OWN_KEYS, escaped, heading
+from tract_jupyter.operations.activation import ACTIVATE
+from tract_jupyter.operations.handlers import ACTIVATE_HANDLER
+from tract_jupyter.review.decision import Answer
 from tract_jupyter.review.display import shown_rows
 from tract_jupyter.review.process import process_text, this_process
 from tract_jupyter.review.records import is_waited_for
@@ -20,8 +36,13 @@ from tract_jupyter.review.request import show_value, worst_finding
 from tract_jupyter.review.request_text import bound_lines, how_to_decide
 
 if TYPE_CHECKING:
-    from tract_jupyter.review.ticket import Ticket
-    from tract_jupyter.storage.pendings import StoredPending
+    from collections.abc import Callable
+
+    from tract_jupyter.notebook.channels import NotebookChannel
+    from tract_jupyter.review.channel import Ticket
+    from tract_jupyter.storage.questions import StoredPending
+    from tract_jupyter.tract import Tract
+
 
 _CODE = frozenset({ACTIVATE, ACTIVATE_HANDLER})  # what asks whether code may run from now on
 _SHORT, _LONGEST = 80, 240  # characters of a value, and of all values of a row
@@ -267,3 +288,166 @@ def _waiting_elsewhere(stored: StoredPending) -> str:
     if stored.origin == this_process() or not is_waited_for(stored):
         return "no cell waits for it"
     return f"{process_text(stored.origin)} waits"
+
+
+_ACTIONS = frozenset({"approve", "reject"})
+_REMEMBERED = 256  # messages; one is sent again for some seconds only
+
+
+class BatchPanel(ReviewWidget):
+    """Shows a page of the inbox.
+
+    Synced state: `view` is what is drawn, `bodies` the full request of each row; by `board_id` a page knows again what
+    was selected and unfolded, when it draws the panel anew.
+
+    Args:
+        batch: what it shows.
+        turn: brings another page, soon and elsewhere; called in any thread.
+    """
+
+    _esm = asset("common.js") + asset("batch.js")
+    _css = static_css() + asset("panel.css") + asset("batch.css")
+    view = traitlets.Dict().tag(sync=True)
+    bodies = traitlets.Dict().tag(sync=True)
+    board_id = traitlets.Unicode("").tag(sync=True)
+
+    def __init__(self, batch: Batch, turn: Callable[[int], None]) -> None:
+        self._batch = batch
+        self._turn = turn
+        self._taken: deque[str] = deque(maxlen=_REMEMBERED)
+        self._lock = threading.RLock()
+        super().__init__(view=batch.view(), bodies=batch.bodies(), board_id=secrets.token_hex(8))
+
+    def refresh(self) -> None:
+        """Draw the batch as it is now. Called in any thread: an older state must not take a newer one's place."""
+        with self._lock:
+            self.bodies = self._batch.bodies()
+            self.view = self._batch.view()
+
+    def take(self, content: dict[str, Any]) -> None:
+        """Hand the answer to the tickets of the rows that were selected, or turn the page."""
+        key = content.get("key")
+        if not isinstance(key, str) or not self._is_new(key):
+            return
+        self.heard = key
+        if content.get("page") in {-1, 1}:
+            self._turn(content["page"])
+        elif content.get("action") in _ACTIONS and isinstance(content.get("rounds"), dict):
+            self._decide(content)
+
+    def fallback(self) -> dict[str, str]:
+        """A table of what was decided and what was not."""
+        return {"text/plain": self._batch.record_text(), "text/html": self._batch.record_html()}
+
+    def _is_new(self, key: str) -> bool:
+        with self._lock:
+            if key in self._taken:
+                return False
+            self._taken.append(key)
+            return True
+
+    def _decide(self, content: dict[str, Any]) -> None:
+        reason = content.get("reason")
+        arguments = {"reason": reason} if content["action"] == "reject" and isinstance(reason, str) else {}
+        opened, seen = content.get("opened") or [], read_seen(content)
+        for pending_id, round_id in content["rounds"].items():
+            row = self._batch.row(pending_id)
+            if row is not None:
+                answer = Answer(content["action"], arguments, str(round_id), seen)
+                row.refuse(_answer(row, answer, is_opened=pending_id in opened))
+        self.refresh()
+
+
+def _answer(row: Row, answer: Answer, *, is_opened: bool) -> str:
+    """Hand an answer to the row's ticket; returns why it was not taken."""
+    if row.must_be_opened and not is_opened:
+        return "Not taken: open it first, this is code that nobody has read yet."
+    if row.ticket.submit(answer, CHANNEL_NAME):
+        return ""
+    if row.ticket.is_asking(answer.round_id) and row.ticket.not_seen(answer):
+        return row.ticket.not_seen(answer)
+    return "Not taken: somebody else decided first, or it has changed since it was shown."
+
+
+PAGE = 20
+
+
+class Inbox:
+    """One output that lists the waiting requests and takes the answers to them.
+
+    Args:
+        tract: whose.
+        left: name, reason and command of stored things that are neither active nor in the inbox.
+    """
+
+    def __init__(self, tract: Tract, left: tuple[tuple[str, str, str], ...]) -> None:
+
+        self._tract = tract
+        self._channel = cast("NotebookChannel", tract.reviewer.channel)
+        self._display_id = secrets.token_hex(16)
+        self._context = contextvars.copy_context()  # of the cell, for what follows from a click
+        self._last: StoredPending | None = None
+        self._is_shown = False
+        self._recorded = 0
+        self.batch = Batch(tract.reviewer.ledger.count_waiting(), left)
+        self._read_page()
+        self._panel = BatchPanel(self.batch, self._turn_soon)
+
+    def show(self) -> None:
+        """Display the first page."""
+        display(self._panel, display_id=self._display_id)
+        self._is_shown = True
+
+    @property
+    def ready(self) -> bool:
+        """Whether the panel's script has run somewhere."""
+        return self._is_shown and bool(self._panel.ready)
+
+    def refresh(self) -> None:
+        """Show how things stand now; when all is decided, the record takes the panel's place."""
+        if not self._is_shown:
+            return
+        self._panel.refresh()
+        if self.batch.is_settled:
+            record = {"text/html": self.batch.record_html(), "text/plain": self.batch.record_text()}
+            update_display(record, raw=True, display_id=self._display_id)
+        elif self.batch.is_quiet and self.batch.decided != self._recorded:
+            self._recorded = self.batch.decided
+            update_display(
+                self._panel, display_id=self._display_id
+            )  # a saved notebook keeps what stands beside it
+
+    # ---
+
+    def _turn_soon(self, by: int) -> None:
+        self._channel.soon(lambda: self._turn(by), self._context)
+
+    def _turn(self, by: int) -> None:
+        wanted = self.batch.shown + by
+        if wanted == len(self.batch.pages) and not self.batch.is_last:
+            self._read_page()
+        self.batch.shown = min(max(wanted, 0), len(self.batch.pages) - 1)
+        self.refresh()
+
+    def _read_page(self) -> None:
+        ledger = self._tract.reviewer.ledger
+        waiting = ledger.waiting(PAGE + 1, self._last)  # one more, to know whether there is a next page
+        self.batch.is_last, page = len(waiting) <= PAGE, waiting[:PAGE]
+        self._last = page[-1] if page else self._last
+        rows = [row for row in map(self._row, page) if row is not None]
+        if rows or not self.batch.pages:
+            self.batch.pages.append(rows)
+
+    def _row(self, stored: StoredPending) -> Row | None:
+        try:
+            with self._channel.gathering(self):
+                ticket = self._tract.reviewer.show_again(self._tract.operations.rebuild(stored))
+        except TractError as error:
+            self.batch.stuck.append(stuck(stored, error))
+            return None
+        return Row(stored, ticket)
+
+
+def stuck(stored: StoredPending, error: TractError) -> Stuck:
+    """What waits and cannot be shown, with the reason."""
+    return Stuck(stored.pending_id, stored.title, str(error), when(stored.created_at))

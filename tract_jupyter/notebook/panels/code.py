@@ -7,16 +7,17 @@ A line is one row, a long one several, each of which says by its key whether it 
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from pygments.lexers import get_lexer_by_name
 from pygments.token import STANDARD_TYPES, Token
 
 from tract_jupyter.analysis import RiskLevel
-from tract_jupyter.notebook.markup import OWN_KEYS, escaped, heading
-from tract_jupyter.notebook.panels.findings import findings_html
-from tract_jupyter.review.display import shown_code
-from tract_jupyter.review.findings_by_rule import by_rule
+from tract_jupyter.analysis.rules import RULES
+from tract_jupyter.notebook.rule_commands import page_html
+from tract_jupyter.notebook.views.html import OWN_KEYS, escaped, heading
+from tract_jupyter.review.display import by_rule, lines_text, shown_code
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,8 +25,82 @@ if TYPE_CHECKING:
     from pygments.token import _TokenType
 
     from tract_jupyter.analysis import Finding
-    from tract_jupyter.review.display import ShownLine
+    from tract_jupyter.review.display import Place, RuleFindings, ShownLine
     from tract_jupyter.review.request import CodeBlock
+
+
+_SHOWN_PLACES = 12
+
+
+def findings_html(block: CodeBlock) -> str:
+    """How much of what was found, a row for each rule, and what is to be said about the analysis itself."""
+    note = f'<p class="tract-analysis">{escaped(block.analysis_note)}</p>' if block.analysis_note else ""
+    if not block.findings:
+        return note
+    rows = "".join(_rule_html(rule, block.title) for rule in by_rule(block.findings))
+    return (
+        f'<div class="tract-findings" role="group" aria-label="{escaped(f"Findings in {block.title}")}">'
+        f'<p class="tract-count">{_count_html(block)}</p>{rows}</div>{note}'
+    )
+
+
+def chip_html(level: RiskLevel, text: str = "") -> str:
+    """A level as a word on its colour."""
+    return f'<span class="tract-chip tract-{level.value}">{escaped(text or level.value)}</span>'
+
+
+def _count_html(block: CodeBlock) -> str:
+    counts = Counter(finding.level for finding in block.findings)
+    total = len(block.findings)
+    chips = " ".join(
+        chip_html(level, f"{counts[level]} {level}") for level in reversed(RiskLevel) if counts[level]
+    )
+    return f"{total} finding{'s' if total > 1 else ''}: {chips}"
+
+
+def _rule_html(rule: RuleFindings, title: str) -> str:
+    part = escaped(f"{title} {rule.code}")
+    return (
+        f'<details class="tract-rule" data-part="{part}" data-code="{escaped(rule.code)}"><summary {OWN_KEYS}>'
+        f'{chip_html(rule.level)} <code>{escaped(rule.code)}</code> <span class="tract-what">{_what(rule)}</span> '
+        f'<span class="tract-where">{rule.where}</span></summary>'
+        f'<div class="tract-rule-body">{_reasons_html(rule)}{_page_html(rule, part)}</div></details>'
+    )
+
+
+def _what(rule: RuleFindings) -> str:
+    """What the code would do, in the words of the rule; one that is not known here comes from another version."""
+    known = RULES.get(rule.code)
+    text = rule.worst.reason if known is None else known.manual().partition("\n")[0]
+    return escaped(text.removesuffix("."))
+
+
+def _reasons_html(rule: RuleFindings) -> str:
+    reasons = "".join(
+        f"<li>{escaped(reason.text)}{'' if reason.level == rule.level else ' ' + chip_html(reason.level)}"
+        f'<ul class="tract-places">{_places_html(reason.places)}</ul></li>'
+        for reason in rule.reasons()
+    )
+    remedies = dict.fromkeys(finding.remedy for finding in rule.findings if finding.remedy)
+    instead = "".join(f'<p class="tract-remedy"><b>Instead:</b> {escaped(remedy)}</p>' for remedy in remedies)
+    return f'<ul class="tract-reasons">{reasons}</ul>{instead}'
+
+
+def _places_html(places: Iterable[Place]) -> str:
+    shown = [f"<li>{lines_text(place.lines)}: <code>{escaped(place.text)}</code></li>" for place in places]
+    more = len(shown) - _SHOWN_PLACES
+    return "".join(shown[:_SHOWN_PLACES]) + (f"<li>… {more:,} more</li>" if more > 0 else "")
+
+
+def _page_html(rule: RuleFindings, part: str) -> str:
+    known = RULES.get(rule.code)
+    if known is None:
+        return ""
+    return (
+        f'<details class="tract-manual" data-part="{part} page"><summary {OWN_KEYS}>About rule {escaped(rule.code)} '
+        f"{escaped(known.name)}</summary>{page_html(known)}</details>"
+    )
+
 
 _FEW = 4  # findings that leave the code readable with a note under each
 Piece = tuple[str, str]
@@ -56,17 +131,19 @@ def code_html(block: CodeBlock) -> str:
 
 
 def _line_html(line: ShownLine, pieces: list[Piece], findings: list[Finding], *, asked: bool) -> list[str]:
-    """A row for each piece of the line; the first has its number and the rules that found something."""
+    """A row for each piece of the line: the first has its number, the last the rules that found something."""
     worst = max((f.level for f in findings), default=None)
     spans = _joined(pieces, [f for f in findings if f.span.line == line.number])
     css = " ".join([*(["tract-asked"] if asked else []), *([f"tract-{worst.value}"] if worst else [])])
     label = f"line {line.number}, which asked" if asked else ""
-    rows, position = [], 0
+    rows: list[str] = []
+    position = 0
     for text, key in line.pieces:
         marked = _mark(pieces, spans, position, position + len(text))
-        number, tags = ("↪", "") if position else (str(line.number), _tags_html(findings))
-        rows.append(_row(number, key, marked, css, label, tags))
+        number = "↪" if position else str(line.number)
         position += len(text)
+        tags = _tags_html(findings) if len(rows) + 1 == len(line.pieces) else ""
+        rows.append(_row(number, key, marked, css, label, tags))
     return rows
 
 

@@ -7,19 +7,228 @@ ticket and touches nothing else.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import json
+import types
+import typing
+from typing import TYPE_CHECKING, Any, Literal
 
+import anywidget
 import traitlets
 
-from tract_jupyter.notebook.panels.forms import action_forms
-from tract_jupyter.notebook.panels.outcome import decided_text
-from tract_jupyter.notebook.panels.render import asset, body_html, record_html, static_css
-from tract_jupyter.notebook.panels.text import record_text
-from tract_jupyter.notebook.panels.widget import CHANNEL_NAME, ReviewWidget, read_arguments, read_seen
+from tract_jupyter.models.schema.types import type_text
+from tract_jupyter.notebook.panels.render import (
+    asset,
+    body_html,
+    decided_text,
+    record_html,
+    record_text,
+    static_css,
+)
 from tract_jupyter.review.decision import Answer
+from tract_jupyter.review.grants import whom_in_words
+from tract_jupyter.review.request import show_value
 
 if TYPE_CHECKING:
-    from tract_jupyter.review.ticket import Ticket
+    from tract_jupyter.models.schema.parameters import Parameter, Parameters
+    from tract_jupyter.review.channel import Ticket
+    from tract_jupyter.review.decision import Subject
+    from tract_jupyter.review.request import ReviewAction
+
+
+CHANNEL_NAME = "panel"
+
+
+class ReviewWidget(anywidget.AnyWidget):
+    """One anywidget with one comm.
+
+    Synced state: `ready` and `heard` acknowledge what the front end sent; `page` is the loading of the page that showed
+    it first.
+    """
+
+    ready = traitlets.Bool(default_value=False).tag(sync=True)
+    heard = traitlets.Unicode("").tag(sync=True)
+    page = traitlets.Unicode("").tag(sync=True)
+
+    def __init__(self, **state: Any) -> None:
+        super().__init__(**state)
+        self.on_msg(self._on_message)
+        _honour_the_front_ends_subshell(self.comm)
+
+    def take(self, content: dict[str, Any]) -> None:
+        """Hand an answer on. Called in any thread, and again if the front end did not see it heard."""
+        raise NotImplementedError
+
+    def fallback(self) -> dict[str, str]:
+        """HTML and text for whatever cannot show a live view."""
+        raise NotImplementedError
+
+    def set_state(self, sync_data: dict[str, Any]) -> None:
+        """Take no state from a page: what is shown is said here alone, and a page would pass it on to all others."""
+
+    def _on_message(self, _widget: Any, content: Any, _buffers: Any) -> None:
+        if not isinstance(content, dict):
+            return
+        if content.get("type") == "ready":
+            self.page = self.page or str(content.get("page", ""))
+            self.ready = True
+        elif content.get("type") == "decide":
+            self.take(content)
+
+    def _repr_mimebundle_(self, **options: Any) -> Any:
+        """The live view, with the record for whatever cannot show one."""
+        bundle = super()._repr_mimebundle_(**options)
+        data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
+        return {**(data or {}), **self.fallback()}, metadata
+
+
+def read_arguments(given: Any) -> dict[str, Any] | None:
+    """The arguments of an answer, None if they are none. A script sends them as JSON text, as it rounds numbers."""
+    if isinstance(given, str):
+        try:
+            given = json.loads(given)
+        except (ValueError, RecursionError):
+            return None
+    return given if isinstance(given, dict) else None
+
+
+def read_seen(content: dict[str, Any]) -> frozenset[str]:
+    """The keys of what was on display, as a script reports them; none, if it does not."""
+    seen = content.get("seen")
+    return frozenset(key for key in seen if isinstance(key, str)) if isinstance(seen, list) else frozenset()
+
+
+def _honour_the_front_ends_subshell(comm: Any) -> None:
+    """Let a click reach a kernel whose main thread is blocked.
+
+    ipykernel 7.4 sends a comm's messages to the shell that last published on it, which is the blocked one; None makes
+    it use the subshell that the front end asked for. The attribute is private: without it, the probe for `ready` fails
+    and the prompt takes over.
+    """
+    if hasattr(comm, "_reply_subshell_for"):
+        comm._reply_subshell_for = None  # noqa: SLF001 # see above
+
+
+_KINDS: dict[Any, str] = {bool: "boolean", int: "integer", float: "number", str: "text"}
+_LONGEST = 20_000  # characters of a value that can still be changed in a panel
+_SHOWN = 60
+_SCOPES = {
+    "once": "Ask again each time",
+    "session": "Not again in this session",
+    "always": "Never again, until revoked",
+}
+
+
+def _whom(actor: str) -> list[tuple[str, str]]:
+    """For whom a standing approval may be, with what it is called."""
+    words = {whom: whom_in_words(actor, whom) for whom in ("this", "children", "anybody")}
+    return list({**words, "this": f"{actor} only", "anybody": "anybody who asks"}.items())
+
+
+def action_forms(ticket: Ticket) -> list[dict[str, Any]]:
+    """The buttons of a ticket with their inputs; approving has forms for changed values and for how long it holds."""
+    request = ticket.request
+    forms = [action_form(action) for action in request.actions]
+    for form in forms:
+        if form["name"] == "approve":
+            form["edits"] = edit_form(request.fields)
+            form["standing"] = standing_form(request.subject, elsewhere=ticket.pending.runs_elsewhere)
+    return forms
+
+
+def action_form(action: ReviewAction) -> dict[str, Any]:
+    """A button with its inputs."""
+    inputs = [_input(parameter) for parameter in action.parameters]
+    if action.style == "reject":
+        inputs = [{**made, "help": "", "placeholder": made["help"]} for made in inputs]
+    return {
+        "name": action.name,
+        "label": action.label,
+        "style": action.style,
+        "description": action.description,
+        "parameters": inputs,
+    }
+
+
+def edit_form(fields: Parameters | None) -> list[dict[str, Any]]:
+    """An input for each value that may be changed before approving."""
+    return [] if fields is None else [_edit_input(parameter) for parameter in fields]
+
+
+def standing_form(subject: Subject | None, *, elsewhere: bool) -> dict[str, Any] | None:
+    """How long an approval may hold, and for which values; None if it is asked about each time.
+
+    A session is that of the process that asked, so where that is `elsewhere`, it cannot be given here.
+    """
+    if subject is None:
+        return None
+    scopes = [(name, label) for name, label in _SCOPES.items() if not (elsewhere and name == "session")]
+    return {
+        "scopes": scopes,
+        "values": [_pattern_input(name, value) for name, value in subject.values.items()],
+        "whom": _whom(subject.actor),
+        "ignored": [
+            {"name": name, "shown": show_value(value, _SHOWN)} for name, value in subject.ignored.items()
+        ],
+    }
+
+
+def _pattern_input(name: str, value: Any) -> dict[str, Any]:
+    is_text = isinstance(value, str)
+    return {
+        "name": name,
+        "shown": show_value(value, _SHOWN),
+        "is_text": is_text,
+        "text": value if is_text and len(value) <= _SHOWN else "",
+        "placeholder": "data/*" if is_text else "[1, 2] or *",
+    }
+
+
+def _edit_input(parameter: Parameter) -> dict[str, Any]:
+    made = _input(parameter)
+    made["label"] = parameter.name  # as in the table above it, and in the code
+    made["required"] = made["kind"] in {"integer", "number", "json"} and not made["nullable"]
+    if len(made["text"]) > _LONGEST:
+        return {**made, "kind": "fixed", "text": "", "help": "too long to be changed here; use code"}
+    return made
+
+
+def _input(parameter: Parameter) -> dict[str, Any]:
+    kind, choices = _kind(parameter.annotation)
+    described = parameter.description or (
+        "" if kind in {"boolean", "text"} else type_text(parameter.annotation)
+    )
+    value = None if parameter.required else parameter.default
+    return {
+        "name": parameter.name,
+        "label": parameter.name.replace("_", " ").capitalize(),
+        "kind": kind,
+        "choices": choices,
+        "required": parameter.required,
+        "nullable": parameter.optional or type(None) in typing.get_args(parameter.annotation),
+        "value": value if kind in {"boolean", "choice"} else None,
+        "text": _text(value, kind),
+        "help": described,
+        "placeholder": "",
+    }
+
+
+def _text(value: Any, kind: str) -> str:
+    """The value as it stands in an input: exactly, where a script would round it."""
+    if value is None:
+        return ""
+    return value if kind == "text" and isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _kind(annotation: Any) -> tuple[str, list[Any] | None]:
+    """The kind of input, and what can be chosen. What has no input of its own is written as JSON."""
+    if typing.get_origin(annotation) in {typing.Union, types.UnionType}:
+        rest = [part for part in typing.get_args(annotation) if part is not type(None)]
+        if len(rest) == 1:
+            return _kind(rest[0])
+    if typing.get_origin(annotation) is Literal:
+        return "choice", list(typing.get_args(annotation))
+    return _KINDS.get(annotation, "json"), None
+
 
 _UNREADABLE = "Nothing was decided: the values of this answer could not be read. Check them, and try again."
 

@@ -6,21 +6,110 @@ import html
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from tract_jupyter.notebook.markup import OWN_KEYS, escaped, heading, pieces_html
+from tract_jupyter.models.text import printable
 from tract_jupyter.notebook.panels.code import code_html
-from tract_jupyter.notebook.panels.outcome import changed_values, foot_text, standing_text
+from tract_jupyter.notebook.views.html import OWN_KEYS, escaped, heading, pieces_html
+from tract_jupyter.review.decision import outcome_text
 from tract_jupyter.review.display import shown_rows
+from tract_jupyter.review.grants import pattern_text, whom_in_words
 from tract_jupyter.review.request import show_value
-from tract_jupyter.review.request_text import how_to_decide
+from tract_jupyter.review.request_text import SHORT_FINGERPRINT, bound_lines, how_to_decide
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from tract_jupyter.review.channel import Ticket
+    from tract_jupyter.review.decision import Decision
     from tract_jupyter.review.display import Piece
     from tract_jupyter.review.request import ReviewRequest, ValueTable
-    from tract_jupyter.review.ticket import Ticket
+
+
+def record_text(ticket: Ticket) -> str:
+    """What was asked, all of it, and who decided what, when, on which fingerprint."""
+    request = ticket.request
+    lines = [f"[{ticket.status}] {request.title}", f"  {request.summary}" if request.summary else ""]
+    lines += [f"  {line}" for line in bound_lines(request)]
+    lines += [f"  changed {c.name}: {c.before} → {c.after}" for c in changed_values(ticket)]
+    if ticket.output:
+        lines += ["  printed:", *(f"    {line}" for line in ticket.output.splitlines())]
+    if request.note:
+        lines += [f"  {line}" for line in request.note.splitlines()]
+    lines += [f"  {line}" for line in (standing_text(ticket), foot_text(ticket)) if line]
+    lines += (
+        [f"  {how_to_decide(request.pending_id)} decides it, here or in another notebook on this store"]
+        if ticket.status.is_open
+        else []
+    )
+    return printable("\n".join(line for line in lines if line))
+
+
+def record(ticket: Ticket) -> dict[str, str]:
+    """The record as what IPython displays."""
+    return {"text/html": record_html(ticket), "text/plain": record_text(ticket)}
+
+
+_MAX_PATTERN = 300
+_HOW_LONG = {"session": "Not asked again in this session", "always": "Not asked again"}
+
+
+class Change(NamedTuple):
+    """A value that a person changed before approving, as it is shown."""
+
+    name: str
+    before: str
+    after: str
+
+
+def changed_values(ticket: Ticket) -> list[Change]:
+    """What was changed with the approval; with several approvals, as one may fail, with each of them."""
+    changes = []
+    for request, decision in ticket.decided:
+        before = {p.name: p.default for p in request.fields or ()}
+        changes += [
+            Change(name, show_value(before.get(name)), show_value(value))
+            for name, value in (decision.arguments.get("edits") or {}).items()
+        ]
+    return changes
+
+
+def standing_text(ticket: Ticket) -> str:
+    """Which standing approval was given, empty if none was; with several approvals, as one may fail, the last one."""
+    subject = ticket.request.subject
+    given = [
+        decision.arguments for _, decision in ticket.decided if decision.arguments.get("scope") in _HOW_LONG
+    ]
+    if subject is None or not given:
+        return ""
+    covered = pattern_text(given[-1].get("pattern") or {}, subject.values)
+    covered = covered if len(covered) <= _MAX_PATTERN else f"{covered[:_MAX_PATTERN]}…"
+    uses = given[-1].get("uses")
+    often = "" if uses is None else f", for the next {uses}"
+    whom = whom_in_words(subject.actor, given[-1].get("whom", "this"))
+    ignored = f"; whatever {', '.join(subject.ignored)} is" if subject.ignored else ""
+    return (
+        f"{_HOW_LONG[given[-1]['scope']]}{often}: {covered}{ignored}; for {whom}. "
+        "%tract grants lists and revokes it."
+    )
+
+
+def decided_text(decision: Decision) -> str:
+    """Who decided what, over which channel, and when."""
+    when = decision.decided_at.astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
+    return f"{decision.action} by {decision.decided_by} ({decision.channel}), {when}"
+
+
+def foot_text(ticket: Ticket) -> str:
+    """The last line: the decision and its reason, and the fingerprint that it, or the request, is about."""
+    decision = ticket.last_decision
+    shown = ticket.request.fingerprint if decision is None else decision.fingerprint
+    pinned = f"fingerprint {shown[:SHORT_FINGERPRINT]}"
+    if decision is None:
+        return pinned
+    given = decision.reason or ticket.pending.rejection_reason or outcome_text(ticket.pending)
+    return f"{decided_text(decision)}{f': {given}' if given else ''} · {pinned}"
+
 
 _RESULT_CHARACTERS = 2_000
 _FEW_PIECES = 8  # of a value that needs no box of its own

@@ -7,16 +7,96 @@ from the context to an `Output`. Whatever that function raises becomes an error 
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
-from tract_jupyter.runs.terms import ErrorCode, SkippedReason
+from pydantic import ValidationError
+
+from tract_jupyter.exceptions import TemplateError
+from tract_jupyter.models.text import shortened
+from tract_jupyter.runs.reading import in_words
+from tract_jupyter.runs.templates import parse
+from tract_jupyter.runs.templates.engine import functions_of, variables_of
+from tract_jupyter.runs.terms import Data, ErrorCode, SkippedReason
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from pydantic_core import ErrorDetails
+
     from tract_jupyter.llm.connections import Models
     from tract_jupyter.protocols import LLMClient
     from tract_jupyter.runs.model import Operation, OperationContext
+
+
+P = TypeVar("P", bound=Data)
+
+_NAMED: Final = 5
+
+
+def read_params(kind: type[P], params: Mapping[str, Any]) -> P:
+    """An operation's parameters.
+
+    Raises:
+        OperationFailed: `validation_error`; they are wrong.
+    """
+    try:
+        return kind.from_dict(dict(params))
+    except ValidationError as error:
+        raise OperationFailed.invalid("; ".join(message for _, message in _problems(error, {}))) from None
+
+
+def check_params(
+    kind: type[P],
+    params: Mapping[str, Any],
+    rules: Mapping[str, str],
+    more: Callable[[P], list[Problem]],
+) -> list[Problem]:
+    """All that is wrong with parameters.
+
+    Args:
+        kind: what they should be.
+        params: as they are.
+        rules: the rule's name for what is wrong with `field`, or within it with `field.*`; `params` otherwise.
+        more: finds what no single field shows.
+    """
+    try:
+        found = kind.from_dict(dict(params))
+    except ValidationError as error:
+        return _problems(error, rules)
+    return more(found)
+
+
+def check_template(text: str, field: str) -> list[Problem]:
+    """What keeps a template from being read."""
+    try:
+        parse(text)
+    except TemplateError as error:
+        return [("template_syntax", f"{field}: {error}")]
+    return []
+
+
+def _problems(error: ValidationError, rules: Mapping[str, str]) -> list[Problem]:
+    problems = []
+    for one in error.errors(include_url=False)[:_NAMED]:
+        where = ".".join(map(str, one["loc"]))
+        field = str(one["loc"][0]) if one["loc"] else ""
+        told = in_words(one)
+        problems.append(
+            (
+                rules.get(where) or rules.get(f"{field}.*") or rules.get(field) or _otherwise(one),
+                shortened(f"{where}: {told}" if "." in where else told, 500),
+            )
+        )
+    return problems
+
+
+def _otherwise(error: ErrorDetails) -> str:
+    return "unknown_field" if error["type"] == "extra_forbidden" else "params"
+
 
 Problem = tuple[str, str]
 """What is wrong with an operation: the rule's name, such as `timeout_range`, and a sentence."""
@@ -182,3 +262,59 @@ class Kind(Protocol):
     def prepare(self, operation: Operation, services: Services) -> Runner:
         """Make what is run: a `Resumable` if it may wait. It may raise `OperationFailed`, as running it may."""
         ...
+
+
+_ALONE: Final = re.compile(r"\s*\{\{-?((?:(?!\{\{|\}\}|\{%).)*?)-?\}\}\s*", re.DOTALL)
+
+
+def filled(value: Any, context: OperationContext) -> Any:
+    """A JSON value with its templates rendered. A text that is one `{{ expression }}` becomes that value itself.
+
+    Raises:
+        TemplateError: a template cannot be rendered.
+    """
+    if isinstance(value, dict):
+        return {key: filled(one, context) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [filled(one, context) for one in value]
+    if not isinstance(value, str) or ("{{" not in value and "{%" not in value):
+        return value
+    alone = _ALONE.fullmatch(value)
+    if alone is None:
+        return rendered(value, context)
+    return json.loads(rendered("{{" + alone[1] + " | json }}", context))
+
+
+def rendered(text: str, context: OperationContext, **more: Any) -> str:
+    """A template, rendered with what the context has, and more variables.
+
+    Raises:
+        TemplateError: it cannot be read or rendered.
+    """
+    return parse(text).render(
+        {**variables_of(context), **more}, functions_of(context),
+        seed=f"{context.seed}:{context.operation_id}", now=context.now,
+    )  # fmt: skip
+
+
+def check_filled(
+    kind: type[P], operation: Operation, *, only: Collection[str] | None = None
+) -> list[Problem]:
+    """All that is wrong with an operation's parameters, and with the templates in some of them; in all if left out."""
+    params = operation.config.params
+    templates = {key: one for key, one in params.items() if only is None or key in only}
+    return check_params(kind, params, {}, lambda _: check_templates(templates, "params"))
+
+
+def check_templates(value: Any, path: str) -> list[Problem]:
+    """What is wrong with the templates in a JSON value, each with its place."""
+    if isinstance(value, str):
+        return check_template(value, path)
+    inner = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list | tuple)
+        else ()
+    )
+    return [problem for key, one in inner for problem in check_templates(one, f"{path}.{key}")]

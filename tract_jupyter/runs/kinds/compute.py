@@ -13,12 +13,18 @@ from pydantic import Field
 
 from tract_jupyter.exceptions import ContentError, nearest
 from tract_jupyter.models.canonical import plain
-from tract_jupyter.runs.data import Data, Tagged
-from tract_jupyter.runs.functions import FUNCTIONS, is_importable
-from tract_jupyter.runs.kinds.base import OperationFailed, Output, Skipped, Waits
-from tract_jupyter.runs.kinds.filling import check_filled, filled
-from tract_jupyter.runs.kinds.params import read_params
-from tract_jupyter.runs.safe_text import quoted
+from tract_jupyter.runs.kinds.base import (
+    OperationFailed,
+    Output,
+    Skipped,
+    Waits,
+    check_filled,
+    filled,
+    read_params,
+)
+from tract_jupyter.runs.perform import FUNCTIONS, is_importable
+from tract_jupyter.runs.reading import quoted
+from tract_jupyter.runs.terms import Data, Tagged
 
 if TYPE_CHECKING:
     from collections.abc import Callable

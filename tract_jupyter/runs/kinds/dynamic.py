@@ -15,12 +15,17 @@ from pydantic import Field
 from tract_jupyter.exceptions import ContentError, OperationError
 from tract_jupyter.models.canonical import plain
 from tract_jupyter.models.pending import PendingStatus
-from tract_jupyter.runs.data import Data
-from tract_jupyter.runs.kinds.base import OperationFailed, Output, Skipped, Waits
-from tract_jupyter.runs.kinds.filling import check_filled, filled
-from tract_jupyter.runs.kinds.params import read_params
-from tract_jupyter.runs.safe_text import quoted
-from tract_jupyter.runs.terms import MAX_ERROR_TEXT, ErrorCode, SkippedReason
+from tract_jupyter.runs.kinds.base import (
+    OperationFailed,
+    Output,
+    Skipped,
+    Waits,
+    check_filled,
+    filled,
+    read_params,
+)
+from tract_jupyter.runs.reading import quoted
+from tract_jupyter.runs.terms import MAX_ERROR_TEXT, Data, ErrorCode, SkippedReason
 
 if TYPE_CHECKING:
     from collections.abc import Callable

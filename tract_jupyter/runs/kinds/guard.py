@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from pydantic import Field, field_validator
 
 from tract_jupyter.exceptions import TemplateError
-from tract_jupyter.runs.data import Data
-from tract_jupyter.runs.kinds.base import OperationFailed, Output
+from tract_jupyter.runs.kinds.base import OperationFailed, Output, check_params, check_template, read_params
 from tract_jupyter.runs.kinds.json_output import read_json
-from tract_jupyter.runs.kinds.llm_call import ask
-from tract_jupyter.runs.kinds.llm_params import RULES, CallParams, engine_config
-from tract_jupyter.runs.kinds.params import check_params, check_template, read_params
-from tract_jupyter.runs.safe_text import message_of
-from tract_jupyter.runs.templates.context import render
-from tract_jupyter.runs.terms import MAX_TEXT, ErrorCode
+from tract_jupyter.runs.kinds.llm import RULES, CallParams, ask, engine_config
+from tract_jupyter.runs.reading import message_of
+from tract_jupyter.runs.templates.engine import render
+from tract_jupyter.runs.terms import MAX_TEXT, Data, ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

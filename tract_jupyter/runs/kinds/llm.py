@@ -2,19 +2,327 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from tract_jupyter.runs.kinds.base import OperationFailed, Output
-from tract_jupyter.runs.kinds.json_output import read_json
-from tract_jupyter.runs.kinds.llm_call import Answer, ask
-from tract_jupyter.runs.kinds.llm_params import RULES, LlmParams, engine_config
-from tract_jupyter.runs.kinds.params import check_params, check_template, read_params
-from tract_jupyter.runs.kinds.schema_language import mismatches
+from pydantic import Field, model_validator
+
+from tract_jupyter.exceptions import LLMConfigError, LLMRequestError
+from tract_jupyter.llm.call import CANCELLED, ended_by
+from tract_jupyter.llm.reply import Reply
+from tract_jupyter.runs.kinds.base import (
+    ModelRef,
+    OperationFailed,
+    Output,
+    Services,
+    check_params,
+    check_template,
+    read_params,
+)
+from tract_jupyter.runs.kinds.json_output import (
+    ParseMode,  # pydantic reads it
+    mismatches,
+    read_json,
+    schema_problems,
+)
+from tract_jupyter.runs.model import OperationConfig, Retry
+from tract_jupyter.runs.reading import message_of, quoted
+from tract_jupyter.runs.templates.engine import render
+from tract_jupyter.runs.terms import MAX_TEXT, Data, ErrorCode
+from tract_jupyter.runs.workers import Aborted, current_abort
 
 if TYPE_CHECKING:
-    from tract_jupyter.runs.kinds.base import ModelRef, Problem, Runner, Services
-    from tract_jupyter.runs.model import Operation, OperationConfig, OperationContext
+    from collections.abc import Mapping
+
+    from tract_jupyter.protocols import LLMClient
+    from tract_jupyter.runs.kinds.base import Problem, Runner
+    from tract_jupyter.runs.model import Operation, OperationContext
+
+
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+StopText = Annotated[str, Field(min_length=1, max_length=120)]
+
+_RETRIED: Final = {
+    "timeout": ErrorCode.TIMEOUT,
+    "provider_error": ErrorCode.PROVIDER,
+    "rate_limit": ErrorCode.RATE_LIMITED,
+}
+
+
+class Samplers(Data):
+    """How the model chooses its words."""
+
+    temperature: Annotated[float, Field(ge=0, le=10)] | None = None
+    top_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    top_k: Annotated[int, Field(ge=0)] | None = None
+    frequency_penalty: Annotated[float, Field(ge=-10, le=10)] | None = None
+    presence_penalty: Annotated[float, Field(ge=-10, le=10)] | None = None
+    seed: int | None = None
+
+
+class Attempts(Data):
+    """How often the provider is asked: 1 to 10 times; what it says badly is never asked for again."""
+
+    max_attempts: Annotated[int, Field(ge=1, le=10)] = 1
+    backoff_ms: Annotated[float, Field(ge=0, le=120_000)] = 0
+    retry_on: tuple[Literal["timeout", "provider_error", "rate_limit"], ...] = ()
+
+
+class CostBudget(Data):
+    """What a call may cost."""
+
+    max_cost_usd: Annotated[float, Field(ge=0)] | None = None
+
+
+class CallParams(Data):
+    """How a model is asked. `providerRef` and `credentialRef` are names in `t.models`; the latter is never logged."""
+
+    provider_ref: Name | None = None
+    model: Name | None = None
+    credential_ref: Name | None = None
+    prompt: Annotated[str, Field(max_length=MAX_TEXT)]
+    system: Annotated[str, Field(max_length=MAX_TEXT)] | None = None
+    strict_variables: bool = False
+    max_input_tokens: Annotated[int, Field(ge=1)] | None = None
+    samplers: Samplers = Samplers()
+    max_output_tokens: Annotated[int, Field(ge=1)] | None = None
+    stop: Annotated[tuple[StopText, ...], Field(max_length=10)] = ()
+    budget: CostBudget = CostBudget()
+    timeout_ms: Annotated[float, Field(ge=1, le=300_000)] | None = None
+    retry: Attempts | None = None
+
+    @property
+    def model_ref(self) -> ModelRef | None:
+        """The names of a model and a credential; None if it names neither."""
+        named = self.provider_ref is not None or self.credential_ref is not None
+        return ModelRef(self.provider_ref, self.credential_ref) if named else None
+
+    @model_validator(mode="after")
+    def _has_prompt(self) -> CallParams:
+        if not self.prompt.strip():
+            raise ValueError("prompt is empty; write what the model is asked")
+        return self
+
+
+class LlmParams(CallParams):
+    """What kind `llm` is given as `params`."""
+
+    output_mode: Literal["text", "json"] = "text"
+    json_parse_mode: ParseMode | None = None
+    json_custom_pattern: Annotated[str, Field(max_length=2_000)] | None = None
+    json_schema: Any = None
+    strict_schema_validation: bool = False
+
+    def problems(self) -> list[Problem]:
+        """What no single field shows."""
+        is_json = self.output_mode == "json"
+        found = []
+        if self.strict_schema_validation and not is_json:
+            found.append(("strict_schema_needs_json", "strictSchemaValidation requires outputMode=json"))
+        if self.strict_schema_validation and self.json_schema is None:
+            found.append(("strict_schema_needs_schema", "strictSchemaValidation requires jsonSchema"))
+        if self.json_parse_mode is not None and not is_json:
+            found.append(("parse_mode_needs_json", "jsonParseMode requires outputMode=json"))
+        if self.json_parse_mode == "custom_regex" and not (self.json_custom_pattern or "").strip():
+            found.append(("regex_pattern_required", "jsonParseMode=custom_regex requires jsonCustomPattern"))
+        if self.json_schema is not None and not is_json and not self.strict_schema_validation:
+            found.append(("schema_needs_json", "jsonSchema requires outputMode=json"))
+        if self.json_custom_pattern is not None and self.json_parse_mode != "custom_regex":
+            found.append(("pattern_needs_regex", "jsonCustomPattern requires jsonParseMode=custom_regex"))
+        found += [("schema_invalid", f"jsonSchema: {told}") for told in schema_problems(self.json_schema)]
+        return found
+
+
+RULES: Final = {
+    "": "prompt_required",
+    "prompt": "prompt_required",
+    "timeoutMs": "timeout_range",
+    "retry": "retry_range",
+    "retry.maxAttempts": "retry_range",
+    "retry.backoffMs": "backoff_range",
+    "stop": "stop_limit",
+    "samplers": "samplers_range",
+}
+"""The rules' names, by field."""
+
+
+def engine_config(config: OperationConfig, params: CallParams) -> OperationConfig:
+    """The configuration with the attempts and the time that the parameters ask for; those of the engine's own stand."""
+    changes: dict[str, Any] = {}
+    if params.timeout_ms is not None and config.timeout_ms is None:
+        changes["timeout_ms"] = params.timeout_ms
+    if params.retry is not None and config.retry == Retry():
+        retry_on = tuple(_RETRIED[one].value for one in params.retry.retry_on)
+        changes["retry"] = Retry(
+            max_attempts=params.retry.max_attempts,
+            backoff_ms=params.retry.backoff_ms,
+            retry_on=retry_on,
+        )
+    if params.provider_ref is not None and config.provider is None:
+        changes["provider"] = params.provider_ref
+    return config.model_copy(update=changes)
+
+
+_RATE_LIMITS: Final = ("rate limit", "rate_limit", "429")
+_TIMEOUTS: Final = ("timed out", "timeout")
+_CHARACTERS_PER_TOKEN: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a model said, and what the log tells of it."""
+
+    text: str
+    usage: Mapping[str, Any]
+    inputs: Mapping[str, Any]
+    outputs: Mapping[str, Any]
+    debug: Mapping[str, Any]
+
+
+def ask(
+    params: CallParams,
+    services: Services,
+    context: OperationContext,
+    options: Mapping[str, Any] | None = None,
+) -> Answer:
+    """Ask once; trying again is the engine's business.
+
+    Args:
+        params: how.
+        services: has the client.
+        context: what the prompts are rendered with.
+        options: more that is passed to the client.
+
+    Raises:
+        OperationFailed: `rate_limited`, `timeout`, `provider_error`, `budget_exceeded`, or a `validation_error` if
+            there is no such client. A failed rendering is a `TemplateError`, before anything is asked.
+    """
+    client = _client(params, services)
+    messages = _messages(params, context)
+    inputs = _inputs(params, messages)
+    _check_length(params, messages)
+    current_abort().check()
+    try:
+        with ended_by(current_abort()):
+            response = client.chat(messages, **_options(params), **(options or {}))
+        reply = Reply.of(response)
+    except Aborted:
+        raise
+    except Exception as error:  # noqa: BLE001 # what a client raises is its own business
+        if isinstance(error, LLMRequestError):
+            current_abort().check()  # it was ended by that
+        raise _provider_failure(error, inputs) from None
+    limit = context.policy.max_snapshot
+    outputs = _outputs(reply, response, limit)
+    _check_cost(params, reply, inputs, outputs)
+    asked = {one["role"]: quoted(one["content"], limit) for one in messages}
+    return Answer(reply.text, reply.usage, inputs, outputs, {"asked": asked})
+
+
+def text_summary(text: str, limit: int) -> dict[str, Any]:
+    """The beginning of a text, and the hash of all of it."""
+    return {"text": quoted(text, limit), "textHash": _digest(text)}
+
+
+def _client(params: CallParams, services: Services) -> LLMClient:
+    ref = params.model_ref
+    if ref is not None:
+        if services.models is None:
+            raise OperationFailed.invalid("there are no models to choose from here")
+        try:
+            return services.models.client(*ref)
+        except LLMConfigError as error:
+            raise OperationFailed.invalid(str(error)) from None
+    if services.llm is None:
+        raise OperationFailed.invalid("there is no client to ask a model with; give one to configure_llm()")
+    return services.llm
+
+
+def _messages(params: CallParams, context: OperationContext) -> list[dict[str, Any]]:
+    """The system prompt first, unless it is blank (EXE-032)."""
+    system = render(params.system or "", context, strict=params.strict_variables)
+    prompt = render(params.prompt, context, strict=params.strict_variables)
+    first = [{"role": "system", "content": system}] if system.strip() else []
+    return [*first, {"role": "user", "content": prompt}]
+
+
+def _options(params: CallParams) -> dict[str, Any]:
+    """As the client protocol names them: `temperature`, `top_p`, `max_tokens`, ..."""
+    options = {
+        name: value for name, value in params.samplers.model_dump(by_alias=False).items() if value is not None
+    }
+    if params.model is not None:
+        options["model"] = params.model
+    if params.max_output_tokens is not None:
+        options["max_tokens"] = params.max_output_tokens
+    if params.stop:
+        options["stop"] = list(params.stop)
+    return options
+
+
+def _check_length(params: CallParams, messages: list[dict[str, Any]]) -> None:
+    characters = sum(len(one["content"]) for one in messages)
+    tokens = -(-characters // _CHARACTERS_PER_TOKEN)
+    if params.max_input_tokens is not None and tokens > params.max_input_tokens:
+        raise OperationFailed(
+            ErrorCode.BUDGET_EXCEEDED,
+            f"the prompts have about {tokens} tokens, and may have {params.max_input_tokens}; let them hold less",
+        )
+
+
+def _check_cost(
+    params: CallParams, reply: Reply, inputs: Mapping[str, Any], outputs: Mapping[str, Any]
+) -> None:
+    most, cost = params.budget.max_cost_usd, reply.usage.get("cost")
+    if most is not None and isinstance(cost, int | float) and cost > most:
+        message = f"the reply cost {cost} USD, and may cost {most}"
+        raise OperationFailed(ErrorCode.BUDGET_EXCEEDED, message, inputs=inputs, outputs=outputs)
+
+
+def _provider_failure(error: Exception, inputs: Mapping[str, Any]) -> OperationFailed:
+    message = message_of(error)
+    told = message.lower()
+    code = ErrorCode.PROVIDER
+    if isinstance(error, LLMConfigError):
+        code = ErrorCode.VALIDATION
+    elif isinstance(error, LLMRequestError):
+        code = ErrorCode.PROVIDER if error.code == CANCELLED else ErrorCode(error.code)
+    elif any(mark in told for mark in _RATE_LIMITS):
+        code = ErrorCode.RATE_LIMITED
+    elif isinstance(error, TimeoutError) or any(mark in told for mark in _TIMEOUTS):
+        code = ErrorCode.TIMEOUT
+    return OperationFailed(code, message, _retry_after(error), inputs=inputs)
+
+
+def _retry_after(error: Exception) -> dict[str, Any]:
+    """How long the provider asks to wait: `retry_after` of its error, in seconds."""
+    seconds = getattr(error, "retry_after", None)
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds >= 0
+    return {"retryAfterMs": seconds * 1_000} if is_number and seconds is not None else {}
+
+
+def _inputs(params: CallParams, messages: list[dict[str, Any]]) -> dict[str, Any]:
+    told = params.to_dict()
+    kept = ("providerRef", "model", "outputMode", "samplers", "maxOutputTokens", "maxInputTokens", "stop", "budget",
+            "timeoutMs", "retry")  # fmt: skip
+    hashes = {f"{one['role']}Hash": _digest(one["content"]) for one in messages}
+    return {**{name: told[name] for name in kept if name in told}, **hashes}
+
+
+def _outputs(reply: Reply, response: Mapping[str, Any], limit: int) -> dict[str, Any]:
+    found = {
+        "finishReason": response["choices"][0].get("finish_reason"),
+        "requestId": response.get("id"),
+        "model": reply.model,
+        "usage": reply.usage,
+        **text_summary(reply.text, limit),
+    }
+    return {name: value for name, value in found.items() if value not in (None, {})}
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

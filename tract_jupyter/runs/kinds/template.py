@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import Field
 
-from tract_jupyter.runs.data import Data
-from tract_jupyter.runs.kinds.base import Output, Runner, Services
-from tract_jupyter.runs.kinds.params import check_params, check_template, read_params
-from tract_jupyter.runs.templates.context import render
-from tract_jupyter.runs.terms import MAX_TEXT
+from tract_jupyter.runs.kinds.base import Output, Runner, Services, check_params, check_template, read_params
+from tract_jupyter.runs.templates.engine import render
+from tract_jupyter.runs.terms import MAX_TEXT, Data
 
 if TYPE_CHECKING:
     from tract_jupyter.runs.kinds.base import Problem

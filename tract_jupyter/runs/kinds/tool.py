@@ -15,13 +15,10 @@ from tract_jupyter.exceptions import ContentError, FingerprintError, UndecidedEr
 from tract_jupyter.models.canonical import plain
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.review.records import RUN
-from tract_jupyter.runs.data import Data
-from tract_jupyter.runs.kinds.base import OperationFailed, Output, Waits
-from tract_jupyter.runs.kinds.filling import check_filled, filled
-from tract_jupyter.runs.kinds.params import read_params
-from tract_jupyter.runs.safe_text import quoted
-from tract_jupyter.runs.terms import MAX_ERROR_TEXT, ErrorCode
-from tract_jupyter.storage.events import triggered
+from tract_jupyter.runs.kinds.base import OperationFailed, Output, Waits, check_filled, filled, read_params
+from tract_jupyter.runs.reading import quoted
+from tract_jupyter.runs.terms import MAX_ERROR_TEXT, Data, ErrorCode
+from tract_jupyter.storage.journal import triggered
 from tract_jupyter.toolkit.results import ToolResult, result_of
 
 if TYPE_CHECKING:

@@ -6,21 +6,267 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 
-from pydantic import Field
+from pydantic import Field, model_validator
+from typing_extensions import override
 
-from tract_jupyter.runs.data import Data
-from tract_jupyter.runs.kinds.base import Output
-from tract_jupyter.runs.kinds.filling import check_filled, check_templates, filled, rendered
-from tract_jupyter.runs.kinds.params import read_params
-from tract_jupyter.runs.safe_text import quoted
-from tract_jupyter.runs.transforms import FillIn, Step, transformed
+from tract_jupyter.context.tokens import ApproximateCounter
+from tract_jupyter.runs import patterns
+from tract_jupyter.runs.kinds.base import (
+    OperationFailed,
+    Output,
+    check_filled,
+    check_templates,
+    filled,
+    read_params,
+    rendered,
+)
+from tract_jupyter.runs.reading import quoted
+from tract_jupyter.runs.templates.values import MISSING, as_json, item_of, text_of
+from tract_jupyter.runs.terms import MAX_TEXT, Data, ErrorCode, Tagged
 
 if TYPE_CHECKING:
     from tract_jupyter.runs.kinds.base import Made, Problem, Services
     from tract_jupyter.runs.model import Operation, OperationContext
+
+
+Matching = TypeVar("Matching", "Replace", "Extract")
+Render = Callable[[str, Any], str]
+"""Renders a template in which `value` stands for a value."""
+_DEEPEST: Final = 100
+_COUNTER: Final = ApproximateCounter()  # the same everywhere, whatever vocabularies a machine has
+
+
+class _Step(Tagged):
+    def apply(self, value: Any, render: Render) -> Any:
+        """The new value."""
+        raise NotImplementedError
+
+
+class Trim(_Step):
+    """A text without the white space around it."""
+
+    type: Literal["trim"] = "trim"
+
+    @override
+    def apply(self, value: Any, render: Render) -> str:
+        return _text(value, self.type).strip()
+
+
+class Lower(_Step):
+    """A text in lower case."""
+
+    type: Literal["lower"] = "lower"
+
+    @override
+    def apply(self, value: Any, render: Render) -> str:
+        return _text(value, self.type).lower()
+
+
+class Upper(_Step):
+    """A text in upper case."""
+
+    type: Literal["upper"] = "upper"
+
+    @override
+    def apply(self, value: Any, render: Render) -> str:
+        return _text(value, self.type).upper()
+
+
+class Replace(_Step):
+    """A text with all matches of a pattern replaced, or all places where it stands if it is `literal`."""
+
+    type: Literal["replace"] = "replace"
+    pattern: Annotated[str, Field(min_length=1, max_length=patterns.MAX_PATTERN)]
+    replacement: Annotated[str, Field(max_length=10_000)] = ""
+    literal: bool = False
+
+    @model_validator(mode="after")
+    def _can_be_used(self) -> Replace:
+        return self if self.literal else _checked(self)
+
+    @override
+    def apply(self, value: Any, render: Render) -> str:
+        text = _text(value, self.type)
+        if not self.literal:
+            return patterns.replace(self.pattern, self.replacement, text)
+        growth = text.count(self.pattern) * (len(self.replacement) - len(self.pattern))
+        _check_size(len(text) + growth)
+        return text.replace(self.pattern, self.replacement)
+
+
+class Extract(_Step):
+    """The first group of a pattern's first match, or the match if it has no groups; null if there is none."""
+
+    type: Literal["extract"] = "extract"
+    pattern: Annotated[str, Field(min_length=1, max_length=patterns.MAX_PATTERN)]
+
+    @model_validator(mode="after")
+    def _can_be_used(self) -> Extract:
+        return _checked(self)
+
+    @override
+    def apply(self, value: Any, render: Render) -> str | None:
+        return patterns.first(self.pattern, _text(value, self.type))
+
+
+class Pick(_Step):
+    """What an object or list has at a path: `["items", 0, "name"]`, or `items.0.name`."""
+
+    type: Literal["pick"] = "pick"
+    path: str | tuple[str | int, ...]
+
+    @override
+    def apply(self, value: Any, render: Render) -> Any:
+        parts = self.path.split(".") if isinstance(self.path, str) else self.path
+        for part in parts:
+            is_place = isinstance(value, list) and isinstance(part, str) and part.lstrip("-").isdecimal()
+            value = item_of(value, int(part) if is_place and len(str(part)) < _DEEPEST else part)
+            if value is MISSING:
+                raise OperationFailed.invalid(f"pick: there is no {part!r} on the path {self.path!r}")
+        return value
+
+
+class Join(_Step):
+    """A list as one text."""
+
+    type: Literal["join"] = "join"
+    separator: Annotated[str, Field(max_length=1_000)] = "\n"
+
+    @override
+    def apply(self, value: Any, render: Render) -> str:
+        if not isinstance(value, list):
+            raise OperationFailed.invalid(f"join needs a list, and this is {_kind(value)}")
+        texts = [text_of(one) for one in value]
+        _check_size(sum(map(len, texts)) + len(self.separator) * len(texts))
+        return self.separator.join(texts)
+
+
+class Truncate(_Step):
+    """A text of so many characters or tokens at most; tokens are estimated, in the same way everywhere.
+
+    What a provider counted corrects nothing here, so that a replay gives the same text.
+    """
+
+    type: Literal["truncate"] = "truncate"
+    characters: Annotated[int, Field(ge=0)] | None = None
+    tokens: Annotated[int, Field(ge=0)] | None = None
+    keep: Literal["start", "end"] = "start"
+
+    @model_validator(mode="after")
+    def _has_one_limit(self) -> Truncate:
+        if (self.characters is None) == (self.tokens is None):
+            raise ValueError("truncate needs characters or tokens, and not both")
+        return self
+
+    @override
+    def apply(self, value: Any, render: Render) -> str:
+        text = _text(value, self.type)
+        size = self._fitting(text) if self.characters is None else min(self.characters, len(text))
+        return self._part(text, size)
+
+    def _part(self, text: str, size: int) -> str:
+        return text[:size] if self.keep == "start" else text[len(text) - size :]
+
+    def _fitting(self, text: str) -> int:
+        """The most characters that have no more tokens, found by halving."""
+        most, fits, too_many = self.tokens or 0, 0, len(text) + 1
+        while too_many - fits > 1:
+            middle = (fits + too_many) // 2
+            if _COUNTER.count_text(self._part(text, middle)) <= most:
+                fits = middle
+            else:
+                too_many = middle
+        return fits
+
+
+class ParseJson(_Step):
+    """The value that a JSON text stands for."""
+
+    type: Literal["parse_json"] = "parse_json"
+
+    @override
+    def apply(self, value: Any, render: Render) -> Any:
+        try:
+            return json.loads(_text(value, self.type), parse_constant=_refuse)
+        except (ValueError, RecursionError) as error:
+            raise OperationFailed(
+                ErrorCode.OUTPUT_PARSE, f"parse_json: the text is no JSON: {error}"
+            ) from None
+
+
+class ToJson(_Step):
+    """A value as JSON text."""
+
+    type: Literal["to_json"] = "to_json"
+
+    @override
+    def apply(self, value: Any, render: Render) -> str:
+        return as_json(value)
+
+
+class FillIn(_Step):
+    """A template in which `value` stands for what came before."""
+
+    type: Literal["template"] = "template"
+    template: Annotated[str, Field(max_length=MAX_TEXT)]
+
+    @override
+    def apply(self, value: Any, render: Render) -> str:
+        return render(self.template, value)
+
+
+Step = Annotated[
+    Trim | Lower | Upper | Replace | Extract | Pick | Join | Truncate | ParseJson | ToJson | FillIn,
+    Field(discriminator="type"),
+]
+
+
+def transformed(value: Any, steps: tuple[Step, ...], render: Render) -> Any:
+    """What the steps make of a value, one after the other.
+
+    Raises:
+        OperationFailed: a step does not fit what it gets, or makes too much of it.
+    """
+    for step in steps:
+        value = step.apply(value, render)
+        if isinstance(value, str):
+            _check_size(len(value))
+    return value
+
+
+def _checked(step: Matching) -> Matching:
+    wrong = patterns.problem_of(step.pattern)
+    if wrong is not None:
+        raise ValueError(wrong)
+    return step
+
+
+def _text(value: Any, step: str) -> str:
+    if not isinstance(value, str):
+        raise OperationFailed.invalid(
+            f"{step} needs a text, and this is {_kind(value)}; join or to_json makes one"
+        )
+    return value
+
+
+def _kind(value: Any) -> str:
+    return {dict: "an object", list: "a list", type(None): "null", str: "a text"}.get(
+        type(value), repr(value)[:40]
+    )
+
+
+def _check_size(characters: int) -> None:
+    if characters > MAX_TEXT:
+        raise OperationFailed.invalid(f"the text would have {characters} characters, and may have {MAX_TEXT}")
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is no JSON")
 
 
 class TransformParams(Data):

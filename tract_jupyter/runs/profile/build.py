@@ -9,12 +9,10 @@ from pydantic.alias_generators import to_camel
 
 from tract_jupyter.exceptions import ProfileError, nearest
 from tract_jupyter.models.text import brief_repr
-from tract_jupyter.runs.data import Data
 from tract_jupyter.runs.kinds.registry import KindRegistry
 from tract_jupyter.runs.model import Operation
-from tract_jupyter.runs.profile.normal import normal_operation
-from tract_jupyter.runs.profile.validate import check_operations
-from tract_jupyter.runs.terms import Hook
+from tract_jupyter.runs.profile.validate import check_operations, normal_operation
+from tract_jupyter.runs.terms import Data, Hook
 
 When = Literal["before", "after", "both"]
 Into = Literal["system", "user", "tail", "message", "reply"]

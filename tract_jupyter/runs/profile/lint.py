@@ -10,9 +10,9 @@ from tract_jupyter.exceptions import nearest
 from tract_jupyter.runs.effect_types import History
 from tract_jupyter.runs.kinds.registry import KindRegistry
 from tract_jupyter.runs.model import ArtifactSpec, Operation, PromptMessage, PromptPart, Retry, TurnRewrite
-from tract_jupyter.runs.order import ready_order
 from tract_jupyter.runs.patterns import problem_of
 from tract_jupyter.runs.profile.rules import texts_in
+from tract_jupyter.runs.schedule import ready_order
 from tract_jupyter.runs.terms import ErrorCode, Hook, Persistence, Usage
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Warning:  # noqa: A001 # it is what this is
+class ProfileWarning:
     """What is probably not meant: the rule's stable name, the operation and field, and a sentence with what to do."""
 
     rule: str
@@ -31,7 +31,7 @@ class Warning:  # noqa: A001 # it is what this is
         return f"{self.where}: {self.message}"
 
 
-def lint(operations: Sequence[Operation], kinds: Collection[str] | None = None) -> list[Warning]:
+def lint(operations: Sequence[Operation], kinds: Collection[str] | None = None) -> list[ProfileWarning]:
     """Look at operations that belong together, such as those of a compiled profile.
 
     Args:
@@ -75,11 +75,11 @@ def _read_by(operation: Operation) -> set[str]:
     }
 
 
-def _warn(rule: str, operation: Operation, field: str, message: str) -> Warning:
-    return Warning(rule, f"operation {operation.id!r}, {field}", message)
+def _warn(rule: str, operation: Operation, field: str, message: str) -> ProfileWarning:
+    return ProfileWarning(rule, f"operation {operation.id!r}, {field}", message)
 
 
-def _unreachable(one: Operation, about: _About) -> Iterator[Warning]:
+def _unreachable(one: Operation, about: _About) -> Iterator[ProfileWarning]:
     wanted: dict[tuple[str, str], bool] = {}
     for condition in one.config.run_conditions:
         key = (condition.source, condition.output)
@@ -98,7 +98,7 @@ def _unreachable(one: Operation, about: _About) -> Iterator[Warning]:
             yield _warn("unreachable", one, "dependsOn", message)
 
 
-def _unread(one: Operation, about: _About) -> Iterator[Warning]:
+def _unread(one: Operation, about: _About) -> Iterator[ProfileWarning]:
     artifact = one.config.artifact
     if artifact is None or artifact.exposures or one.id in about.asked or _is_shown(artifact):
         return
@@ -119,7 +119,7 @@ def _by_id(operation: Operation) -> bool:
     return any("artByOpId" in text for _, text in texts_in(operation.config.params, ""))
 
 
-def _reads(one: Operation, about: _About) -> Iterator[Warning]:
+def _reads(one: Operation, about: _About) -> Iterator[ProfileWarning]:
     for name in sorted(about.reads[one.id]):
         writer = about.writers.get(name)
         if writer is None:
@@ -141,7 +141,7 @@ def _may_miss(reader: Operation, writer: Operation) -> bool:
     return (bool(together) or too_early) and writer.id not in reader.config.depends_on
 
 
-def _inverted(one: Operation, about: _About) -> Iterator[Warning]:
+def _inverted(one: Operation, about: _About) -> Iterator[ProfileWarning]:
     for name in one.config.depends_on:
         other = about.by_id.get(name)
         if other is not None and other.config.order > one.config.order:
@@ -155,14 +155,14 @@ def _inverted(one: Operation, about: _About) -> Iterator[Warning]:
 _CODES_OF_OURS: Final = frozenset({"template", "llm", "guard", "tool", "transform", "rag", "dynamic"})
 
 
-def _kind(one: Operation, about: _About) -> Iterator[Warning]:
+def _kind(one: Operation, about: _About) -> Iterator[ProfileWarning]:
     kind = one.definition.kind
     if kind not in about.kinds:
         message = f"kind {kind!r} is not known, and skipped if nothing adds it.{nearest(kind, about.kinds)}"
         yield _warn("unsupported_kind", one, "kind", message)
 
 
-def _pattern(one: Operation, _about: _About) -> Iterator[Warning]:
+def _pattern(one: Operation, _about: _About) -> Iterator[ProfileWarning]:
     pattern = one.config.params.get("jsonCustomPattern")
     problem = problem_of(pattern) if isinstance(pattern, str) else None
     if problem is not None:
@@ -170,7 +170,7 @@ def _pattern(one: Operation, _about: _About) -> Iterator[Warning]:
         yield _warn("regex_invalid", one, "params.jsonCustomPattern", message)
 
 
-def _retries(one: Operation, _about: _About) -> Iterator[Warning]:
+def _retries(one: Operation, _about: _About) -> Iterator[ProfileWarning]:
     """A function, and a kind of others, may have codes of their own."""
     if one.definition.kind in _CODES_OF_OURS:
         for code in one.config.retry.retry_on:
@@ -182,7 +182,7 @@ def _retries(one: Operation, _about: _About) -> Iterator[Warning]:
                 yield _warn("unknown_code", one, "retry.retryOn", message)
 
 
-def _overwrites(one: Operation, about: _About) -> Iterator[Warning]:
+def _overwrites(one: Operation, about: _About) -> Iterator[ProfileWarning]:
     """A text that another operation has written already is written anew, and what that one wrote is lost."""
     place = about.places.get(one.id, 0)
     for what, is_replaced in _targets(one):
@@ -226,7 +226,7 @@ def _run_together(one: Operation, other: Operation) -> bool:
     )
 
 
-def _both_hooks(one: Operation, _about: _About) -> Iterator[Warning]:
+def _both_hooks(one: Operation, _about: _About) -> Iterator[ProfileWarning]:
     artifact = one.config.artifact
     if artifact is None or Hook.AFTER not in one.config.hooks or Hook.BEFORE not in one.config.hooks:
         return
@@ -237,7 +237,7 @@ def _both_hooks(one: Operation, _about: _About) -> Iterator[Warning]:
         yield _warn("exposure_at_both_hooks", one, "artifact.exposures", message)
 
 
-def _retry(one: Operation, _about: _About) -> Iterator[Warning]:
+def _retry(one: Operation, _about: _About) -> Iterator[ProfileWarning]:
     """What is said of trying again where nothing is, or of a wait that is none."""
     own, params = one.config.retry, one.config.params
     given = [("retry", own.max_attempts, own != Retry(max_attempts=own.max_attempts))]
@@ -258,7 +258,7 @@ def _asks_model(one: Operation) -> bool:
     return one.definition.kind in {"llm", "guard"}
 
 
-def _said_twice(one: Operation, _about: _About) -> Iterator[Warning]:
+def _said_twice(one: Operation, _about: _About) -> Iterator[ProfileWarning]:
     """What an operation says itself counts more than what its parameters say of the same."""
     if _asks_model(one):
         for field, own in (
@@ -272,7 +272,7 @@ def _said_twice(one: Operation, _about: _About) -> Iterator[Warning]:
                 yield _warn("said_twice", one, f"params.{field}", message)
 
 
-def _history(one: Operation, _about: _About) -> Iterator[Warning]:
+def _history(one: Operation, _about: _About) -> Iterator[ProfileWarning]:
     artifact = one.config.artifact
     if artifact is None or artifact.history == History() or artifact.persistence is Persistence.PERSISTED:
         return
@@ -281,14 +281,14 @@ def _history(one: Operation, _about: _About) -> Iterator[Warning]:
         yield _warn("history_of_one_run", one, "artifact.history", message)
 
 
-def _schema(one: Operation, _about: _About) -> Iterator[Warning]:
+def _schema(one: Operation, _about: _About) -> Iterator[ProfileWarning]:
     params = one.config.params
     if one.definition.kind == "llm" and params.get("jsonSchema") and not params.get("strictSchemaValidation"):
         message = "no reply is compared with it: set strictSchemaValidation, or leave it out"
         yield _warn("schema_unchecked", one, "params.jsonSchema", message)
 
 
-_LOOKS: Final[tuple[Callable[[Operation, _About], Iterator[Warning]], ...]] = (
+_LOOKS: Final[tuple[Callable[[Operation, _About], Iterator[ProfileWarning]], ...]] = (
     _unreachable, _unread, _reads, _inverted, _kind, _pattern, _both_hooks,
     _overwrites, _retries, _retry, _said_twice, _history, _schema,
 )  # fmt: skip

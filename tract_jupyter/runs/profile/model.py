@@ -11,13 +11,12 @@ from pydantic import AfterValidator, Field
 from tract_jupyter.exceptions import ProfileError
 from tract_jupyter.models.canonical import digest
 from tract_jupyter.models.text import brief_repr
-from tract_jupyter.runs.data import Data
 from tract_jupyter.runs.model import Operation  # pydantic reads the annotation
-from tract_jupyter.runs.terms import ExecutionMode
+from tract_jupyter.runs.terms import Data, ExecutionMode
 
 if TYPE_CHECKING:
-    from tract_jupyter.runs.profile.compile import CompiledProfile
-    from tract_jupyter.runs.profile.lint import Warning  # noqa: A004 # it is what the findings are
+    from tract_jupyter.runs.profile.bundle import CompiledProfile
+    from tract_jupyter.runs.profile.lint import ProfileWarning  # it is what the findings are
 
 DEFAULT_SESSION: Final = "default"
 _SHOWN: Final = 8
@@ -134,7 +133,7 @@ class Profile(Data):
         Raises:
             ProfileError: blocks that do not go together.
         """
-        from tract_jupyter.runs.profile.compile import compile_profile
+        from tract_jupyter.runs.profile.bundle import compile_profile
 
         return compile_profile(self)
 
@@ -143,7 +142,7 @@ class Profile(Data):
         """Its own and those of its blocks, as they are written, also those that are switched off."""
         return (*self.operations, *(one for ref in self.blocks for one in ref.block.operations))
 
-    def lint(self) -> list[Warning]:
+    def lint(self) -> list[ProfileWarning]:
         """Tell what is allowed but probably not meant: operations that never run, artifacts that nobody reads, ..."""
         from tract_jupyter.runs.profile.lint import lint
 

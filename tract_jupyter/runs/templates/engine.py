@@ -1,20 +1,34 @@
-"""Reads a template once, and renders it once."""
+"""Reads a template once, and renders it once.
+
+| name | what |
+|---|---|
+| `art.<tag>.value`, `.history` | artifacts; `art["id"]` too, by whatever name the context has them |
+| `artByOpId.<operation>.value` | what the direct dependencies made |
+| `messages`, `chatHistory` | all messages, those of user and assistant; each with `role` and `content` |
+| `promptSystem` | all system messages, with a blank line between two |
+| `lastUserMessage`, `lastAssistantMessage` | empty if there is none; afterwards the fresh reply is the last one |
+| `recentMessages(n)`, `recentMessagesText(n)` | the last n of user and assistant; as lines `role: content` |
+| `recentMessagesByContextTokens(n)`, `...Text(n)` | as many as n tokens hold, of four characters each |
+| `random(n)` | 1 to n, by the run's own dice |
+| `now`; `user`, `char`, `chat`, `rag`, ... | the run's clock; the host's variables, which win |
+"""
 
 from __future__ import annotations
 
 from functools import lru_cache
+from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import TemplateError
-from tract_jupyter.runs.templates.limits import MAX_SOURCE, Limits
-from tract_jupyter.runs.templates.nodes import Block, Text, Written
-from tract_jupyter.runs.templates.scope import Scope
-from tract_jupyter.runs.templates.source import cut
-from tract_jupyter.runs.templates.tags import Reader
+from tract_jupyter.runs.templates.tags import Block, Reader, Text, Written, cut
+from tract_jupyter.runs.templates.values import MAX_SOURCE, Limits, Scope, number
 from tract_jupyter.runs.terms import MAX_TEXT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
+
+    from tract_jupyter.runs.model import OperationContext
+
 
 _USUAL: Final = Limits()
 
@@ -75,3 +89,91 @@ def parse(source: str) -> Template:
 @lru_cache(maxsize=64)
 def _parsed(source: str) -> Template:
     return Template(Reader(cut(source)).all())
+
+
+_SPOKEN: Final = ("user", "assistant")
+_CHARACTERS_PER_TOKEN: Final = 4
+
+Message = dict[str, str]
+
+
+def render(source: str, context: OperationContext, *, strict: bool = False) -> str:
+    """Render a template with what an operation is given.
+
+    Raises:
+        TemplateError: it cannot be read or rendered; has the line.
+    """
+    template = parse(source)
+    seed = f"{context.seed}:{context.operation_id}"
+    return template.render(
+        variables_of(context), functions_of(context), strict=strict, seed=seed, now=context.now
+    )
+
+
+def variables_of(context: OperationContext) -> dict[str, Any]:
+    """The variables, by name."""
+    messages = _messages(context)
+    spoken = [one for one in messages if one["role"] in _SPOKEN]
+    # their values are JSON already; copying large ones for each rendering would be a waste
+    artifacts = {name: dict(view) for name, view in context.artifacts.items()}
+    last_reply = _last(messages, "assistant") if context.reply is None else context.reply
+    return {
+        "now": context.now,
+        "art": artifacts,
+        "artByOpId": {name: {"value": value} for name, value in context.by_operation.items()},
+        "messages": messages,
+        "chatHistory": spoken,
+        "promptSystem": "\n\n".join(one["content"] for one in messages if one["role"] == "system"),
+        "lastUserMessage": _last_user(context, messages),
+        "lastAssistantMessage": last_reply,
+        **context.variables,
+    }
+
+
+def functions_of(context: OperationContext) -> dict[str, Callable[..., Any]]:
+    """The functions, by name."""
+    spoken = [one for one in _messages(context) if one["role"] in _SPOKEN]
+    dice = Random(f"{context.seed}:{context.operation_id}:dice")  # noqa: S311 # dice, not secrets
+
+    def recent(count: Any) -> list[Message]:
+        most = int(number(count))
+        return spoken[-most:] if most > 0 else []
+
+    def by_tokens(tokens: Any) -> list[Message]:
+        return _that_fit(spoken, int(number(tokens)) * _CHARACTERS_PER_TOKEN)
+
+    return {
+        "recentMessages": recent,
+        "recentMessagesText": lambda count: _lines(recent(count)),
+        "recentMessagesByContextTokens": by_tokens,
+        "recentMessagesByContextTokensText": lambda tokens: _lines(by_tokens(tokens)),
+        "random": lambda most: dice.randint(1, max(1, int(number(most)))),
+    }
+
+
+def _messages(context: OperationContext) -> list[Message]:
+    return [{"role": one.role, "content": one.content} for one in context.messages]
+
+
+def _last(messages: Sequence[Message], role: str) -> str:
+    return next((one["content"] for one in reversed(messages) if one["role"] == role), "")
+
+
+def _last_user(context: OperationContext, messages: Sequence[Message]) -> str:
+    """The current user's message by its identity (G17); the last one of a user if the context names none."""
+    keyed = (one.content for one in context.messages if one.key is not None and one.key == context.user_key)
+    return next(keyed, None) or _last(messages, "user")
+
+
+def _that_fit(messages: Sequence[Message], characters: int) -> list[Message]:
+    kept: list[Message] = []
+    for one in reversed(messages):
+        characters -= len(one["content"])
+        if characters < 0:
+            break
+        kept.insert(0, one)
+    return kept
+
+
+def _lines(messages: Sequence[Message]) -> str:
+    return "\n".join(f"{one['role']}: {one['content']}" for one in messages)

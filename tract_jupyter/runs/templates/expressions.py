@@ -2,17 +2,109 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
+from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from typing_extensions import override
 
-from tract_jupyter.runs.templates.filters import apply_filter
-from tract_jupyter.runs.templates.values import contains, is_true, number, same
+from tract_jupyter.exceptions import TemplateError
+from tract_jupyter.runs.templates.filters import FILTERS, apply_filter
+from tract_jupyter.runs.templates.values import MAX_DEPTH, Empty, contains, is_true, number, same
 
 if TYPE_CHECKING:
-    from tract_jupyter.runs.templates.scope import Scope
+    from tract_jupyter.runs.templates.values import Scope
+
+
+Token = tuple[str, str]
+"""Its kind (`text`, `number`, `name`, `sign`, `end`), and what it says."""
+
+_TOKEN: Final = re.compile(
+    r"""\s*(?:
+        "(?P<double>[^"]*)" | '(?P<single>[^']*)'
+        | (?P<number>-?[0-9]+(?:\.[0-9]+)?)
+        | (?P<name>[^\W\d][\w-]*\??)
+        | (?P<sign>==|!=|<>|<=|>=|\.\.|[<>.,:|()\[\]=])
+    )""",
+    re.VERBOSE,
+)
+_LONGEST_NUMBER: Final = 30
+END: Final[Token] = ("end", "the end")
+
+
+class Tokens:
+    """The words of an expression, to be taken one after the other."""
+
+    def __init__(self, source: str) -> None:
+        self._all = deque(_words(source))
+
+    @property
+    def next(self) -> Token:
+        """The one that comes, which stays."""
+        return self._all[0] if self._all else END
+
+    def take(self) -> Token:
+        """The one that comes."""
+        return self._all.popleft() if self._all else END
+
+    def takes(self, *words: str) -> str | None:
+        """Take the one that comes if it is one of these signs or names; tells which."""
+        kind, word = self.next
+        if kind in {"sign", "name"} and word in words:
+            self.take()
+            return word
+        return None
+
+    def expect(self, sign: str) -> None:
+        """Take a sign that has to come.
+
+        Raises:
+            TemplateError: another one comes.
+        """
+        if not self.takes(sign):
+            raise TemplateError(f"{sign!r} should come where {self.next[1]!r} is")
+
+    def name(self) -> str:
+        """Take a name that has to come.
+
+        Raises:
+            TemplateError: something else comes.
+        """
+        kind, word = self.take()
+        if kind != "name":
+            raise TemplateError(f"a name should come where {word!r} is")
+        return word
+
+    def done(self) -> None:
+        """Nothing may come any more.
+
+        Raises:
+            TemplateError: something does.
+        """
+        if self._all:
+            raise TemplateError(f"{self.next[1]!r} does not belong here")
+
+
+def _words(source: str) -> list[Token]:
+    words: list[Token] = []
+    place, end = 0, len(source.rstrip())
+    while place < end:
+        match = _TOKEN.match(source, place, end)
+        if match is None:
+            raise TemplateError(f"{source[place:].strip()[:20]!r} cannot be read")
+        words.append(_word(match))
+        place = match.end()
+    return words
+
+
+def _word(match: re.Match[str]) -> Token:
+    kind = str(match.lastgroup)
+    word = match[kind]
+    if kind == "number" and len(word) > _LONGEST_NUMBER:
+        raise TemplateError(f"the number {word[:_LONGEST_NUMBER]}... is too long")
+    return ("text" if kind in {"double", "single"} else kind, word)
 
 
 class Expression(ABC):
@@ -155,3 +247,100 @@ class Filtered(Expression):
             options = {name: argument.value(scope) for name, argument in one.options}
             found = apply_filter(scope, one.name, found, arguments, options)
         return found
+
+
+_CONSTANTS: Final = {
+    "true": True, "false": False, "nil": None, "null": None, "empty": Empty(blank=False), "blank": Empty(blank=True),
+}  # fmt: skip
+_COMPARISONS: Final = ("==", "!=", "<>", "<=", ">=", "<", ">", "contains")
+
+
+def read_filtered(tokens: Tokens) -> Expression:
+    """`expression | filter: argument | filter`."""
+    start = read_condition(tokens)
+    filters = []
+    while tokens.takes("|"):
+        filters.append(_filter(tokens))
+    return Filtered(start, tuple(filters)) if filters else start
+
+
+def read_condition(tokens: Tokens, depth: int = 0) -> Expression:
+    """`a == b and not c`, read from the right."""
+    left = _comparison(tokens, depth)
+    operator = tokens.takes("and", "or")
+    return Logic(operator, left, read_condition(tokens, depth + 1)) if operator else left
+
+
+def read_value(tokens: Tokens, depth: int = 0) -> Expression:
+    """A literal, a range, or a path."""
+    if depth > MAX_DEPTH:
+        raise TemplateError(f"more than {MAX_DEPTH} brackets or conditions within each other")
+    kind, word = tokens.take()
+    if kind == "text":
+        return Literal(word)
+    if kind == "number":
+        return Literal(float(word) if "." in word else int(word))
+    if kind == "name":
+        return Literal(_CONSTANTS[word]) if word in _CONSTANTS else _path(word, tokens, depth)
+    if word == "(" and kind == "sign":
+        return _bracket(tokens, depth)
+    raise TemplateError(f"a value should come where {word!r} is")
+
+
+def _comparison(tokens: Tokens, depth: int) -> Expression:
+    if tokens.takes("not"):
+        if depth > MAX_DEPTH:
+            raise TemplateError(f"more than {MAX_DEPTH} conditions within each other")
+        return Not(_comparison(tokens, depth + 1))
+    left = read_value(tokens, depth)
+    operator = tokens.takes(*_COMPARISONS)
+    return Comparison(operator, left, read_value(tokens, depth)) if operator else left
+
+
+def _bracket(tokens: Tokens, depth: int) -> Expression:
+    """A range, or a condition in brackets."""
+    inner = read_condition(tokens, depth + 1)
+    if tokens.takes(".."):
+        inner = Range(inner, read_value(tokens, depth + 1))
+    tokens.expect(")")
+    return inner
+
+
+def _path(name: str, tokens: Tokens, depth: int) -> Expression:
+    arguments = tuple(_arguments(tokens, depth)) if tokens.takes("(") else None
+    parts: list[Expression] = []
+    while True:
+        if tokens.takes("."):
+            parts.append(Literal(tokens.name()))
+        elif tokens.takes("["):
+            parts.append(read_value(tokens, depth + 1))
+            tokens.expect("]")
+        else:
+            return Path(name, arguments, tuple(parts))
+
+
+def _arguments(tokens: Tokens, depth: int) -> list[Expression]:
+    arguments: list[Expression] = []
+    while not tokens.takes(")"):
+        if arguments:
+            tokens.expect(",")
+        arguments.append(read_value(tokens, depth + 1))
+    return arguments
+
+
+def _filter(tokens: Tokens) -> Filter:
+    name = tokens.name()
+    if name not in FILTERS:
+        raise TemplateError(f"there is no filter {name!r}; there are: {', '.join(sorted(FILTERS))}")
+    arguments: list[Expression] = []
+    options: list[tuple[str, Expression]] = []
+    if tokens.takes(":"):
+        while True:
+            one = read_value(tokens)
+            if isinstance(one, Path) and tokens.takes(":"):
+                options.append((one.name, read_value(tokens)))
+            else:
+                arguments.append(one)
+            if not tokens.takes(","):
+                break
+    return Filter(name, tuple(arguments), tuple(options))

@@ -2,15 +2,610 @@
 
 from __future__ import annotations
 
+import base64
+import math
+import operator
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, timezone
+from decimal import ROUND_HALF_UP, Decimal, localcontext
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote_plus, unquote_plus
 
 from tract_jupyter.exceptions import TemplateError
-from tract_jupyter.runs.templates.list_filters import LIST_FILTERS
-from tract_jupyter.runs.templates.number_filters import NUMBER_FILTERS
-from tract_jupyter.runs.templates.text_filters import TEXT_FILTERS
+from tract_jupyter.runs.templates.values import (
+    MISSING,
+    as_json,
+    elements,
+    flat,
+    is_true,
+    item_of,
+    number,
+    same,
+    text_of,
+)
 
 if TYPE_CHECKING:
-    from tract_jupyter.runs.templates.scope import Scope
+    from collections.abc import Iterable
+
+    from tract_jupyter.runs.templates.values import Scope
+
+
+_MOST_BITS: Final = 128
+_MOST_DIGITS: Final = 15
+_PRECISION: Final = 350
+"""Digits, enough for the largest number and all its decimals."""
+
+
+def _bounded(value: float) -> int | float:
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        raise OverflowError("the number is too large")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise OverflowError("there is no such number")
+    return value
+
+
+def _decimal(value: float) -> Decimal:
+    return Decimal(repr(value))
+
+
+def _of_two(compute: Callable[[Any, Any], Any]) -> Callable[..., int | float]:
+    """Whole numbers stay whole; others are taken for the decimals that they are written as, so 0.1 and 0.2 are 0.3."""
+
+    def apply(scope: Scope, value: Any, other: Any) -> int | float:  # noqa: ARG001
+        one, two = _bounded(number(value)), _bounded(number(other))
+        if isinstance(one, int) and isinstance(two, int):
+            return _bounded(compute(one, two))
+        with localcontext(prec=_PRECISION):
+            return _bounded(float(compute(_decimal(one), _decimal(two))))
+
+    return apply
+
+
+def _chosen(choose: Callable[[Any, Any], int | float]) -> Callable[..., int | float]:
+    return lambda scope, value, other: _bounded(choose(number(value), number(other)))  # noqa: ARG005
+
+
+def _of_one(compute: Callable[[Any], Any]) -> Callable[..., int | float]:
+    return lambda scope, value: compute(_bounded(number(value)))  # noqa: ARG005
+
+
+def _divide(value: Any, other: Any) -> int | float:
+    """Of whole numbers the quotient is whole, as in Liquid."""
+    _see_divisor(other)
+    quotient: int | float = value // other if isinstance(value, int) else value / other
+    return quotient
+
+
+def _see_divisor(other: Any) -> None:
+    if not other:
+        raise ZeroDivisionError("nothing can be divided by 0")
+
+
+def _modulo(value: Any, other: Any) -> Any:
+    """The rest has the divisor's sign, of decimals too."""
+    _see_divisor(other)
+    rest = value % other
+    return rest + other if rest and (rest < 0) != (other < 0) else rest
+
+
+def _round(scope: Scope, value: Any, digits: Any = 0) -> int | float:  # noqa: ARG001
+    """To the nearest, and a half away from zero."""
+    places = max(min(int(number(digits)), _MOST_DIGITS), -_MOST_DIGITS)
+    found = _bounded(number(value))
+    if isinstance(found, int) and places >= 0:
+        return found
+    with localcontext(prec=_PRECISION):
+        unit = Decimal(1).scaleb(-places)
+        made = (_decimal(found) / unit).quantize(Decimal(1), ROUND_HALF_UP) * unit
+    return int(made) if not places or isinstance(found, int) else float(made)
+
+
+def total(values: Iterable[Any]) -> int | float:
+    """The sum of numbers."""
+    found = [_bounded(number(one)) for one in values]
+    if all(isinstance(one, int) for one in found):
+        return _bounded(sum(found))
+    with localcontext(prec=_PRECISION):
+        return _bounded(float(sum(map(_decimal, found))))
+
+
+NUMBER_FILTERS: Final[dict[str, Callable[..., Any]]] = {
+    "plus": _of_two(operator.add),
+    "minus": _of_two(operator.sub),
+    "times": _of_two(operator.mul),
+    "divided_by": _of_two(_divide),
+    "modulo": _of_two(_modulo),
+    "at_least": _chosen(max),
+    "at_most": _chosen(min),
+    "abs": _of_one(abs),
+    "ceil": _of_one(math.ceil),
+    "floor": _of_one(math.floor),
+    "round": _round,
+}
+
+
+def _join(scope: Scope, value: Any, glue: Any = " ") -> str:
+    texts, between = [text_of(one) for one in flat(value)], text_of(glue)
+    scope.budget.charge(len(between) * len(texts))
+    return between.join(texts)
+
+
+def _property(one: Any, key: Any) -> Any:
+    """What an element has under a key."""
+    if isinstance(one, int | float) and not isinstance(one, bool):
+        raise TypeError(f"{one} is a number, and has no {text_of(key)[:60]!r}")
+    return item_of(one, key)
+
+
+def _by(one: Any, key: Any) -> Any:
+    """What an element goes by: itself, or what it has under a key."""
+    return one if key is None else _property(one, key)
+
+
+def _concat(scope: Scope, value: Any, more: Any) -> list[Any]:  # noqa: ARG001
+    if not isinstance(more, list | tuple):
+        raise TypeError(f"a list is needed, and this is {text_of(more)[:40]!r}")
+    return flat(value) + flat(more)
+
+
+def _size(scope: Scope, value: Any) -> int:  # noqa: ARG001
+    return len(value) if isinstance(value, str | list | tuple | dict) else 0
+
+
+def _index(value: Any) -> int:
+    found = number(value)
+    if not isinstance(found, int) or value is None or value is MISSING:
+        raise TypeError(f"{text_of(value)[:40]!r} is no whole number")
+    return found
+
+
+def _slice(scope: Scope, value: Any, start: Any, length: Any = 1) -> Any:  # noqa: ARG001
+    whole = list(value) if isinstance(value, list | tuple) else text_of(value)
+    count = 1 if length is None or length is MISSING else max(0, _index(length))
+    first = _index(start)
+    first = first + len(whole) if first < 0 else first
+    return whole[first : first + count] if first >= 0 else whole[:0]
+
+
+def _sort(scope: Scope, value: Any, key: Any = None) -> list[Any]:  # noqa: ARG001
+    return sorted(flat(value), key=lambda one: _by_kind(_by(one, key)))
+
+
+def _sort_natural(scope: Scope, value: Any, key: Any = None) -> list[Any]:  # noqa: ARG001
+    def by_letters(one: Any) -> tuple[bool, str]:
+        found = _by(one, key)
+        return found is None or found is MISSING, text_of(found).casefold()
+
+    return sorted(flat(value), key=by_letters)
+
+
+def _by_kind(value: Any) -> tuple[int, Any]:
+    """Numbers, then texts, then what is neither, nothing last."""
+    if isinstance(value, int | float):
+        return (0, value)
+    return (2 if value is None or value is MISSING else 1, text_of(value))
+
+
+def _uniq(scope: Scope, value: Any, key: Any = None) -> list[Any]:  # noqa: ARG001
+    found: dict[str, Any] = {}
+    for one in flat(value):
+        found.setdefault(as_json(_by(one, key)), one)
+    return list(found.values())
+
+
+def _compact(scope: Scope, value: Any, key: Any = None) -> list[Any]:  # noqa: ARG001
+    return [one for one in flat(value) if _by(one, key) not in (None, MISSING)]
+
+
+def _map(scope: Scope, value: Any, key: Any) -> list[Any]:  # noqa: ARG001
+    found = [_property(one, key) for one in flat(value)]
+    return [None if one is MISSING else one for one in found]
+
+
+def _chooser(give: Callable[[list[tuple[int, Any, bool]]], Any]) -> Callable[..., Any]:
+    """A filter that goes by which elements have something under a key, or just this value.
+
+    `give` gets the place of each element, the element, and whether it fits.
+    """
+
+    def choose(scope: Scope, value: Any, key: Any, wanted: Any = None) -> Any:
+        found = flat(value)
+        scope.budget.step(len(found))
+        return give([(place, one, _fits(one, key, wanted)) for place, one in enumerate(found)])
+
+    return choose
+
+
+def _fits(one: Any, key: Any, wanted: Any) -> bool:
+    """Of a text, a part that it has counts as a key and its value."""
+    of_text = isinstance(one, str) and isinstance(key, str)
+    found = (key if key in one else None) if of_text else _property(one, key)
+    return is_true(found) if wanted is None or wanted is MISSING else same(found, wanted)
+
+
+def _sum(scope: Scope, value: Any, key: Any = None) -> int | float:  # noqa: ARG001
+    return total(_by(one, key) for one in flat(value))
+
+
+def _end(value: Any, place: int) -> Any:
+    """The first or the last element; a text and a number have none."""
+    found = [] if isinstance(value, str) else elements(value)
+    return found[place] if found else None
+
+
+def _pick(scope: Scope, value: Any) -> Any:
+    """One element, by the run's own dice: the same one in each replay."""
+    found = elements(value)
+    return scope.random.choice(found) if found else None
+
+
+LIST_FILTERS: Final[dict[str, Callable[..., Any]]] = {
+    "join": _join,
+    "first": lambda scope, value: _end(value, 0),  # noqa: ARG005
+    "last": lambda scope, value: _end(value, -1),  # noqa: ARG005
+    "size": _size,
+    "reverse": lambda scope, value: flat(value)[::-1],  # noqa: ARG005
+    "concat": _concat,
+    "slice": _slice,
+    "sort": _sort,
+    "sort_natural": _sort_natural,
+    "uniq": _uniq,
+    "compact": _compact,
+    "map": _map,
+    "where": _chooser(lambda fits: [one for _, one, fit in fits if fit]),
+    "reject": _chooser(lambda fits: [one for _, one, fit in fits if not fit]),
+    "find": _chooser(lambda fits: next((one for _, one, fit in fits if fit), None)),
+    "find_index": _chooser(lambda fits: next((place for place, _, fit in fits if fit), None)),
+    "has": _chooser(lambda fits: any(fit for *_, fit in fits)),
+    "sum": _sum,
+    "pick": _pick,
+}
+
+
+_MONTHS: Final = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "December",
+)  # fmt: skip
+_DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_LONGEST: Final = 200
+"""Characters of a time, and of a format."""
+
+_PART: Final = re.compile(
+    r"""(?P<date>[0-9]{4}[-/][0-9]{1,2}[-/][0-9]{1,2})
+      | (?P<time>[0-9]{1,2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,9})?)?)
+      | (?P<zone>[+-][0-9]{2}:?[0-9]{2}(?![0-9]))
+      | (?P<number>[0-9]+)(?:st|nd|rd|th)?
+      | (?P<word>[a-z]+)
+      | (?P<other>[^\s,.])""",
+    re.VERBOSE,
+)
+_SHORTEST_NAME: Final = 3
+_YEAR_DIGITS: Final = 4
+
+
+def read_time(value: Any) -> datetime | None:
+    """Seconds since the epoch, ISO 8601, or day, month and year in English; UTC if there is no zone.
+
+    None if it is none of them. Nothing is guessed: `3/4/2026` could be March or April.
+    """
+    try:
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return datetime.fromtimestamp(value, UTC)
+        text = text_of(value).strip()
+        if len(text) > _LONGEST:
+            return None
+        if re.fullmatch("[0-9]+", text):
+            return datetime.fromtimestamp(int(text), UTC)
+        found = _iso(text) or _in_words(text)
+    except (ValueError, OverflowError, OSError):
+        return None
+    return found if found is None or found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def _iso(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def _in_words(text: str) -> datetime | None:
+    """`March 14, 2016 9:30 pm`, `14 Mar 2016`, `Fri Jul 16 01:00:00 2004`, `2016/03/14 21:30:00 +0100`."""
+    parts: dict[str, Any] = {}
+    for match in _PART.finditer(text.lower()):
+        kind, word = str(match.lastgroup), match[str(match.lastgroup)]
+        found = _part(kind, word, parts)
+        if found is None or parts.keys() & found.keys():
+            return None
+        parts.update(found)
+    if not {"year", "month"} <= parts.keys():
+        return None
+    hour = parts.get("hour", 0)
+    if "half" in parts:
+        hour = hour % 12 + parts["half"]
+    return datetime(
+        parts["year"], parts["month"], parts.get("day", 1), hour, parts.get("minute", 0), parts.get("second", 0),
+        parts.get("microsecond", 0), parts.get("zone", UTC),
+    )  # fmt: skip
+
+
+def _part(kind: str, word: str, parts: dict[str, Any]) -> dict[str, Any] | None:
+    """What a part of a time says, or None if it does not belong into one."""
+    if kind == "date":
+        year, month, day = map(int, re.split("[-/]", word))
+        return {"year": year, "month": month, "day": day}
+    if kind == "time":
+        hour, minute, *seconds = word.split(":")
+        second, _, fraction = (seconds[0] if seconds else "0").partition(".")
+        return {"hour": int(hour), "minute": int(minute), "second": int(second),
+                "microsecond": int(f"{fraction:0<6}"[:6])}  # fmt: skip
+    if kind == "zone" and "hour" in parts:
+        away = timedelta(hours=int(word[1:3]), minutes=int(word[-2:]))
+        return {"zone": timezone(-away if word[0] == "-" else away)}
+    if kind == "number":
+        return {"year" if len(word) == _YEAR_DIGITS else "day": int(word)} if len(word) in (1, 2, 4) else None
+    return _word(word) if kind == "word" else None
+
+
+def _word(word: str) -> dict[str, Any] | None:
+    if word in {"am", "pm"}:
+        return {"half": 12 if word == "pm" else 0}
+    if word in {"utc", "gmt", "z"}:
+        return {"zone": UTC}
+    if len(word) >= _SHORTEST_NAME:
+        for month, name in enumerate(_MONTHS, 1):
+            if name.lower().startswith(word):
+                return {"month": month}
+        if any(name.lower().startswith(word) for name in _DAYS):
+            return {}
+    return None
+
+
+_DIRECTIVE: Final = re.compile(r"%(?P<flags>[-_0^#:]*)(?P<width>[0-9]{1,2})?(?P<letter>.?)", re.DOTALL)
+
+_NUMBERS: Final[dict[str, tuple[Callable[[datetime], int], int, str]]] = {
+    "Y": (lambda at: at.year, 4, "0"),
+    "C": (lambda at: at.year // 100, 2, "0"),
+    "y": (lambda at: at.year % 100, 2, "0"),
+    "m": (lambda at: at.month, 2, "0"),
+    "d": (lambda at: at.day, 2, "0"),
+    "e": (lambda at: at.day, 2, " "),
+    "j": (lambda at: at.timetuple().tm_yday, 3, "0"),
+    "H": (lambda at: at.hour, 2, "0"),
+    "k": (lambda at: at.hour, 2, " "),
+    "I": (lambda at: (at.hour + 11) % 12 + 1, 2, "0"),
+    "l": (lambda at: (at.hour + 11) % 12 + 1, 2, " "),
+    "M": (lambda at: at.minute, 2, "0"),
+    "S": (lambda at: at.second, 2, "0"),
+    "s": (lambda at: (at - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(seconds=1), 1, "0"),
+    "u": (lambda at: at.isoweekday(), 1, "0"),
+    "w": (lambda at: at.isoweekday() % 7, 1, "0"),
+    "G": (lambda at: at.isocalendar().year, 4, "0"),
+    "g": (lambda at: at.isocalendar().year % 100, 2, "0"),
+    "V": (lambda at: at.isocalendar().week, 2, "0"),
+    "U": (lambda at: (at.timetuple().tm_yday + 6 - at.isoweekday() % 7) // 7, 2, "0"),
+    "W": (lambda at: (at.timetuple().tm_yday + 6 - at.weekday()) // 7, 2, "0"),
+}
+_TEXTS: Final[dict[str, Callable[[datetime], str]]] = {
+    "B": lambda at: _MONTHS[at.month - 1],
+    "b": lambda at: _MONTHS[at.month - 1][:3],
+    "h": lambda at: _MONTHS[at.month - 1][:3],
+    "A": lambda at: _DAYS[at.weekday()],
+    "a": lambda at: _DAYS[at.weekday()][:3],
+    "p": lambda at: "AM" if at.hour < 12 else "PM",  # noqa: PLR2004 # noon
+    "P": lambda at: "am" if at.hour < 12 else "pm",  # noqa: PLR2004 # noon
+    "Z": lambda at: "" if at.utcoffset() else "UTC",
+    "n": lambda at: "\n",  # noqa: ARG005
+    "t": lambda at: "\t",  # noqa: ARG005
+    "%": lambda at: "%",  # noqa: ARG005
+}
+_SHORT: Final = {
+    "c": "%a %b %e %H:%M:%S %Y", "D": "%m/%d/%y", "x": "%m/%d/%y", "F": "%Y-%m-%d", "T": "%H:%M:%S",
+    "X": "%H:%M:%S", "R": "%H:%M", "r": "%I:%M:%S %p", "v": "%e-%^b-%Y", "+": "%a %b %e %H:%M:%S %Z %Y",
+}  # fmt: skip
+_FRACTIONS: Final = {"L": 3, "N": 9}
+_LETTERS: Final = {*_NUMBERS, *_TEXTS, *_SHORT, *_FRACTIONS, "z"}
+
+
+def check_format(form: str) -> None:
+    """See that times can be written like this.
+
+    Raises:
+        TemplateError: they cannot.
+    """
+    if len(form) > _LONGEST:
+        raise TemplateError(f"the format of a date has {len(form)} characters, and may have {_LONGEST}")
+    for match in _DIRECTIVE.finditer(form):
+        if match["letter"] not in _LETTERS:
+            raise TemplateError(f"{match[0]!r} is no part of a date's format")
+
+
+def write_time(moment: datetime, form: str) -> str:
+    """A time, as Ruby's `strftime` writes it; `check_format` has seen the format."""
+    return _DIRECTIVE.sub(lambda match: _written(moment, match), form)
+
+
+def _written(moment: datetime, match: re.Match[str]) -> str:
+    flags, letter, width = match["flags"], match["letter"], int(match["width"] or 0)
+    if letter in _NUMBERS:
+        of, digits, filling = _NUMBERS[letter]
+        filling = "0" if "0" in flags else " " if "_" in flags else filling
+        return str(of(moment)).rjust(0 if "-" in flags else width or digits, filling)
+    if letter in _FRACTIONS:
+        digits = width or _FRACTIONS[letter]
+        return f"{moment.microsecond:06}"[:digits].ljust(digits, "0")
+    if letter == "z":
+        return _zone(moment, ":" if ":" in flags else "")
+    if letter in _SHORT:
+        return write_time(moment, _SHORT[letter]).rjust(width)
+    text = _TEXTS[letter](moment)
+    if "#" in flags and letter == "p":
+        return text.lower().rjust(width)
+    return (text.upper() if "^" in flags or "#" in flags else text).rjust(width)
+
+
+def _zone(moment: datetime, between: str) -> str:
+    minutes = int((moment.utcoffset() or timedelta()).total_seconds()) // 60
+    sign, minutes = "-" if minutes < 0 else "+", abs(minutes)
+    return f"{sign}{minutes // 60:02}{between}{minutes % 60:02}"
+
+
+FilterFunction = Callable[..., Any]
+
+
+def _of_text(change: Callable[[str], str]) -> FilterFunction:
+    return lambda scope, value: change(text_of(value))  # noqa: ARG005
+
+
+def _replace(scope: Scope, value: Any, old: Any, new: Any = "") -> str:
+    text, old, new = text_of(value), text_of(old), text_of(new)
+    scope.budget.charge(text.count(old) * len(new))
+    return text.replace(old, new)
+
+
+def _replace_first(scope: Scope, value: Any, old: Any, new: Any = "") -> str:  # noqa: ARG001
+    return text_of(value).replace(text_of(old), text_of(new), 1)
+
+
+def _replace_last(scope: Scope, value: Any, old: Any, new: Any = "") -> str:  # noqa: ARG001
+    text, old = text_of(value), text_of(old)
+    place = text.rfind(old)
+    return text if place < 0 else f"{text[:place]}{text_of(new)}{text[place + len(old) :]}"
+
+
+def _removing(replace: FilterFunction) -> FilterFunction:
+    def remove(scope: Scope, value: Any, old: Any) -> Any:
+        return replace(scope, value, old, "")
+
+    return remove
+
+
+def _split(scope: Scope, value: Any, separator: Any = " ") -> list[str]:  # noqa: ARG001
+    """A space stands for any white space; empty parts at the end are left out."""
+    text, separator = text_of(value), text_of(separator)
+    if not separator:
+        return list(text)
+    parts = text.split() if separator == " " else text.split(separator)
+    while parts and not parts[-1]:
+        parts.pop()
+    return parts
+
+
+def _truncate(scope: Scope, value: Any, length: Any = 50, ellipsis: Any = "...") -> str:  # noqa: ARG001
+    text, end, most = text_of(value), text_of(ellipsis), int(number(length))
+    return text if len(text) <= most else text[: max(0, most - len(end))] + end
+
+
+def _truncate_words(scope: Scope, value: Any, count: Any = 15, ellipsis: Any = "...") -> str:  # noqa: ARG001
+    text, most = text_of(value), max(1, int(number(count)))
+    words = text.split()
+    return text if len(words) <= most else " ".join(words[:most]) + text_of(ellipsis)
+
+
+def _default(scope: Scope, value: Any, other: Any = "", *, allow_false: Any = False) -> Any:  # noqa: ARG001
+    if value is False and is_true(allow_false):
+        return value
+    return value if is_true(value) and value not in ("", [], {}) else other
+
+
+def _json(scope: Scope, value: Any) -> str:  # noqa: ARG001
+    return as_json(None if value is MISSING else value)
+
+
+def _date(scope: Scope, value: Any, form: Any = "%Y-%m-%d") -> Any:
+    """A time, written as `form` says. `now` is the run's clock; what is no time stays as it is."""
+    pattern = text_of(form)
+    check_format(pattern)
+    is_now = isinstance(value, str) and value.lower() in {"now", "today"}
+    moment = read_time(scope.now if is_now else value) if pattern else None
+    return value if moment is None else write_time(moment, pattern)
+
+
+_ESCAPED: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;"})
+_UNESCAPED: Final = re.compile(r"[<>\"']|&(?!(?:[a-zA-Z]+|#[0-9]+);)")
+_SKIPPED: Final = {"<script": "</script>", "<!--": "-->", "<style": "</style>"}
+_SKIPPED_START: Final = re.compile("|".join(_SKIPPED))
+
+
+def _escape_once(text: str) -> str:
+    return _UNESCAPED.sub(lambda match: match[0].translate(_ESCAPED), text)
+
+
+def _strip_html(text: str) -> str:
+    """Without scripts, comments and styles, then without tags; each search goes on where the last one ended."""
+    return _cut_out(_cut_out(text, _SKIPPED_START, _SKIPPED), re.compile("<"), {"<": ">"})
+
+
+def _cut_out(text: str, start: re.Pattern[str], ends: dict[str, str]) -> str:
+    kept, place, open_for_ever = [], 0, set[str]()
+    for match in start.finditer(text):
+        if match.start() < place or match[0] in open_for_ever:
+            continue
+        end = text.find(ends[match[0]], match.end())
+        if end < 0:
+            open_for_ever.add(match[0])
+            continue
+        kept.append(text[place : match.start()])
+        place = end + len(ends[match[0]])
+    return "".join((*kept, text[place:]))
+
+
+def _url_decode(text: str) -> str:
+    try:
+        return unquote_plus(text, errors="strict")
+    except ValueError:
+        raise TemplateError(f"{text[:40]!r} holds bytes that are no text in UTF-8") from None
+
+
+def _to_base64(text: str, *, safe: bool) -> str:
+    made = base64.b64encode(text.encode("utf-8", "replace"), b"-_" if safe else None)
+    return made.decode("ascii")
+
+
+def _from_base64(text: str, *, safe: bool) -> str:
+    try:
+        return base64.b64decode(text, b"-_" if safe else None, validate=True).decode()
+    except ValueError:
+        raise TemplateError(f"{text[:40]!r} is no text in Base64") from None
+
+
+TEXT_FILTERS: Final[dict[str, FilterFunction]] = {
+    "append": lambda scope, value, end: text_of(value) + text_of(end),  # noqa: ARG005
+    "prepend": lambda scope, value, start: text_of(start) + text_of(value),  # noqa: ARG005
+    "capitalize": _of_text(str.capitalize),
+    "downcase": _of_text(str.lower),
+    "upcase": _of_text(str.upper),
+    "strip": _of_text(str.strip),
+    "lstrip": _of_text(str.lstrip),
+    "rstrip": _of_text(str.rstrip),
+    "squish": _of_text(lambda text: " ".join(text.split())),
+    "strip_newlines": _of_text(lambda text: text.replace("\r\n", "").replace("\n", "")),
+    "strip_html": _of_text(_strip_html),
+    "newline_to_br": _of_text(lambda text: text.replace("\r\n", "\n").replace("\n", "<br />\n")),
+    "escape": _of_text(lambda text: text.translate(_ESCAPED)),
+    "h": _of_text(lambda text: text.translate(_ESCAPED)),
+    "escape_once": _of_text(_escape_once),
+    "base64_encode": _of_text(lambda text: _to_base64(text, safe=False)),
+    "base64_decode": _of_text(lambda text: _from_base64(text, safe=False)),
+    "base64_url_safe_encode": _of_text(lambda text: _to_base64(text, safe=True)),
+    "base64_url_safe_decode": _of_text(lambda text: _from_base64(text, safe=True)),
+    "url_encode": _of_text(quote_plus),
+    "url_decode": _of_text(_url_decode),
+    "replace": _replace,
+    "replace_first": _replace_first,
+    "replace_last": _replace_last,
+    "remove": _removing(_replace),
+    "remove_first": _removing(_replace_first),
+    "remove_last": _removing(_replace_last),
+    "split": _split,
+    "truncate": _truncate,
+    "truncatewords": _truncate_words,
+    "default": _default,
+    "json": _json,
+    "date": _date,
+}
+
 
 FILTERS: Final = {**TEXT_FILTERS, **LIST_FILTERS, **NUMBER_FILTERS}
 

@@ -2,22 +2,493 @@
 
 from __future__ import annotations
 
+import re
+from abc import ABC, abstractmethod
 from collections import deque
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from typing_extensions import override
 
 from tract_jupyter.exceptions import TemplateError
-from tract_jupyter.runs.templates import nodes
-from tract_jupyter.runs.templates.grammar import read_filtered, read_value
-from tract_jupyter.runs.templates.limits import MAX_DEPTH
-from tract_jupyter.runs.templates.nodes import Block
-from tract_jupyter.runs.templates.source import lines
-from tract_jupyter.runs.templates.tokens import Tokens
+from tract_jupyter.runs.templates.expressions import Tokens, read_filtered, read_value
+from tract_jupyter.runs.templates.values import MAX_DEPTH, MISSING, elements, is_true, number, same, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from tract_jupyter.runs.templates.expressions import Expression
-    from tract_jupyter.runs.templates.source import Piece
+    from tract_jupyter.runs.templates.values import Scope
+
+
+Signal = Literal["break", "continue"] | None
+"""What a loop is told by what is in it."""
+
+
+class Written:
+    """What was rendered so far."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._parts: list[str] = []
+        self._left = scope.budget.limits.output
+        self._scope = scope
+
+    def add(self, text: str) -> None:
+        """Write more.
+
+        Raises:
+            TemplateError: that would be too much.
+        """
+        self._scope.budget.charge(len(text))
+        self._left -= len(text)
+        if self._left < 0:
+            most = self._scope.budget.limits.output
+            raise TemplateError(f"the template writes more than {most} characters; let it write less")
+        self._parts.append(text)
+
+    @property
+    def text(self) -> str:
+        """All of it."""
+        return "".join(self._parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Node(ABC):
+    """A part of a template. `line` counts from 1."""
+
+    line: int
+
+    @abstractmethod
+    def render(self, scope: Scope, out: Written) -> Signal:
+        """Write it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Several nodes, in order."""
+
+    nodes: tuple[Node, ...] = ()
+
+    def render(self, scope: Scope, out: Written) -> Signal:
+        """Write all, up to a `break` or `continue`. Errors get the line of their node."""
+        for node in self.nodes:
+            scope.budget.step()
+            try:
+                signal = node.render(scope, out)
+            except TemplateError as error:
+                raise error.at(node.line) from None
+            except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+                raise TemplateError(f"a value cannot be used like this: {error}", node.line) from None
+            if signal:
+                return signal
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Text(Node):
+    """Plain text."""
+
+    text: str
+
+    @override
+    def render(self, scope: Scope, out: Written) -> Signal:
+        out.add(self.text)
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Print(Node):
+    """`{{ value }}`."""
+
+    expression: Expression
+
+    @override
+    def render(self, scope: Scope, out: Written) -> Signal:
+        value = self.expression.value(scope)
+        scope.budget.weigh(value)
+        out.add(text_of(value))
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Choice(Node):
+    """`if`, `elsif`, `else`; `unless` is one whose first condition is turned round. The first that holds counts."""
+
+    branches: tuple[tuple[Expression, Block], ...]
+    otherwise: Block = Block()
+    inverted: bool = False
+
+    @override
+    def render(self, scope: Scope, out: Written) -> Signal:
+        for place, (condition, block) in enumerate(self.branches):
+            if is_true(condition.value(scope)) != (self.inverted and place == 0):
+                return block.render(scope, out)
+        return self.otherwise.render(scope, out)
+
+
+@dataclass(frozen=True, slots=True)
+class Case(Node):
+    """`case`, `when`, `else`."""
+
+    subject: Expression
+    branches: tuple[tuple[tuple[Expression, ...], Block], ...]
+    otherwise: Block = Block()
+
+    @override
+    def render(self, scope: Scope, out: Written) -> Signal:
+        subject = self.subject.value(scope)
+        for values, block in self.branches:
+            for value in values:
+                scope.budget.weigh(subject)
+                if same(subject, value.value(scope)):
+                    return block.render(scope, out)
+        return self.otherwise.render(scope, out)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """`list limit: 2 offset: 1 reversed`: what a loop goes through. `offset: continue` begins where `key` ended."""
+
+    over: Expression
+    key: str
+    limit: Expression | None = None
+    offset: Expression | None = None
+    resumed: bool = False
+    backwards: bool = False
+
+    def elements(self, scope: Scope) -> list[Any]:
+        """They, in order."""
+        found = elements(self.over.value(scope))
+        scope.budget.step(len(found))
+        first = scope.reached.get(self.key, 0) if self.resumed else _whole(self.offset, scope) or 0
+        limit = _whole(self.limit, scope)
+        found = found[first:] if limit is None else found[first : first + limit]
+        scope.reached[self.key] = first + len(found)
+        return found[::-1] if self.backwards else found
+
+
+def _whole(expression: Expression | None, scope: Scope) -> int | None:
+    """A whole number that is not negative, or None if nothing is there."""
+    value = expression.value(scope) if expression else None
+    return None if value is None or value is MISSING else max(0, int(number(value)))
+
+
+@dataclass(frozen=True, slots=True)
+class Loop(Node):
+    """`for name in list limit: 2 offset: 1 reversed`."""
+
+    name: str
+    over: Selection
+    block: Block
+    otherwise: Block = Block()
+
+    @override
+    def render(self, scope: Scope, out: Written) -> Signal:
+        found = self.over.elements(scope)
+        if not found:
+            return self.otherwise.render(scope, out)
+        frame: dict[str, Any] = {}
+        parent = scope.around("forloop")
+        scope.enter(frame)
+        try:
+            for index, one in enumerate(found):
+                scope.budget.step()
+                frame[self.name] = one
+                frame["forloop"] = {**_position(index, len(found)), "parentloop": parent}
+                if self.block.render(scope, out) == "break":
+                    break
+        finally:
+            scope.leave()
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Table(Node):
+    """`tablerow name in list cols: 2 limit: 4 offset: 1`: rows and cells in HTML."""
+
+    name: str
+    over: Selection
+    block: Block
+    columns: Expression | None = None
+
+    @override
+    def render(self, scope: Scope, out: Written) -> Signal:
+        found = self.over.elements(scope)
+        columns = _whole(self.columns, scope) or max(1, len(found))
+        frame: dict[str, Any] = {}
+        scope.enter(frame)
+        out.add('<tr class="row1">\n')
+        try:
+            for index, one in enumerate(found):
+                scope.budget.step()
+                row, column = divmod(index, columns)
+                frame[self.name] = one
+                frame["tablerowloop"] = {
+                    **_position(index, len(found)), "row": row + 1, "col": column + 1, "col0": column,
+                    "col_first": column == 0, "col_last": column == columns - 1,
+                }  # fmt: skip
+                out.add(f'<td class="col{column + 1}">')
+                signal = self.block.render(scope, out)
+                out.add("</td>")
+                if signal == "break":
+                    break
+                if column == columns - 1 and index < len(found) - 1:
+                    out.add(f'</tr>\n<tr class="row{row + 2}">')
+        finally:
+            scope.leave()
+        out.add("</tr>\n")
+        return None
+
+
+def _position(index: int, length: int) -> dict[str, Any]:
+    return {
+        "index": index + 1, "index0": index, "rindex": length - index, "rindex0": length - index - 1,
+        "first": index == 0, "last": index == length - 1, "length": length,
+    }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Jump(Node):
+    """`break` and `continue`."""
+
+    signal: Signal
+
+    @override
+    def render(self, scope: Scope, out: Written) -> Signal:
+        return self.signal
+
+
+@dataclass(frozen=True, slots=True)
+class Assign(Node):
+    """`assign name = value`."""
+
+    name: str
+    expression: Expression
+
+    @override
+    def render(self, scope: Scope, out: Written) -> Signal:
+        scope.assign(self.name, self.expression.value(scope))
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Capture(Node):
+    """`capture name`: what is written goes into a variable."""
+
+    name: str
+    block: Block
+
+    @override
+    def render(self, scope: Scope, out: Written) -> Signal:
+        inner = Written(scope)
+        signal = self.block.render(scope, inner)
+        scope.assign(self.name, inner.text)
+        return signal
+
+
+@dataclass(frozen=True, slots=True)
+class Count(Node):
+    """`increment name` writes and then adds one; `decrement name` takes one away and then writes."""
+
+    name: str
+    step: int
+
+    @override
+    def render(self, scope: Scope, out: Written) -> Signal:
+        before = scope.counters.get(self.name, 0)
+        scope.counters[self.name] = before + self.step
+        out.add(str(before if self.step > 0 else before + self.step))
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle(Node):
+    """`cycle "a", "b"`: one after the other, each time that it is rendered."""
+
+    values: tuple[Expression, ...]
+    group: Expression | None
+    key: str
+
+    @override
+    def render(self, scope: Scope, out: Written) -> Signal:
+        key = f"named {text_of(self.group.value(scope))}" if self.group else self.key
+        scope.budget.charge(len(key))
+        turn = scope.turns.get(key, 0)
+        scope.turns[key] = turn + 1 if turn + 1 < len(self.values) else 0
+        # values of another length may be in the same group, and have nothing at this turn
+        if turn < len(self.values):
+            value = self.values[turn].value(scope)
+            scope.budget.weigh(value)
+            out.add(text_of(value))
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class IfChanged(Node):
+    """`ifchanged`: written if it is something else than the last time."""
+
+    block: Block
+
+    @override
+    def render(self, scope: Scope, out: Written) -> Signal:
+        inner = Written(scope)
+        signal = self.block.render(scope, inner)
+        if inner.text != scope.shown:
+            scope.shown = inner.text
+            out.add(inner.text)
+        return signal
+
+
+@dataclass(frozen=True, slots=True)
+class Lines(Node):
+    """`liquid`: several tags, one in each line."""
+
+    block: Block
+
+    @override
+    def render(self, scope: Scope, out: Written) -> Signal:
+        return self.block.render(scope, out)
+
+
+_OPEN: Final = re.compile(r"\{[{%]")
+_NAME: Final = re.compile(r"\s*(#|\w+)")
+_VERBATIM: Final = ("raw", "comment", "doc")
+_ENDINGS: Final = {name: re.compile(r"\{%-?\s*end" + name + r"\s*-?%\}") for name in _VERBATIM}
+_IN_COMMENT: Final = re.compile(r"\{%-?\s*(?:(?P<raw>raw)\s*-?%\}|(?P<opened>comment)\b|endcomment\s*-?%\})")
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of a template.
+
+    Attributes:
+        kind: `text`, `output` or `tag`.
+        text: what is in it, without marks, and without a tag's name.
+        line: where it begins, from 1.
+        name: the tag's.
+    """
+
+    kind: str
+    text: str
+    line: int
+    name: str = ""
+
+
+@dataclass(slots=True)
+class _Cutter:
+    source: str
+    place: int = 0
+    counted: int = 0
+    line: int = 1
+    strip_next: bool = False
+
+    def pieces(self) -> Iterator[Piece]:
+        while match := _OPEN.search(self.source, self.place):
+            yield from self.text(match.start(), strip=self.source.startswith("-", match.end()))
+            piece = self.marked(match.start())
+            if piece.name in _VERBATIM:
+                yield from self.verbatim(piece)
+            else:
+                yield piece
+        yield from self.text(len(self.source), strip=False)
+
+    def text(self, end: int, *, strip: bool) -> Iterator[Piece]:
+        """Plain text up to `end`; `-` inside of a mark takes the white space beside it away."""
+        found = self.source[self.place : end]
+        found = found.lstrip() if self.strip_next else found
+        found = found.rstrip() if strip else found
+        if found:
+            yield Piece("text", found, self.line_at(self.place))
+
+    def marked(self, start: int) -> Piece:
+        """An output or a tag, from its opening mark to its closing one."""
+        line = self.line_at(start)
+        is_tag = self.source[start + 1] == "%"
+        end = self.source.find("%}" if is_tag else "}}", start + 2)
+        if end < 0:
+            raise TemplateError(f"{self.source[start : start + 2]!r} is never closed", line)
+        inner = self.source[start + 2 : end]
+        self.place, self.strip_next = end + 2, inner.endswith("-")
+        inner = inner.removeprefix("-").removesuffix("-")
+        if not is_tag:
+            return Piece("output", inner, line)
+        match = _NAME.match(inner)
+        if match is None:
+            raise TemplateError("the tag has no name", line)
+        return Piece("tag", inner[match.end() :], line + inner.count("\n", 0, match.end()), match[1])
+
+    def verbatim(self, opening: Piece) -> Iterator[Piece]:
+        """What is between `raw` and `endraw`, as it is; nothing of a comment or of documentation."""
+        strip = self.strip_next
+        match = self.comment_end() if opening.name == "comment" else self.end_of(opening.name, self.place)
+        if match is None:
+            raise _never_closed(opening)
+        if opening.name == "raw":
+            self.strip_next = strip
+            yield from self.text(match.start(), strip=match[0].startswith("{%-"))
+        self.place, self.strip_next = match.end(), match[0].endswith("-%}")
+
+    def end_of(self, name: str, place: int) -> re.Match[str] | None:
+        """The mark that closes `raw` or `doc`."""
+        return _ENDINGS[name].search(self.source, place)
+
+    def comment_end(self) -> re.Match[str] | None:
+        """The mark that closes a comment; there may be comments in it, and what is `raw` closes nothing."""
+        place, depth = self.place, 1
+        while match := _IN_COMMENT.search(self.source, place):
+            last = self.end_of("raw", match.end()) if match["raw"] else match
+            if last is None:
+                return None
+            place = last.end()
+            if not match["raw"]:
+                depth += 1 if match["opened"] else -1
+            if not depth:
+                return match
+        return None
+
+    def line_at(self, place: int) -> int:
+        """The line of a place; places only grow."""
+        if place > self.counted:
+            self.line += self.source.count("\n", self.counted, place)
+            self.counted = place
+        return self.line
+
+
+def cut(source: str) -> Iterator[Piece]:
+    """The pieces of a template, in order.
+
+    Raises:
+        TemplateError: a mark is never closed.
+    """
+    return _Cutter(source).pieces()
+
+
+def lines(piece: Piece) -> Iterator[Piece]:
+    """What is in a `liquid` tag: one tag in each line.
+
+    Raises:
+        TemplateError: a line has no tag, or a comment is never closed; has the line.
+    """
+    closed, depth, opening = "", 0, piece
+    for at, line in enumerate(piece.text.split("\n"), piece.line):
+        match = _NAME.match(line)
+        if match is None and line.strip() and not depth:
+            raise TemplateError("the tag has no name", at)
+        name = match[1] if match else ""
+        if depth:
+            depth += (name == closed) - (name == f"end{closed}")
+        elif name in _VERBATIM:
+            if name == "raw":
+                raise TemplateError("'raw' cannot stand in 'liquid', which has no text", at)
+            closed, depth, opening = name, 1, Piece("tag", "", at, name)
+        elif match:
+            yield Piece("tag", line[match.end() :].rstrip(), at, name)
+    if depth:
+        raise _never_closed(opening)
+
+
+def _never_closed(opening: Piece) -> TemplateError:
+    return TemplateError(f"'{opening.name}' is never closed by 'end{opening.name}'", opening.line)
 
 
 class Reader:
@@ -40,7 +511,7 @@ class Reader:
 
     def block(self, *ends: str) -> tuple[Block, Piece | None]:
         """Nodes up to a tag that is one of `ends`, or that no tag is; and that one."""
-        found: list[nodes.Node] = []
+        found: list[Node] = []
         while self._pieces:
             piece = self._pieces.popleft()
             if piece.kind == "tag" and (piece.name in ends or piece.name in _ENDS):
@@ -75,11 +546,11 @@ class Reader:
         if self._depth > MAX_DEPTH:
             raise TemplateError(f"more than {MAX_DEPTH} tags within each other")
 
-    def _node(self, piece: Piece) -> nodes.Node | None:
+    def _node(self, piece: Piece) -> Node | None:
         if piece.kind == "text":
-            return nodes.Text(piece.line, piece.text)
+            return Text(piece.line, piece.text)
         if piece.kind == "output":
-            return nodes.Print(piece.line, _whole(piece.text, read_filtered))
+            return Print(piece.line, _read_whole(piece.text, read_filtered))
         read = _TAGS.get(piece.name)
         if read is None:
             raise TemplateError(f"there is no tag {piece.name!r}; there are: {', '.join(_known())}")
@@ -92,42 +563,42 @@ def _known() -> list[str]:
     )
 
 
-def _whole(text: str, read: Callable[[Tokens], Any]) -> Any:
+def _read_whole(text: str, read: Callable[[Tokens], Any]) -> Any:
     tokens = Tokens(text)
     found = read(tokens)
     tokens.done()
     return found
 
 
-def _choice(reader: Reader, piece: Piece) -> nodes.Node:
+def _choice(reader: Reader, piece: Piece) -> Node:
     branches: list[tuple[Expression, Block]] = []
     part, otherwise = piece, Block()
     while part.name != f"end{piece.name}":
         ends = (f"end{piece.name}",) if part.name == "else" else ("elsif", "else", f"end{piece.name}")
-        condition = None if part.name == "else" else _whole(part.text, read_filtered)
+        condition = None if part.name == "else" else _read_whole(part.text, read_filtered)
         block, last = reader.inner(piece, *ends)
         if condition is None:
             otherwise = block
         else:
             branches.append((condition, block))
         part = last
-    return nodes.Choice(piece.line, tuple(branches), otherwise, piece.name == "unless")
+    return Choice(piece.line, tuple(branches), otherwise, piece.name == "unless")
 
 
-def _case(reader: Reader, piece: Piece) -> nodes.Node:
-    subject = _whole(piece.text, read_filtered)
+def _case(reader: Reader, piece: Piece) -> Node:
+    subject = _read_whole(piece.text, read_filtered)
     _, part = reader.inner(piece, "when", "else", "endcase")
     branches: list[tuple[tuple[Expression, ...], Block]] = []
     otherwise = Block()
     while part.name != "endcase":
-        values = None if part.name == "else" else _whole(part.text, _values)
+        values = None if part.name == "else" else _read_whole(part.text, _values)
         ends = ("endcase",) if values is None else ("when", "else", "endcase")
         block, part = reader.inner(piece, *ends)
         if values is None:
             otherwise = block
         else:
             branches.append((values, block))
-    return nodes.Case(piece.line, subject, tuple(branches), otherwise)
+    return Case(piece.line, subject, tuple(branches), otherwise)
 
 
 def _values(tokens: Tokens) -> tuple[Expression, ...]:
@@ -137,19 +608,19 @@ def _values(tokens: Tokens) -> tuple[Expression, ...]:
     return tuple(found)
 
 
-def _loop(reader: Reader, piece: Piece) -> nodes.Node:
+def _loop(reader: Reader, piece: Piece) -> Node:
     name, over, _ = _selection(piece)
     block, last = reader.inner(piece, "else", "endfor")
     otherwise = reader.inner(piece, "endfor")[0] if last.name == "else" else Block()
-    return nodes.Loop(piece.line, name, over, block, otherwise)
+    return Loop(piece.line, name, over, block, otherwise)
 
 
-def _table(reader: Reader, piece: Piece) -> nodes.Node:
+def _table(reader: Reader, piece: Piece) -> Node:
     name, over, columns = _selection(piece, "cols")
-    return nodes.Table(piece.line, name, over, reader.inner(piece, "endtablerow")[0], columns)
+    return Table(piece.line, name, over, reader.inner(piece, "endtablerow")[0], columns)
 
 
-def _selection(piece: Piece, *more: str) -> tuple[str, nodes.Selection, Expression | None]:
+def _selection(piece: Piece, *more: str) -> tuple[str, Selection, Expression | None]:
     """`name in list limit: 2`, and the option of `more` if it is there."""
     tokens = Tokens(piece.text)
     name = tokens.name()
@@ -168,21 +639,21 @@ def _selection(piece: Piece, *more: str) -> tuple[str, nodes.Selection, Expressi
                 options[option] = read_value(tokens)
     tokens.done()
     columns = options.pop("cols", None)
-    return name, nodes.Selection(over, f"{name} {over}", **options), columns
+    return name, Selection(over, f"{name} {over}", **options), columns
 
 
-def _assign(reader: Reader, piece: Piece) -> nodes.Node:  # noqa: ARG001
+def _assign(reader: Reader, piece: Piece) -> Node:  # noqa: ARG001
     tokens = Tokens(piece.text)
     name = tokens.name()
     tokens.expect("=")
     expression = read_filtered(tokens)
     tokens.done()
-    return nodes.Assign(piece.line, name, expression)
+    return Assign(piece.line, name, expression)
 
 
-def _capture(reader: Reader, piece: Piece) -> nodes.Node:
-    name = _whole(piece.text, _name)
-    return nodes.Capture(piece.line, name, reader.inner(piece, "endcapture")[0])
+def _capture(reader: Reader, piece: Piece) -> Node:
+    name = _read_whole(piece.text, _name)
+    return Capture(piece.line, name, reader.inner(piece, "endcapture")[0])
 
 
 def _name(tokens: Tokens) -> str:
@@ -193,11 +664,11 @@ def _name(tokens: Tokens) -> str:
     return word
 
 
-def _counter(step: int) -> Callable[[Reader, Piece], nodes.Node]:
-    return lambda reader, piece: nodes.Count(piece.line, _whole(piece.text, _name), step)  # noqa: ARG005
+def _counter(step: int) -> Callable[[Reader, Piece], Node]:
+    return lambda reader, piece: Count(piece.line, _read_whole(piece.text, _name), step)  # noqa: ARG005
 
 
-def _cycle(reader: Reader, piece: Piece) -> nodes.Node:  # noqa: ARG001
+def _cycle(reader: Reader, piece: Piece) -> Node:  # noqa: ARG001
     tokens = Tokens(piece.text)
     values, group = [read_value(tokens)], None
     if tokens.takes(":"):
@@ -205,7 +676,7 @@ def _cycle(reader: Reader, piece: Piece) -> nodes.Node:  # noqa: ARG001
     while tokens.takes(","):
         values.append(read_value(tokens))
     tokens.done()
-    return nodes.Cycle(piece.line, tuple(values), group, str(values))
+    return Cycle(piece.line, tuple(values), group, str(values))
 
 
 def _note(reader: Reader, piece: Piece) -> None:  # noqa: ARG001
@@ -215,19 +686,19 @@ def _note(reader: Reader, piece: Piece) -> None:  # noqa: ARG001
             raise TemplateError(f"each line of a note begins with '#', and {line.strip()[:40]!r} does not")
 
 
-def _from_elsewhere(reader: Reader, piece: Piece) -> nodes.Node:  # noqa: ARG001
+def _from_elsewhere(reader: Reader, piece: Piece) -> Node:  # noqa: ARG001
     raise TemplateError(
         f"there is no tag {piece.name!r}, since there are no other templates to take a text from; "
         "write the text here, or give it as a variable or an artifact"
     )
 
 
-def _jump(reader: Reader, piece: Piece) -> nodes.Node:  # noqa: ARG001
+def _jump(reader: Reader, piece: Piece) -> Node:  # noqa: ARG001
     Tokens(piece.text).done()
-    return nodes.Jump(piece.line, "break" if piece.name == "break" else "continue")
+    return Jump(piece.line, "break" if piece.name == "break" else "continue")
 
 
-_TAGS: Final[dict[str, Callable[[Reader, Piece], nodes.Node | None]]] = {
+_TAGS: Final[dict[str, Callable[[Reader, Piece], Node | None]]] = {
     "if": _choice,
     "unless": _choice,
     "case": _case,
@@ -240,9 +711,9 @@ _TAGS: Final[dict[str, Callable[[Reader, Piece], nodes.Node | None]]] = {
     "cycle": _cycle,
     "break": _jump,
     "continue": _jump,
-    "echo": lambda reader, piece: nodes.Print(piece.line, _whole(piece.text, read_filtered)),  # noqa: ARG005
-    "ifchanged": lambda reader, piece: nodes.IfChanged(piece.line, reader.inner(piece, "endifchanged")[0]),
-    "liquid": lambda reader, piece: nodes.Lines(piece.line, reader.lines(piece)),
+    "echo": lambda reader, piece: Print(piece.line, _read_whole(piece.text, read_filtered)),  # noqa: ARG005
+    "ifchanged": lambda reader, piece: IfChanged(piece.line, reader.inner(piece, "endifchanged")[0]),
+    "liquid": lambda reader, piece: Lines(piece.line, reader.lines(piece)),
     "#": _note,
     **dict.fromkeys(("include", "render", "snippet", "layout", "section"), _from_elsewhere),
 }

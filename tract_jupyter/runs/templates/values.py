@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from random import Random
 from typing import Any, Final
 
 from tract_jupyter.exceptions import TemplateError
+from tract_jupyter.runs.terms import MAX_TEXT
 
 
 class Missing:
@@ -143,3 +147,160 @@ def number(value: Any) -> int | float:
     if value is None or isinstance(value, Missing):
         return 0
     raise TemplateError(f"a number is needed here, and this is {text_of(value)[:40]!r}")
+
+
+MAX_SOURCE: Final = 200_000
+"""Characters of a text that has placeholders."""
+
+MAX_DEPTH: Final = 30
+"""Blocks within blocks, and brackets within brackets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Of one rendering.
+
+    Attributes:
+        steps: nodes, look-ups, filters and rounds of loops; a million take about a second.
+        work: characters that filters and comparisons look at or make, all together.
+        output: characters of the result.
+    """
+
+    steps: int = 200_000
+    work: int = 20_000_000
+    output: int = MAX_TEXT
+
+
+class Budget:
+    """What is left of the limits."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self._steps, self._work = limits.steps, limits.work
+
+    def step(self, count: int = 1) -> None:
+        """Take steps.
+
+        Raises:
+            TemplateError: there are none left.
+        """
+        self._steps -= count
+        if self._steps < 0:
+            raise TemplateError(f"the template takes more than {self.limits.steps} steps; let it loop less")
+
+    def charge(self, characters: int) -> None:
+        """Take characters that are looked at or made.
+
+        Raises:
+            TemplateError: there are none left.
+        """
+        self._work -= characters
+        if self._work < 0:
+            raise TemplateError(
+                f"the template handles more than {self.limits.work} characters; let it use less of its data"
+            )
+
+    def weigh(self, value: Any) -> None:
+        """Take what a value weighs: its characters, and some for each element."""
+        waiting = [value]
+        while waiting:
+            one = waiting.pop()
+            self.charge(len(one) if isinstance(one, str) else 8)
+            if isinstance(one, dict):
+                waiting.extend(one.values())
+                self.charge(sum(len(str(key)) for key in one))
+            elif isinstance(one, list | tuple):
+                waiting.extend(one)
+
+
+Function = Callable[..., Any]
+
+
+class Scope:
+    """Of one rendering.
+
+    Args:
+        variables: by name, plain data.
+        functions: by name; they get what is in the brackets.
+        strict: whether a variable that is missing is an error.
+        seed: of all that is random.
+        now: the run's clock, as ISO 8601.
+
+    Attributes:
+        counters: what `increment` and `decrement` count.
+        turns: whose turn it is in each `cycle`.
+        reached: how far each loop came, for `offset: continue`.
+        shown: what the last `ifchanged` wrote.
+    """
+
+    def __init__(
+        self,
+        variables: Mapping[str, Any],
+        functions: Mapping[str, Function],
+        *,
+        strict: bool,
+        limits: Limits,
+        seed: object = 0,
+        now: str = "",
+    ) -> None:
+        self.budget = Budget(limits)
+        self.random = Random(str(seed))  # noqa: S311 # dice, not secrets
+        self.now = now
+        self.counters: dict[str, int] = {}
+        self.turns: dict[str, int] = {}
+        self.reached: dict[str, int] = {}
+        self.shown = ""
+        self._assigned: dict[str, Any] = {}
+        self._frames: list[dict[str, Any]] = []
+        self._variables, self._functions, self._strict = variables, functions, strict
+
+    def find(self, name: str) -> Any:
+        """A variable's value; that of the innermost loop first."""
+        for names in (*reversed(self._frames), self._assigned, self._variables, self.counters):
+            if name in names:
+                return names[name]
+        return self.missing(name)
+
+    def part(self, value: Any, key: Any, path: str) -> Any:
+        """What a value has under a key."""
+        found = item_of(value, key)
+        return self.missing(path) if found is MISSING else found
+
+    def missing(self, path: str) -> Any:
+        """Nothing is there: an error if strict."""
+        if self._strict:
+            raise TemplateError(f"there is no {path!r}, and variables are strict")
+        return MISSING
+
+    def call(self, name: str, arguments: list[Any]) -> Any:
+        """The result of a function."""
+        function = self._functions.get(name)
+        if function is None:
+            known = ", ".join(sorted(self._functions)) or "none"
+            raise TemplateError(f"there is no function {name!r}; there are: {known}")
+        for argument in arguments:
+            self.budget.weigh(argument)
+        try:
+            found = function(*arguments)
+        except (TypeError, ValueError, ArithmeticError) as error:
+            # without the name that it has in this program
+            reason = str(error).rpartition("() ")[2]
+            raise TemplateError(f"the function {name!r} cannot be called like this: {reason}") from None
+        self.budget.weigh(found)
+        return found
+
+    def assign(self, name: str, value: Any) -> None:
+        """Keep a value for the rest of the template."""
+        self._assigned[name] = value
+
+    def around(self, name: str) -> Any:
+        """What the innermost loop that has this name has under it, or None."""
+        return next((frame[name] for frame in reversed(self._frames) if name in frame), None)
+
+    def enter(self, frame: dict[str, Any]) -> None:
+        """Names of a loop, until `leave`."""
+        self._frames.append(frame)
+
+    def leave(self) -> None:
+        """Forget the innermost loop's names."""
+        self._frames.pop()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tract_jupyter.toolkit.context_tools.branching import branching_tools
-from tract_jupyter.toolkit.context_tools.models import model_tools
-from tract_jupyter.toolkit.context_tools.reading import reading_tools
-from tract_jupyter.toolkit.context_tools.tagging import tagging_tools
-from tract_jupyter.toolkit.context_tools.writing import writing_tools
+from tract_jupyter.toolkit.context_tools.writing import (
+    branching_tools,
+    model_tools,
+    reading_tools,
+    tagging_tools,
+    writing_tools,
+)
 
 if TYPE_CHECKING:
     from tract_jupyter.toolkit.definitions import ToolDefinition

@@ -1,0 +1,616 @@
+"""Children and agents: what they inherit, how it is curated; the parent never sees a difference."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tract_jupyter import Session
+from tract_jupyter.context.tokens import ApproximateCounter
+from tract_jupyter.exceptions import (
+    BranchExistsError,
+    CommitNotFoundError,
+    CompressionError,
+    InvalidBranchNameError,
+    SessionError,
+    StoreClosedError,
+    StoreError,
+    UnknownTractError,
+)
+from tract_jupyter.models.spawn import Curation, Inheritance
+
+TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
+
+
+@pytest.fixture
+def session():
+    with Session.open(tokenizer=ApproximateCounter()) as opened:
+        yield opened
+
+
+@pytest.fixture
+def parent(session):
+    """A system prompt, an edited question, an annotated answer, a skipped aside; tags of both kinds."""
+    tract = session.create_tract(tract_id="parent")
+    tract.system("be brief")
+    first = tract.user("first", tags=["facts"])
+    tract.assistant("answer", metadata={"x": 1})
+    tract.user("FIRST", edit=first.commit_hash)
+    tract.annotate(tract.head and tract.log()[1].commit_hash, "important", retain_match=["answer"])
+    aside = tract.user("aside")
+    tract.annotate(aside.commit_hash, "skip")
+    tract.tag(tract.user("last").commit_hash, "later")
+    return tract
+
+
+def shown(tract):
+    return [
+        (
+            m.role,
+            m.content,
+            m.name,
+            m.priority,
+            m.token_count,
+            m.tool_calls,
+            m.tool_call_id,
+            m.generation_config,
+        )
+        for m in tract.compile().messages
+    ]
+
+
+def texts(tract):
+    return [message.content for message in tract.compile().messages]
+
+
+def state(tract):
+    """All that a parent can see of itself."""
+    return tract.compile(), tract.head, tract.log(None), tract.current_branch, tract.status().token_count
+
+
+def named(tract, text):
+    return next(m.commit_hash for m in tract.compile().messages if m.content == text)
+
+
+# what a child inherits
+
+
+def test_a_clone_says_the_same(session, parent):
+    before = state(parent)
+    child = session.spawn(parent, purpose="try", inheritance="full_clone")
+    assert shown(child) == shown(parent)
+    assert child.status().token_count == parent.status().token_count
+    assert [info.message for info in child.log(None)] == [info.message for info in parent.log(None)]
+    assert {info.commit_hash for info in child.log(None)}.isdisjoint(i.commit_hash for i in before[2])
+    assert child.verify() == [] == parent.verify()
+    assert state(parent) == before
+
+
+def test_a_clone_keeps_both_kinds_of_tags_versions_and_retention(session, parent):
+    parent.register_tag("later", "for later")
+    child = session.spawn(parent, purpose="try", inheritance="full_clone")
+    assert [info.message for info in child.query_by_tags("later")] == ["last"]
+    assert [info.message for info in child.query_by_tags("facts")] == ["first"]
+    assert next(tag for tag in child.list_tags() if tag.name == "later").description == "for later"
+    assert [info.message for info in child.edit_history(named(child, "FIRST"))] == ["first", "FIRST"]
+    assert [i.retention for i in child.log(None)] == [i.retention for i in parent.log(None)]
+
+
+def test_merges_are_flattened_in_a_clone(session, parent):
+    parent.branch("topic")
+    parent.user("on the topic")
+    parent.annotate(named(parent, "last"), "pinned")
+    parent.switch("main")
+    parent.user("on main")
+    parent.merge("topic")
+    child = session.spawn(parent, purpose="try", inheritance="full_clone")
+    assert shown(child) == shown(parent)
+    assert child.log(op_filter="merge") == []
+    assert child.verify() == []
+
+
+@pytest.mark.parametrize("inheritance", ["full_clone", "head_snapshot"])
+def test_the_tools_stay_in_effect(session, inheritance):
+    parent = session.create_tract()
+    parent.user("x", tools=[TOOL])
+    parent.user("y")
+    child = session.spawn(parent, purpose="try", inheritance=inheritance)
+    assert child.compile().tools == parent.compile().tools == (TOOL,)
+
+
+def test_a_snapshot_is_one_instruction(session, parent):
+    parent.assistant("", tool_calls=[{"id": "c1", "name": "look", "arguments": {"at": 2}}])
+    parent.tool_result("c1", "look", "broken", is_error=True)
+    child = session.spawn(parent, purpose="try")
+    [message] = child.compile().messages
+    assert (message.role, message.content_type, message.priority) == ("system", "instruction", "pinned")
+    assert message.content == (
+        f"# What was said before, in parent up to {parent.head[:8]}\n\n"
+        "## 1. system\nbe brief\n\n## 2. user\nFIRST\n\n## 3. assistant\nanswer\n\n## 4. user\nlast\n\n"
+        '## 5. assistant\ncalls look({"at":2}) as c1\n\n## 6. tool look (answer to c1) (failed)\nbroken'
+    )
+    source = child.get_metadata(message.commit_hash)["inherited_from"]
+    assert source == {"tract_id": "parent", "head": parent.head, "left_out": 0}
+
+
+def test_a_snapshot_leaves_out_the_oldest_first_and_says_so(session):
+    words = ["rules", "first", "second", "third"]
+    parent = session.create_tract()
+    for word in words:
+        (parent.system if word == "rules" else parent.user)(f"{word} " * 30)
+    whole = session.spawn(parent, purpose="try").compile().messages[0].token_count
+    seen = set()
+    for limit in range(whole, 0, -7):
+        try:
+            child = session.spawn(parent, purpose="try", max_tokens=limit)
+        except SessionError as error:
+            assert "give at least" in str(error)
+            break
+        text = child.compile().messages[0].content
+        assert ApproximateCounter().count_text(text) <= limit
+        there = [word for word in words if word in text]
+        if len(there) < 4:
+            assert f"({4 - len(there)} of 4 messages are left out for want of room.)" in text
+        seen.add(tuple(there))
+    assert seen == {tuple(words), ("rules", "second", "third"), ("rules", "third"), ("rules",)}
+
+
+@pytest.mark.parametrize(
+    ("select", "expected"),
+    [
+        (["facts"], ["FIRST"]),
+        (["later", "facts"], ["FIRST", "last"]),
+        ("facts", ["FIRST"]),
+        (lambda info: info.priority == "important", ["answer"]),
+        (lambda info: "later" in info.tags, ["last"]),
+        (lambda info: info.priority != "skip", ["be brief", "FIRST", "answer", "last"]),
+    ],
+)
+def test_a_selection_by_tags_or_by_a_function(session, parent, select, expected):
+    child = session.spawn(parent, purpose="try", inheritance="selective", select=select)
+    assert texts(child) == expected
+    wanted = [message for message in shown(parent) if message[1] in expected]
+    assert shown(child) == wanted
+    assert child.verify() == []
+
+
+def test_a_selection_by_commits(session, parent):
+    edit = parent.edit_history(named(parent, "FIRST"))[1]
+    child = session.spawn(
+        parent, purpose="try", inheritance="selective", select=[named(parent, "last"), edit.commit_hash[:10]]
+    )
+    assert texts(child) == ["FIRST", "last"]
+
+
+def test_undo_in_a_child_takes_its_inheritance_back_at_once_and_touches_nobody(session, parent):
+    before = state(parent)
+    child = session.spawn(parent, purpose="try", inheritance="full_clone")
+    after = shown(child)
+    assert child.undo().operation == "spawn"
+    assert (child.head, texts(child)) == (None, [])
+    child.redo()
+    assert shown(child) == after
+    assert state(parent) == before
+
+
+def test_parents_and_children_know_each_other(session, parent):
+    clone = session.spawn(parent, purpose="look\nclosely", inheritance="full_clone")
+    agent = session.deploy(parent, purpose="work", branch_name="topic")
+    grandchild = session.spawn(agent, purpose="help", display_name="Helper")
+    assert parent.parent() is None
+    assert [child.child_id for child in parent.children()] == [
+        clone.tract_id,
+        "parent:topic",
+        grandchild.tract_id,
+    ]
+    assert clone.parent() == parent.children()[0]
+    assert (clone.parent().purpose, clone.parent().display_name) == ("look\nclosely", "look closely")
+    assert clone.parent().parent_commit_hash == parent.head
+    assert agent.parent().inheritance is Inheritance.BRANCH
+    assert grandchild.parent().display_name == "Helper"
+    assert clone.children() == []
+    assert agent.parent() not in agent.children()
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"inheritance": "all"}, "is no inheritance"),
+        ({"inheritance": "branch"}, "deploy makes an agent"),
+        ({"inheritance": "selective"}, "go together"),
+        ({"select": ["facts"]}, "go together"),
+        ({"inheritance": "full_clone", "max_tokens": 9}, "goes with inheritance='head_snapshot'"),
+        ({"max_tokens": 0}, "positive number"),
+        ({"max_tokens": True}, "positive number"),
+        ({"max_tokens": 1}, "give at least"),
+        ({"inheritance": "selective", "select": lambda _: False}, "nothing was selected"),
+        ({"inheritance": "selective", "select": []}, "nothing was selected"),
+        ({"display_name": ""}, "no name"),
+        ({"display_name": "x" * 256}, "no name"),
+        ({"purpose": " "}, "what the child is for"),
+        ({"purpose": None}, "what the child is for"),
+    ],
+)
+def test_a_spawn_that_is_refused_makes_nothing(session, parent, options, error):
+    before = (session.list_tracts(), session.timeline())
+    with pytest.raises(SessionError, match=error):
+        session.spawn(parent, **{"purpose": "try", **options})
+    assert (session.list_tracts(), session.timeline(), parent.children()) == (*before, [])
+
+
+@pytest.mark.parametrize("name", ["no such tag", "ffffff", "main:x"])
+def test_a_selection_of_what_is_not_there(session, parent, name):
+    with pytest.raises(CommitNotFoundError, match="called"):
+        session.spawn(parent, purpose="try", inheritance="selective", select=[name])
+
+
+def test_an_empty_parent_has_nothing_to_give(session):
+    empty = session.create_tract()
+    for inheritance in ("head_snapshot", "full_clone"):
+        with pytest.raises(SessionError, match="no commits yet: nothing to inherit"):
+            session.spawn(empty, purpose="try", inheritance=inheritance)
+    with pytest.raises(SessionError, match="no commits yet: nothing to deploy"):
+        session.deploy(empty, purpose="try", branch_name="topic")
+    empty.user("x", priority="skip")
+    with pytest.raises(SessionError, match="context of .* is empty"):
+        session.spawn(empty, purpose="try")
+    assert len(session.list_tracts()) == 1
+
+
+def test_a_failure_in_the_middle_of_a_spawn_leaves_nothing(session, parent, monkeypatch):
+    from tract_jupyter.storage.tracts import SpawnRows
+
+    def broken(*_):
+        raise RuntimeError("in the middle")
+
+    monkeypatch.setattr(SpawnRows, "add", broken)
+    before = (session.list_tracts(), session.timeline(), state(parent), parent.list_branches())
+    for make in (
+        lambda: session.spawn(parent, purpose="try"),
+        lambda: session.deploy(parent, purpose="try", branch_name="topic"),
+    ):
+        with pytest.raises(RuntimeError, match="in the middle"):
+            make()
+    assert (session.list_tracts(), session.timeline(), state(parent), parent.list_branches()) == before
+
+
+# a batch that is rolled back
+
+MAKE = {
+    "create": lambda session, parent: session.create_tract(tract_id="new"),
+    "spawn": lambda session, parent: session.spawn(parent, purpose="try"),
+    "deploy": lambda session, parent: session.deploy(parent, purpose="work", branch_name="topic"),
+    "got again": lambda session, parent: got_again(session, session.spawn(parent, purpose="try")),
+}
+
+
+def got_again(session, child):
+    session.release_tract(child.tract_id)
+    return session.get_tract(child.tract_id)
+
+
+@pytest.mark.parametrize("place", ["memory", "file"])
+@pytest.mark.parametrize("make", MAKE.values(), ids=MAKE)
+def test_what_was_made_in_a_batch_that_is_rolled_back_is_closed(tmp_path, place, make):
+    with Session.open(
+        ":memory:" if place == "memory" else tmp_path / "s.db", tokenizer=ApproximateCounter()
+    ) as session:
+        parent, other = session.create_tract(tract_id="parent"), session.create_tract(tract_id="other")
+        parent.user("x")
+        other.user("y")
+        session.create_tract(tract_id="late")
+        session.release_tract("late")
+        before = (session.list_tracts(), session.timeline(), state(parent), parent.list_branches())
+        with pytest.raises(RuntimeError, match="rolled back"), parent.batch():  # noqa: PT012
+            late = session.get_tract("late")  # it was there before, though it was not open
+            child = make(session, parent)
+            child.user("in vain")
+            assert session.get_tract(child.family.agent_id) is child
+            raise RuntimeError("rolled back")
+
+        assert (session.list_tracts(), session.timeline(), state(parent), parent.list_branches()) == before
+        for use in (child.compile, child.status, child.log, lambda: child.user("z")):
+            with pytest.raises(StoreClosedError, match="was closed"):
+                use()
+        for use in (
+            lambda: session.spawn(child, purpose="x"),
+            lambda: session.collapse(child, parent, content="x"),
+        ):
+            with pytest.raises(SessionError, match="not open in this session"):
+                use()
+        with pytest.raises(UnknownTractError):
+            session.get_tract(child.family.agent_id)
+        for tract in (parent, other, late):
+            assert session.get_tract(tract.tract_id) is tract
+            tract.user("goes on")
+            assert texts(tract)[-1] == "goes on"
+            assert tract.verify() == []
+        again = make(session, parent)
+        again.user("not in vain")
+        assert (again is child, texts(again)[-1]) == (False, "not in vain")
+
+
+def test_an_error_that_was_caught_within_a_batch_closes_what_it_made(session, parent):
+    with pytest.raises(StoreError, match="a part of this transaction"), parent.batch():  # noqa: PT012
+        child = session.spawn(parent, purpose="try")
+        with pytest.raises(BranchExistsError):
+            session.deploy(parent, purpose="work", branch_name="main")
+    with pytest.raises(StoreClosedError):
+        child.compile()
+    assert texts(parent) == ["be brief", "FIRST", "answer", "last"]
+
+
+def test_a_batch_that_is_rolled_back_closes_nothing_that_an_earlier_one_made(session, parent):
+    with parent.batch():
+        child = session.spawn(parent, purpose="try")
+        agent = session.deploy(parent, purpose="work", branch_name="topic")
+    with pytest.raises(RuntimeError), parent.batch():  # noqa: PT012
+        child.user("in vain")
+        assert session.get_tract("parent:topic") is agent
+        raise RuntimeError
+    for tract in (child, agent):
+        assert "in vain" not in texts(tract)
+        tract.user("goes on")
+        assert texts(tract)[-1] == "goes on"
+
+
+# agents on branches
+
+
+def test_an_agent_and_its_parent_work_on_their_own_branches(session, parent):
+    before = state(parent)
+    agent = session.deploy(parent, purpose="work", branch_name="topic")
+    assert (agent.tract_id, agent.head, agent.current_branch) == ("parent", parent.head, "topic")
+    assert shown(agent) == shown(parent)
+    agent.user("from the agent")
+    agent.annotate(named(agent, "FIRST"), "skip")
+    agent.user("LAST", edit=named(agent, "last"))
+    assert state(parent) == before
+    parent.user("from the parent")
+    assert "from the parent" not in texts(agent)
+    assert parent.current_branch == "main"
+    agent.undo()
+    agent.reset("main")
+    assert texts(parent)[-1] == "from the parent"
+    assert parent.verify() == []
+
+
+def test_what_an_agent_did_can_be_merged(session, parent):
+    agent = session.deploy(parent, purpose="work", branch_name="topic")
+    agent.user("found")
+    parent.user("meanwhile")
+    parent.merge("topic")
+    assert {"found", "meanwhile"} <= set(texts(parent))
+
+
+CURATIONS = {
+    "keep_tags": ({"keep_tags": ["facts"]}, ["be brief", "FIRST"]),
+    "two tags": ({"keep_tags": ["facts", "later"]}, ["be brief", "FIRST", "last"]),
+    "drop": ({"drop": ["FIRST", "be brief"]}, ["answer", "last"]),
+    "both": ({"keep_tags": ["facts", "later"], "drop": ["FIRST"]}, ["be brief", "last"]),
+    "compact": ({"compact_before": "last", "summary": "sum: answer"}, ["be brief", "sum: answer", "last"]),
+    "compact nothing": ({"compact_before": "be brief", "summary": "sum"}, ["be brief", "FIRST", "answer", "last"]),
+    "reorder": ({"reorder": ["last", "be brief"]}, ["last", "be brief", "FIRST", "answer"]),
+    "same order": ({"reorder": ["be brief", "FIRST"]}, ["be brief", "FIRST", "answer", "last"]),
+    "all": (
+        {"drop": ["FIRST"], "compact_before": "last", "summary": "sum: answer", "reorder": ["last"]},
+        ["last", "be brief", "sum: answer"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CURATIONS)
+def test_curation_is_of_the_agents_branch_alone(session, parent, name):
+    given, expected = CURATIONS[name]
+    curate = {
+        key: [named(parent, text) for text in value] if key in {"drop", "reorder"} else value
+        for key, value in given.items()
+    }
+    if "compact_before" in curate:
+        curate["compact_before"] = named(parent, curate["compact_before"])
+    before = state(parent)
+    agent = session.deploy(parent, purpose="work", branch_name="topic", curate=curate)
+    assert texts(agent) == expected
+    assert state(parent) == before
+    assert agent.verify() == []
+    assert agent.status().token_count == agent.compile().token_count
+    kept = {message[1]: message for message in shown(parent)}
+    assert all(message == kept[message[1]] for message in shown(agent) if message[1] in kept)
+    agent.user("go on")
+    if agent.parent().parent_commit_hash != agent.log(2)[1].commit_hash:
+        agent.undo()
+        assert agent.undo().operation == "curate"
+        assert shown(agent) == shown(parent)
+    assert state(parent) == before
+
+
+def test_the_commits_before_the_first_change_stay_the_same(session, parent):
+    order = [named(parent, "be brief"), named(parent, "answer")]
+    agent = session.deploy(parent, purpose="work", branch_name="topic", curate={"reorder": order})
+    assert texts(agent) == ["be brief", "answer", "FIRST", "last"]
+    assert agent.compile().messages[0].commit_hash == order[0]
+    assert agent.query_by_tags("later")[0].commit_hash != named(parent, "last")
+
+
+def test_a_history_with_merges_is_curated(session, parent):
+    parent.branch("side")
+    parent.user("aside too", tags=["side"])
+    parent.switch("main")
+    parent.user("on main")
+    parent.merge("side")
+    before = state(parent)
+    small = session.deploy(parent, purpose="work", branch_name="a", curate={"keep_tags": ["side"]})
+    assert texts(small) == ["be brief", "aside too"]
+    assert small.log(op_filter="merge"), "annotations rewrite nothing"
+    turned = session.deploy(
+        parent, purpose="work", branch_name="b", curate={"reorder": [named(parent, "aside too")]}
+    )
+    assert texts(turned) == ["aside too", *(text for text in texts(parent) if text != "aside too")]
+    assert small.verify() == []
+    assert state(parent) == before
+
+
+def test_a_curations_summary_can_be_expanded(session, parent):
+    calls = []
+
+    def summarizer(messages, criteria, instructions, target_tokens):
+        calls.append(([message.content for message in messages], list(criteria), instructions, target_tokens))
+        return "it was the answer"
+
+    curate = Curation(compact_before=named(parent, "last"), summary=summarizer)
+    agent = session.deploy(parent, purpose="work", branch_name="topic", curate=curate)
+    assert [call[0] for call in calls] == [["FIRST", "answer"]]
+    assert calls[0][1][0]["match_patterns"] == ["answer"]
+    agent.expand(named(agent, "it was the answer"))
+    assert texts(agent) == texts(parent)
+
+
+def test_tools_stay_in_effect_after_a_rewrite(session):
+    parent = session.create_tract()
+    one, _two = parent.user("1"), parent.user("2", tools=[TOOL])
+    three = parent.user("3")
+    agent = session.deploy(
+        parent, purpose="x", branch_name="b", curate={"compact_before": three.commit_hash, "summary": "s"}
+    )
+    assert (texts(agent), agent.compile().tools) == (["s", "3"], (TOOL,))
+    assert one.commit_hash not in agent.compile().commit_hashes
+
+
+@pytest.mark.parametrize(
+    ("curate", "error", "match"),
+    [
+        ({"kep_tags": ["facts"]}, SessionError, "has no kep_tags; it has keep_tags"),
+        ({"keep_tags": "facts"}, SessionError, "a list of texts"),
+        ({"keep_tags": ["fakts"]}, SessionError, "no message has the tag fakts"),
+        ({"drop": ["ffff"]}, CommitNotFoundError, "ffff"),
+        ({"drop": [7]}, SessionError, "a list of texts"),
+        ({"compact_before": "HEAD"}, SessionError, "go together"),
+        ({"summary": "x"}, SessionError, "go together"),
+        ({"compact_before": "HEAD", "summary": " "}, CompressionError, "empty"),
+        ({"compact_before": "HEAD", "summary": "all"}, CompressionError, "must contain 'answer'"),
+        ({"reorder": ["ffff"]}, CommitNotFoundError, "ffff"),
+    ],
+)
+def test_a_curation_that_is_refused_leaves_no_agent(session, parent, curate, error, match):
+    before = (state(parent), parent.list_branches(), session.timeline())
+    with pytest.raises(error, match=match):
+        session.deploy(parent, purpose="work", branch_name="topic", curate=curate)
+    assert (state(parent), parent.list_branches(), session.timeline()) == before
+    assert session.deploy(parent, purpose="work", branch_name="topic").current_branch == "topic"
+
+
+def test_what_was_compacted_away_cannot_be_reordered(session, parent):
+    curate = {
+        "compact_before": named(parent, "last"),
+        "summary": "the answer",
+        "reorder": [named(parent, "FIRST")],
+    }
+    with pytest.raises(SessionError, match="is no message any more"):
+        session.deploy(parent, purpose="work", branch_name="topic", curate=curate)
+
+
+@pytest.mark.parametrize("name", ["", "a b", "HEAD", "x.lock", "-x"])
+def test_a_deployment_needs_a_branch_name(session, parent, name):
+    with pytest.raises(InvalidBranchNameError):
+        session.deploy(parent, purpose="work", branch_name=name)
+
+
+def test_a_deployment_needs_a_new_branch(session, parent):
+    session.deploy(parent, purpose="work", branch_name="topic")
+    for name in ("main", "topic"):
+        with pytest.raises(BranchExistsError, match="already"):
+            session.deploy(parent, purpose="work", branch_name=name)
+
+
+texts_of_any_kind = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=8)
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("append"), st.sampled_from(["system", "user", "assistant", "reasoning"]), texts_of_any_kind),
+        st.tuples(st.just("edit"), st.integers(0, 9), texts_of_any_kind),
+        st.tuples(st.just("annotate"), st.integers(0, 9), st.sampled_from(["skip", "normal", "important", "pinned"])),
+        st.tuples(st.just("merge"), st.integers(0, 9), texts_of_any_kind),
+        st.tuples(st.just("undo"), st.just(0), st.just("")),
+    ),
+    max_size=14,
+)  # fmt: skip
+
+
+def play(tract, script):
+    """Carry a script out; what its steps change is a message of the context."""
+    for number, (kind, what, value) in enumerate(script):
+        hashes = [info.commit_hash for info in tract.log(None, op_filter="append")]
+        if kind == "append":
+            getattr(tract, what)(value)
+        elif kind == "merge":
+            tract.branch(f"b{number}")
+            tract.user(value)
+            tract.switch("main")
+            tract.user(value)
+            tract.merge(f"b{number}")
+        elif kind == "undo":
+            if tract.head is not None and tract.preview_undo().new is not None:
+                tract.undo()
+        elif hashes and kind == "edit":
+            target = tract.get_commit(hashes[what % len(hashes)])
+            content = {**tract.get_content(target.commit_hash), "text": value}
+            tract.commit(content, operation="edit", edit_target=target.commit_hash)
+        elif hashes:
+            tract.annotate(hashes[what % len(hashes)], value)
+
+
+@settings(max_examples=15)
+@given(steps, steps, st.data())
+def test_laws_of_children(script, more, data):
+    with Session.open(tokenizer=ApproximateCounter()) as session:
+        parent = session.create_tract()
+        parent.user("start", tags=["t"])
+        play(parent, script)
+        before = state(parent)
+
+        clone = session.spawn(parent, purpose="x", inheritance="full_clone")
+        assert shown(clone) == shown(parent)
+
+        messages = parent.compile().messages
+        names = [message.commit_hash for message in messages]
+        chosen = data.draw(st.lists(st.sampled_from(names), unique=True)) if names else []
+        if chosen:
+            part = session.spawn(parent, purpose="x", inheritance="selective", select=chosen)
+            assert texts(part) == [m.content for m in messages if m.commit_hash in chosen]
+
+        agent = session.deploy(parent, purpose="x", branch_name="agent", curate={"drop": chosen})
+        assert texts(agent) == [m.content for m in messages if m.commit_hash not in chosen]
+        turned = session.deploy(parent, purpose="x", branch_name="turned", curate={"reorder": chosen})
+        by_hash = {m.commit_hash: m.content for m in messages}
+        rest = [m.content for m in messages if m.commit_hash not in chosen]
+        assert texts(turned) == [*(by_hash[name] for name in chosen), *rest]
+
+        for child in (clone, agent, turned):
+            play(child, [step for step in more if step[0] != "merge"])
+            assert child.verify() == []
+            assert child.status().token_count == child.compile().token_count
+        assert state(parent) == before
+
+
+def test_the_originals_of_an_inherited_summary_are_in_the_parents_tract(session):
+    parent = session.create_tract(tract_id="parent")
+    parent.user("one")
+    parent.user("two")
+    summary = parent.compress(content="sum").summaries[0]
+    child = session.spawn(parent, purpose="help", inheritance="full_clone")
+    copy = child.compile().messages[0].commit_hash
+    assert copy != summary
+    with pytest.raises(CompressionError, match="are in another tract, 'parent'.*expand"):
+        child.expand(copy)
+    parent.expand(summary)
+    assert texts(parent) == ["one", "two"]
+
+
+def test_an_inherited_annotation_without_criteria_counts(session, parent):
+    answer = next(m.commit_hash for m in parent.compile().messages if m.content == "answer")
+    agent = session.deploy(parent, purpose="p", branch_name="kept")
+    curation = Curation(compact_before=agent.log()[0].commit_hash, summary="gone")
+    with pytest.raises(CompressionError, match="must contain 'answer'"):
+        session.deploy(parent, purpose="p", branch_name="not", curate=curation)
+    parent.annotate(answer, "important")
+    session.deploy(parent, purpose="p", branch_name="yes", curate=curation)

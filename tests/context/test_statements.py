@@ -1,0 +1,117 @@
+"""The number of SQL statements does not grow with the history."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+import pytest
+from sqlalchemy import Engine, event
+
+from tract_jupyter import Tract
+from tract_jupyter.context.tokens import ApproximateCounter
+from tract_jupyter.models.config import TokenBudget
+
+
+class Counted:
+    """A store whose statements are seen where SQLite runs them, whoever wrote them."""
+
+    def __init__(self, size, path=":memory:", budget=None):
+        self.seen = []
+        with _traced(self.seen):
+            self.tract = Tract.open(path, tokenizer=ApproximateCounter(), budget=budget)
+            self.first = self.tract.user("0").commit_hash
+            with self.tract.batch():
+                for number in range(1, size):
+                    self.tract.user(str(number))
+        self.tract.user("the last")
+
+    def statements_of(self, operation):
+        self.seen.clear()
+        OPERATIONS[operation](self.tract, self.first)
+        return [statement for statement in self.seen if not statement.startswith(("BEGIN", "COMMIT"))]
+
+
+@contextmanager
+def _traced(seen):
+    def trace(connection, _):
+        connection.set_trace_callback(lambda statement: seen.append(" ".join(statement.split()[:3])))
+
+    event.listen(Engine, "connect", trace)
+    try:
+        yield
+    finally:
+        event.remove(Engine, "connect", trace)
+
+
+def afresh(use):
+    """What a newly started process would do."""
+
+    def run(tract, first):
+        tract._timelines.forget()
+        tract._writer.look_again()
+        use(tract, first)
+
+    return run
+
+
+OPERATIONS = {
+    "append": lambda tract, _: tract.user("one more"),
+    "append afresh": afresh(lambda tract, _: tract.user("one more")),
+    "edit": lambda tract, first: tract.user("changed", edit=first),
+    "edit afresh": afresh(lambda tract, first: tract.user("changed", edit=first)),
+    "annotate": lambda tract, first: tract.annotate(first, "skip"),
+    "annotate afresh": afresh(lambda tract, first: tract.annotate(first, "skip")),
+    "log": lambda tract, _: tract.log(),
+    "log of all": lambda tract, _: tract.log(None),
+    "status": lambda tract, _: tract.status(),
+    "status afresh": afresh(lambda tract, _: tract.status()),
+    "compile": lambda tract, _: tract.compile(),
+    "compile afresh": afresh(lambda tract, _: tract.compile()),
+    "compile the past": lambda tract, first: tract.compile(at_commit=first),
+    "get": lambda tract, first: tract.get_commit(first),
+    "content": lambda tract, first: tract.get_content(first),
+    "branch": lambda tract, _: tract.branch("topic"),
+    "switch": lambda tract, _: tract.switch("main"),
+    "checkout": lambda tract, first: tract.checkout(first),
+    "reset": lambda tract, first: tract.reset(first),
+    "undo": lambda tract, _: tract.undo(),
+    "tag": lambda tract, first: tract.tag(first, "t"),
+    "versions": lambda tract, first: tract.edit_history(first),
+    "pinned": lambda tract, _: tract.pinned(),
+    "text": lambda tract, _: tract.query_by_text("no such text"),
+}
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_the_number_of_statements_is_constant(operation):
+    few = Counted(10).statements_of(operation)
+    many = Counted(300).statements_of(operation)
+    assert many == few
+    assert few  # the counter does count
+
+
+@pytest.mark.parametrize("operation", ["append", "append afresh", "edit", "annotate"])
+def test_a_budget_costs_no_statement(operation):
+    plain = Counted(50).statements_of(operation)
+    assert Counted(50, budget=TokenBudget(10**6)).statements_of(operation) == plain
+
+
+@pytest.mark.parametrize(("operation", "number"), [
+    ("append", 3),  # content, commit, branch
+    ("append afresh", 4),  # where HEAD is, too
+    ("status", 4),  # two once for all: were tokens ever counted in another way, what did providers count
+    ("log", 3), ("compile", 1), ("compile afresh", 2), ("branch", 5), ("edit", 9), ("annotate", 9),
+])  # fmt: skip
+def test_the_number_of_statements_is_small(operation, number):
+    seen = Counted(30).statements_of(operation)
+    assert len(seen) <= number, seen
+
+
+def test_a_budget_and_a_long_past_do_not_make_a_batch_look_back():
+    store = Counted(300)
+    store.seen.clear()
+    with store.tract.batch():
+        for number in range(100):
+            store.tract.user(f"in a batch {number}")
+    reads = [statement for statement in store.seen if statement.startswith("SELECT")]
+    assert len(reads) == 1  # where HEAD is

@@ -1,0 +1,52 @@
+"""The analysis that reviewers are shown, in scripts too."""
+
+import pytest
+
+from tract_jupyter.exceptions import TractError
+from tract_jupyter.operations import ActionDef
+from tract_jupyter.operations.advice import Advice
+
+ACTION = ActionDef("go", "Go", {"n": "int"}, "import os\nos.system('x')\n", ["n"])
+
+
+def codes(block):
+    return {finding.code for finding in block.findings}
+
+
+def test_a_block_has_header_description_and_findings():
+    block = Advice().block(ACTION)
+    assert (block.title, block.header, block.description) == ("go", "def go(pending, n: int):", "Go")
+    assert "TJ101" in codes(block)
+    assert block.analysis_note == ""
+
+
+def test_rules_that_are_off_are_named():
+    advice = Advice(["TJ303", "TJ101", "TJ101"])
+    assert advice.note == "2 rules are switched off: TJ101, TJ303."
+    block = advice.block(ACTION)
+    assert "TJ101" not in codes(block)
+    assert block.analysis_note == advice.note
+
+
+def test_nothing_found_is_said():
+    block = Advice().block(ActionDef("go", "Go", {}, "pending.approve()"))
+    assert block.analysis_note == "No findings. Analysis is advice, not containment."
+
+
+def test_levels_are_set():
+    advice = Advice(levels={"TJ301": "low", "TJ101": "medium"})
+    assert advice.note == "Levels that were set here: TJ101 medium, TJ301 low."
+    (level,) = {f.level.value for f in advice.block(ACTION).findings if f.code == "TJ101"}
+    assert level == "medium"
+
+
+@pytest.mark.parametrize(("off", "levels"), [(["TJ11"], {}), (["TJ901"], {}), ([], {"TJ101": "worst"})])
+def test_what_does_not_exist_is_refused(off, levels):
+    with pytest.raises(TractError, match="TJ|level"):
+        Advice(off, levels)
+
+
+def test_an_operation_of_a_script_is_shown_with_its_advice(tract, spec):
+    tract.operations.advice = Advice(["TJ101"])
+    pending = tract.propose_operation(spec(name="fresh"))
+    assert "1 rule is switched off: TJ101." in pending.review_request().code[0].analysis_note

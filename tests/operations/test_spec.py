@@ -1,0 +1,351 @@
+"""Specs as data: frozen, checked, stored and read back."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tract_jupyter import Tract
+from tract_jupyter.exceptions import OperationExistsError, SpecError, TractError
+from tract_jupyter.hooks import Pending
+from tract_jupyter.operations import (
+    ActionDef,
+    OperationSpec,
+    make_dynamic_pending_class,
+    spec_from_dict,
+    spec_to_dict,
+)
+from tract_jupyter.operations.check import BUILTIN_OPERATIONS
+from tract_jupyter.operations.spec import spec_from_json, spec_to_json
+
+
+def go(**parts: Any) -> ActionDef:
+    return ActionDef(**{"name": "go", "description": "", "params": {}, "code": "pending.approve()", **parts})
+
+
+def op(**parts: Any) -> OperationSpec:
+    return OperationSpec(**{"name": "op", "description": "", "fields": {}, "actions": {"go": go()}, **parts})
+
+
+def fields(kind: Any, **parts: Any) -> OperationSpec:
+    return op(fields={"a": {"type": kind, **parts}})
+
+
+def everything(tract: Tract) -> tuple[Any, ...]:
+    """All that registering changes."""
+    return (
+        tract.operations.registry.operation_names,
+        tract.operations.registry.revision,
+        tract.operations.hookable,
+        sorted(tract.executor.tools()),
+        dir(tract.tools),
+        tract.operations.quarantined,
+        tract.inbox(),
+        tract.events(),
+        tract.status(),
+    )
+
+
+def test_action_def_frozen():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        go().code = "x"
+
+
+def test_operation_spec_frozen():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        op().name = "x"
+
+
+@pytest.mark.parametrize("name", sorted(BUILTIN_OPERATIONS))
+def test_spec_validation(tract, name):
+    """Names of built-in operations are rejected."""
+    with pytest.raises(OperationExistsError, match="built-in") as caught:
+        tract.register_operation(op(name=name))
+    assert isinstance(caught.value, ValueError)
+
+
+BAD_NAMES = [
+    ("has space-!", "no name"), ("", "no name"), ("1st", "no name"), ("a.b", "no name"), ("a\0b", "no name"),
+    ("a\nb", "no name"), ("class", "keyword"), ("None", "keyword"), ("await", "keyword"), ("__init__", "underscore"),
+    ("_private", "underscore"), ("a\ud800", "surrogate"), ("x" * 60, "59 is the most"), ("\ufb01re", "reads it as 'fire'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "words"), BAD_NAMES)
+@pytest.mark.parametrize("place", ["operation", "action", "field", "parameter"])
+def test_bad_names_are_refused_everywhere(tract, place, name, words):
+    spec = {
+        "operation": lambda: op(name=name),
+        "action": lambda: op(actions={name: go(name=name)}),
+        "field": lambda: op(fields={name: {"type": "str"}}),
+        "parameter": lambda: op(actions={"go": go(params={name: "str"})}),
+    }[place]()
+    before = everything(tract)
+    for register in (tract.register_operation, tract.propose_operation):
+        with pytest.raises(SpecError, match=words):
+            register(spec)
+    assert everything(tract) == before
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        *(op(name=name) for name in ("approve", "reject", "pass_through", "fields")),
+        op(fields={"fields": {"type": "str"}}),
+        op(actions={"go": go(params={"pending": "str"})}),
+        op(actions={"go": go(params={"self": "str"})}),
+    ],
+)
+def test_reserved_names_are_refused(tract, spec):
+    before = everything(tract)
+    with pytest.raises(SpecError, match="reserved"):
+        tract.register_operation(spec)
+    assert everything(tract) == before
+
+
+MEMBERS = sorted(name for name in {*dir(Pending), *Pending.__annotations__} if not name.startswith("_"))
+
+
+@pytest.mark.parametrize("name", [*MEMBERS, "spec", "spec_hash", "field_parameters", "expire"])
+def test_an_action_cannot_take_the_place_of_what_every_pending_has(name):
+    with pytest.raises(SpecError, match="reserved"):
+        make_dynamic_pending_class(op(actions={name: go(name=name)}))
+
+
+def test_reserved_means_every_member_of_a_made_pending(tract):
+    tract.register_operation(op())
+    pending = tract.fire("op", review=True)
+    members = {name for name in {*dir(pending), *vars(pending)} if not name.startswith("_")}
+    for name in members - {"go"}:
+        with pytest.raises(SpecError, match="reserved"):
+            make_dynamic_pending_class(op(actions={name: go(name=name)}))
+
+
+@pytest.mark.parametrize(
+    "name", ["always", "session", "edit", "Approve", "REJECT", "approve_", "approve_without_running", "Edit"]
+)
+def test_no_action_says_what_buttons_and_prompts_of_every_request_say(name):
+    with pytest.raises(SpecError, match="reserved"):
+        make_dynamic_pending_class(op(actions={name: go(name=name)}))
+
+
+def test_no_two_actions_are_shown_alike():
+    actions = {name: go(name=name) for name in ("send_it", "Send__It")}
+    with pytest.raises(SpecError, match="'send_it' and 'Send__It' would be shown alike, as 'send it'"):
+        make_dynamic_pending_class(op(actions=actions))
+
+
+LOOK_ALIKES = {"g\u043e": "CYRILLIC and LATIN", "\u0410B": "CYRILLIC", "g\u03bf": "GREEK", "go\ufe0f": "cannot be seen",
+               "g\u1160o": "cannot be seen", "go\U000e0100": "cannot be seen"}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LOOK_ALIKES)
+def test_a_name_that_can_be_taken_for_another_one_is_none(name):
+    for spec in (op(name=name), op(fields={name: {"type": "str"}}), op(actions={name: go(name=name)}),
+                 op(actions={"go": go(params={name: "str"})})):  # fmt: skip
+        with pytest.raises(SpecError, match=LOOK_ALIKES[name]):
+            make_dynamic_pending_class(spec)
+
+
+@pytest.mark.parametrize("name", ["адрес", "url_адрес", "Δt", "größe", "名前", "μs", "naïve_ñ"])
+def test_names_may_be_of_any_alphabet(name):
+    make_dynamic_pending_class(op(name=name, fields={name: {"type": "str"}}))
+
+
+WRONG = [
+    (fields("string"), "unknown type name 'string'. Did you mean 'str'"),
+    (fields("strr"), "Did you mean 'str'"),
+    (fields("list[integer]"), "Did you mean 'int'"),
+    (fields("List[str]"), "list"),
+    (fields("dict[int, str]"), "keys of a dict are strings"),
+    (fields("list[int, str]"), "takes one type"),
+    (fields("str[int]"), "no type in brackets"),
+    (fields("Literal[()]"), "nothing in the brackets"),
+    (fields("Union[()]"), "nothing in the brackets"),
+    (fields("Literal[1.5]"), "Literal takes"),
+    (fields("__import__('os').getcwd()"), "not a type name"),
+    (fields("lambda: 1"), "not a type name"),
+    (fields(""), "not a type name"),
+    (fields("s\0tr"), "not a type name"),
+    pytest.param(fields("x" * 501), "500 is the most", id="long type"),
+    (fields(3), "named by a string"),
+    (fields("int", default=True), "default True of 'a' is no int"),
+    (fields("list[str]", default=["a", 1]), "is no list"),
+    (fields("str", default=3), "default 3 of 'a' is no str"),
+    (fields("float", default=float("nan")), "JSON"),
+    (fields("Any", default=object()), "JSON"),
+    (fields("Any", default={1: 2}), "JSON"),
+    (fields("Any", default="\ud800"), "surrogate"),
+    (fields("str", description=3), "description should be a str"),
+    (fields("str", required=True, default="x"), "required and has a default"),
+    (fields("str", required=1), "required should be a bool"),
+    (fields("str", defualt=3), "unknown part 'defualt'. Did you mean 'default'"),
+    (op(fields={"a": "str"}), "field 'a' should be a dict"),
+    (op(fields=["a"]), "fields should be a dict"),
+    (op(actions=["a"]), "actions should be a dict"),
+    (op(actions={"go": "x"}), "action 'go' should be a dict"),
+    (op(actions={"other": go()}), "called 'go' inside"),
+    (op(description=None), "description should be a str"),
+    (op(description="\ud800"), "surrogate"),
+    (op(version=None), "version should be a str"),
+    (op(unhandled="aprove"), "unhandled is 'approve' or 'ask'"),
+    (op(unhandled=["ask"]), "unhandled is 'approve' or 'ask'"),
+    (op(name=3), "name should be a str"),
+    (op(name=None), "name should be a str"),
+    (op(actions={"go": go(params={"a": "strng"})}), "parameter 'a': unknown type name 'strng'. Did you mean 'str'"),
+    (op(actions={"go": go(params=["a"])}), "params should be a dict"),
+    (op(actions={"go": go(params={"abc": "str"}, required=["abd"])}), "Did you mean 'abc'"),
+    (op(actions={"go": go(params={"abc": "str"}, required="abc")}), "required should be a list"),
+    (op(actions={"go": go(params={"a": "str"}, defaults={"b": "x"})}), "'b' is no parameter"),
+    (op(actions={"go": go(params={"a": "str"}, defaults={"a": 3})}), "default 3 of 'a' is no str"),
+    (op(actions={"go": go(params={"a": "str"}, required=["a"], defaults={"a": ""})}), "required and has a default"),
+    (op(actions={"go": go(code=3)}), "code should be a str"),
+    (op(actions={"go": go(code="")}), "no code"),
+    (op(actions={"go": go(code="# nothing")}), "no code"),
+    (op(actions={"go": go(code="x = (")}), "line 1"),
+    (op(actions={"go": go(code="x = '\ud800'")}), "surrogate"),
+    pytest.param(op(actions={"go": go(code="x = 1\n" * 200_000)}), "1,000,000 is the most", id="huge code"),
+    pytest.param(op(description="x" * 1_000_001), "1,000,000 is the most", id="huge text"),
+    ({"name": "op"}, "OperationSpec is needed, got dict"),
+    (None, "OperationSpec is needed"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("spec", "words"), WRONG)
+def test_a_wrong_spec_is_refused_whole(tract, spec, words):
+    before = everything(tract)
+    for register in (tract.register_operation, tract.propose_operation, make_dynamic_pending_class):
+        with pytest.raises(SpecError) as caught:
+            register(spec)
+        assert words in str(caught.value)
+        assert len(str(caught.value)) < 1_000
+    assert everything(tract) == before
+
+
+def test_the_second_action_being_wrong_registers_nothing(tract):
+    spec = op(actions={"go": go(), "stop": go(name="stop", code="break")})
+    before = everything(tract)
+    with pytest.raises(SpecError, match="action 'stop', line 1"):
+        tract.register_operation(spec)
+    assert everything(tract) == before
+
+
+@pytest.mark.parametrize("name", ["pending", "approve", "items", "match", "reason", "name", "self"])
+def test_names_that_only_look_reserved_work_as_fields(tract, name):
+    tract.register_operation(op(fields={name: {"type": "int"}}))
+    assert tract.fire("op", {name: 3}).fields == {name: 3}
+    assert tract.executor.execute("fire_op", {name: 3}).output["fields"] == {name: 3}
+
+
+def test_type_names_are_never_evaluated(tmp_path, tract):
+    target = tmp_path / "written"
+    for kind in (
+        f"open({str(target)!r}, 'w')",
+        f"list[open({str(target)!r}, 'w')]",
+        f"Literal[open({str(target)!r}, 'w')]",
+    ):
+        with pytest.raises(SpecError):
+            tract.register_operation(fields(kind))
+    assert not target.exists()
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        ({}, "has no 'name'"),
+        ({"name": "x", "field": {}}, "unknown part 'field'. Did you mean 'fields'"),
+        ({"name": 3}, "name should be a str"),
+        ({"name": "x", "actions": {"a": {}}}, "action 'a' has no 'code'"),
+        ({"name": "x", "actions": {"a": {"code": "1", "parms": {}}}}, "Did you mean 'params'"),
+        ({"name": "x", "actions": {"a": None}}, "action 'a' should be a dict"),
+        ({"name": "x", "fields": {"a": {"kind": "str"}}}, "unknown part 'kind'"),
+        ([], "the operation should be a dict"),
+        (None, "the operation should be a dict"),
+    ],
+)
+def test_spec_from_dict_refuses(data, words):
+    with pytest.raises(SpecError) as caught:
+        spec_from_dict(data)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", "null", pytest.param("[" * 100_000, id="deep"), pytest.param("9" * 5000, id="long")],
+)
+def test_spec_from_json_refuses(text):
+    with pytest.raises(SpecError):
+        spec_from_json(text)
+
+
+def test_what_a_model_emits_may_leave_out_much():
+    made = spec_from_dict({"name": "x", "actions": {"go": {"code": "pass"}}, "version": 2})
+    assert made == OperationSpec("x", "", {}, {"go": ActionDef("go", "", {}, "pass")}, version="2")
+
+
+def test_the_hash_binds_every_part():
+    base = op(fields={"a": {"type": "int", "default": 1}})
+    changed = [
+        op(), op(name="other"), op(description="x"), op(version="2"), op(unhandled="ask"), op(actions={}),
+        op(fields={"a": {"type": "int", "default": 2}}), op(actions={"go": go(code="pending.approve() ")}),
+    ]  # fmt: skip
+    hashes = {base.spec_hash, *(spec.spec_hash for spec in changed)}
+    assert len(hashes) == len(changed) + 1
+    assert all(len(h) == 64 for h in hashes)
+
+
+NAMES = st.from_regex(r"[a-z][a-z0-9_]{0,8}[a-z]", fullmatch=True)
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=6,
+)
+FIELDS = st.dictionaries(
+    NAMES,
+    st.fixed_dictionaries({"type": TEXTS}, optional={"description": TEXTS, "default": JSON}),
+    max_size=4,
+)
+ACTIONS = st.dictionaries(
+    NAMES,
+    st.tuples(
+        TEXTS, st.dictionaries(NAMES, TEXTS), TEXTS, st.lists(NAMES), st.dictionaries(NAMES, JSON),
+        st.sampled_from(["kernel", "sandbox"]),
+    ),
+    max_size=3,
+).map(lambda made: {name: ActionDef(name, *parts) for name, parts in made.items()})  # fmt: skip
+SPECS = st.builds(OperationSpec, NAMES, TEXTS, FIELDS, ACTIONS, TEXTS, st.sampled_from(["approve", "ask"]))
+
+
+@settings(max_examples=40)
+@given(SPECS)
+def test_spec_round_trip(spec):
+    through_dict = spec_from_dict(json.loads(json.dumps(spec_to_dict(spec))))
+    through_text = spec_from_json(spec_to_json(spec))
+    assert through_dict == through_text == spec
+    assert through_text.spec_hash == spec.spec_hash
+    # equal dicts may differ in order, and the order is what positional calls go by
+    assert repr(through_text) == repr(spec)
+
+
+@settings(max_examples=40)
+@given(SPECS)
+def test_a_spec_is_made_or_refused_with_our_error(spec):
+    try:
+        made = make_dynamic_pending_class(spec)
+    except TractError:
+        return
+    assert made.spec == spec
+
+
+def test_spec_to_dict_shares_nothing(spec):
+    made = spec()
+    data = spec_to_dict(made)
+    data["fields"]["urls"]["type"] = "int"
+    data["actions"]["verify"]["params"]["x"] = "int"
+    assert made == spec()

@@ -1,0 +1,235 @@
+"""What a model proposes and becomes active without a person; and what does not."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+import textwrap
+from contextlib import closing
+
+import pytest
+
+from tract_jupyter import Tract
+from tract_jupyter.exceptions import OperationExistsError, SpecError
+from tract_jupyter.hooks import PendingStatus
+from tract_jupyter.operations import ActionDef
+from tract_jupyter.operations.life import MOST_UNREVIEWED
+from tract_jupyter.review.trust import Trust
+
+CODE = "pending.fields['verified'] = True\npending.approve()"
+
+
+@pytest.fixture
+def sandboxed(spec):
+    """The example operation with its code in the sandbox."""
+
+    def make(code=CODE, isolation="sandbox", **changes):
+        actions = {"verify": ActionDef("verify", "", {}, code, isolation=isolation)}
+        return spec(**{"actions": actions, **changes})
+
+    return make
+
+
+@pytest.fixture
+def propose(tract):
+    def by_a_model(spec, tract=tract):
+        return tract.propose_operation(spec, actor="agent:7")
+
+    return by_a_model
+
+
+def unreviewed(tract):
+    return set(tract.operations.registry.unreviewed)
+
+
+def test_it_is_active_at_once_and_recorded_as_not_reviewed(tract, sandboxed, propose):
+    pending = propose(sandboxed())
+    assert pending.status is PendingStatus.APPROVED
+    assert (tract.status().operations, unreviewed(tract)) == (("citation_check",), {"citation_check"})
+    (made,) = tract.decisions()
+    assert (made.action, made.channel, made.decided_by) == ("approve", "automatic", "nobody")
+    event = tract.events("operation.activated")[0]
+    assert (event.actor, event.data["reviewed"]) == ("agent:7", False)
+    assert "runs in the sandbox" in event.data["why"]
+    assert tract.inbox() == []
+
+
+def test_firing_and_choosing_go_through_the_gate_as_ever(tract, sandboxed, propose):
+    propose(sandboxed(unhandled="ask"))
+    with_model = tract.toolset(actor="agent:7")
+    assert "needs a decision" in with_model.execute("fire_citation_check", {"urls": []}).error
+    fired = tract.fire("citation_check", {"urls": []}, review=True)
+    request = fired.review_request()
+    assert "nobody has reviewed it" in request.why
+    assert "reaches only pending.fields" in request.code[0].analysis_note
+    other = tract.fire("citation_check", {"urls": ["u"]}, review=True)
+    fired.verify()
+    assert (fired.status, fired.fields["verified"], other.status) == ("approved", True, "pending")
+
+
+def test_what_models_are_told_of_it_says_so(tract, sandboxed, propose):
+    propose(sandboxed())
+    assert "no person has reviewed it" in tract.executor.get("fire_citation_check").description
+    tract.operations.review_quarantined("citation_check").approve()
+    assert "reviewed" not in tract.executor.get("fire_citation_check").description
+
+
+OTHERS = {
+    "in the kernel": {"isolation": "kernel"},
+    "without code": {"actions": {}},
+    "partly": {
+        "actions": {"a": ActionDef("a", "", {}, CODE, isolation="sandbox"), "b": ActionDef("b", "", {}, CODE)}
+    },
+}
+
+
+@pytest.mark.parametrize("changes", OTHERS.values(), ids=OTHERS)
+def test_other_code_needs_a_person(tract, sandboxed, propose, changes):
+    assert propose(sandboxed(**changes)).status is PendingStatus.PENDING
+    assert tract.status().operations == ()
+
+
+def test_a_persons_own_is_reviewed_by_the_person(tract, sandboxed):
+    assert tract.propose_operation(sandboxed()).status is PendingStatus.PENDING
+
+
+def remove(tract, spec):
+    tract.register_operation(spec)
+    tract.unregister_operation(spec.name)
+
+
+def revoke(tract, spec):
+    tract.register_operation(spec)
+    tract.revoke_trust(spec.name)
+
+
+KNOWN = {
+    "active": lambda t, s: t.register_operation(s),
+    "removed": remove,
+    "revoked": revoke,
+    "asked for": lambda t, s: t.reviewer.keep(t.propose_operation(s)),
+    "rejected": lambda t, s: t.propose_operation(s).reject("no"),
+    "active, not reviewed": lambda t, s: t.propose_operation(s, actor="agent:8"),
+}
+
+
+@pytest.mark.parametrize("known", KNOWN.values(), ids=KNOWN)
+def test_a_name_that_was_known_needs_a_person(tract, sandboxed, propose, known):
+    known(tract, sandboxed())
+    before = tract.operations.registry.get_spec("citation_check")
+    assert propose(sandboxed(description="another")).status is PendingStatus.PENDING
+    assert tract.operations.registry.get_spec("citation_check") == before
+
+
+def test_the_same_again_is_told(sandboxed, propose):
+    propose(sandboxed())
+    with pytest.raises(SpecError, match="active already"):
+        propose(sandboxed())
+
+
+def test_what_the_sandbox_lacks_is_told_and_nothing_is_stored(tract, sandboxed, propose):
+    with pytest.raises(SpecError, match="no module 'os'"):
+        propose(sandboxed("import os"))
+    assert (tract.events(), tract.decisions()) == ([], [])
+
+
+def test_there_are_only_so_many(tract, sandboxed, propose):
+    for number in range(MOST_UNREVIEWED):
+        propose(sandboxed(name=f"op_{number}"))
+    assert propose(sandboxed()).status is PendingStatus.PENDING
+    tract.unregister_operation("op_0")
+    assert propose(sandboxed(name="one_more")).status is PendingStatus.APPROVED
+
+
+def test_a_person_can_review_it_later(tract, sandboxed, propose):
+    propose(sandboxed())
+    pending = tract.operations.review_quarantined("citation_check")
+    assert pending.title == "Activate operation citation_check"
+    assert "active without a review" in pending.why()
+    assert [table.title for table in pending.tables()] == ["Fields", "What it can reach"]
+    pending.approve()
+    assert unreviewed(tract) == set()
+    with pytest.raises(SpecError, match="nothing to review|no stored"):
+        tract.operations.review_quarantined("citation_check")
+
+
+def test_a_version_that_nobody_reviewed_is_no_measure_for_the_next(tract, sandboxed, propose):
+    tract.operations.carry_grants = True
+    propose(sandboxed())
+    tract.fire("citation_check", {"urls": []}, review=True).approve(scope="always")
+    replaced = tract.propose_operation(sandboxed(isolation="kernel"))
+    assert [block.title for block in replaced.code_blocks()] == ["verify"]
+    assert "What it can reach" in [table.title for table in replaced.tables()]
+    replaced.approve()
+    assert not tract.reviewer.granted(tract.fire("citation_check", {"urls": []}, review=True))
+    assert unreviewed(tract) == set()
+
+
+def test_it_stays_so_after_a_restart_and_for_others(tmp_path, sandboxed, propose):
+    with Tract.open(tmp_path / "t.db") as first, Tract.open(tmp_path / "t.db") as other:
+        propose(sandboxed(), first)
+        other.operations.look_again()
+        assert unreviewed(other) == {"citation_check"}
+        first.operations.review_quarantined("citation_check").approve()
+        other.operations.look_again()
+        assert unreviewed(other) == set()
+        propose(sandboxed(name="fresh"), first)
+    with Tract.open(tmp_path / "t.db") as t:
+        assert unreviewed(t) == {"fresh"}
+        fired = t.fire("fresh", {"urls": []}, review=True)
+        fired.verify()
+        assert fired.status is PendingStatus.APPROVED
+    with Tract.open(tmp_path / "t.db", trust=Trust(tmp_path / "other")) as t:
+        assert unreviewed(t) == set()
+        assert "nobody here has approved it" in t.operations.quarantined["fresh"]
+
+
+def test_changed_in_the_store_it_is_not_active(tmp_path, sandboxed, propose):
+    with Tract.open(tmp_path / "t.db") as t:
+        propose(sandboxed(), t)
+    with closing(sqlite3.connect(tmp_path / "t.db")) as connection, connection:
+        connection.execute("UPDATE operation_specs SET spec_json = replace(spec_json, 'sandbox', 'kernel')")
+    with Tract.open(tmp_path / "t.db") as t:
+        assert "nobody here has approved it" in t.operations.quarantined["citation_check"]
+
+
+def test_stored_by_another_process_just_now_it_is_left_alone(tmp_path, sandboxed, propose):
+    with Tract.open(tmp_path / "t.db") as first, Tract.open(tmp_path / "t.db") as other:
+        pending = other.operations._activated_unreviewed  # as if it had looked before the other stored it
+        first.register_operation(sandboxed(description="a person's"))
+        with pytest.raises(OperationExistsError, match="just now"):
+            pending(sandboxed(), actor="agent:7")
+        other.operations.look_again()
+        assert other.operations.registry.get_spec("citation_check").description == "a person's"
+
+
+def test_rolled_back_with_its_batch_it_is_not_active(tract, sandboxed, propose):
+    with pytest.raises(ValueError, match="after all"), tract.batch():  # noqa: PT012 # a batch is a block
+        propose(sandboxed())
+        raise ValueError("after all")
+    assert (tract.status().operations, unreviewed(tract)) == ((), set())
+
+
+ELSEWHERE = """
+from tract_jupyter import Tract
+with Tract.open({path!r}) as t:
+    (stored,) = t.inbox()
+    pending = t.operations.rebuild(stored)
+    pending.verify()
+    print(pending.status, pending.fields)
+"""
+
+
+@pytest.mark.slow
+def test_a_stored_one_is_carried_out_by_another_process(tmp_path, sandboxed, propose):
+    path = str(tmp_path / "t.db")
+    with Tract.open(path) as t:
+        propose(sandboxed(), t)
+        t.reviewer.keep(t.fire("citation_check", {"urls": ["u"]}, review=True))
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(ELSEWHERE.format(path=path))],
+        check=True, timeout=60, text=True, capture_output=True, env=dict(os.environ),
+    )  # fmt: skip
+    assert done.stdout == "approved {'urls': ['u'], 'verified': True}\n"

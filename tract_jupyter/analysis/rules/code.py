@@ -1,0 +1,274 @@
+"""Code made from text: exec and eval (TJ102), and languages inside strings that lead there (TJ105)."""
+
+from __future__ import annotations
+
+import ast
+import re
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from tract_jupyter.analysis.findings import Category
+from tract_jupyter.analysis.rules.base import (
+    CRITICAL,
+    HIGH,
+    MEDIUM,
+    Rule,
+    register,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tract_jupyter.analysis.findings import Finding
+    from tract_jupyter.analysis.rules.base import Reference
+    from tract_jupyter.analysis.view import View
+
+
+@register
+class RunsText(Rule):
+    """Runs text as code.
+
+    ## What it does
+    Reports every mention of `exec`, `eval`, `compile` and of functions that come down to them:
+    `timeit.timeit`, `pdb.run`, `runpy.run_path`, `typing.get_type_hints`, `types.FunctionType`, the shell's
+    `run_cell`.
+
+    ## Why it matters
+    What the text contains cannot be reviewed, because it exists only when it runs.
+
+    ## Example
+    ```python
+    exec(base64.b64decode(payload))
+    ```
+
+    ## What to do instead
+    Write the code itself. For data use `ast.literal_eval` or `json.loads`.
+    """
+
+    code = "TJ102"
+    name = "runs-text"
+    category = Category.CODE_EXECUTION
+    level = CRITICAL
+    effect = "runs text as code"
+    remedy = "Write the code itself; for data use ast.literal_eval or json.loads."
+
+    def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
+        """To ask for a type makes no text into code."""
+        is_type = reference.symbol.startswith("types.")
+        if is_type and (isinstance(reference.node, ast.alias) or _is_asked(reference.node, view)):
+            return
+        yield self.finding(
+            view, reference.node, f"{reference.shown} {self.effect}.", reference.level, reference.confidence
+        )
+
+
+def _is_asked(node: ast.AST, view: View) -> bool:
+    """Whether this is a type in ``isinstance`` or a comparison."""
+    parent = view.parent(node)
+    if isinstance(parent, ast.Tuple):
+        parent = view.parent(parent)
+    if isinstance(parent, (ast.Compare, ast.arg, ast.AnnAssign, ast.BinOp, ast.FunctionDef, ast.Subscript)):
+        return True
+    names = view.resolver.value(parent.func).names if isinstance(parent, ast.Call) else frozenset()
+    return not names.isdisjoint({"builtins.isinstance", "builtins.issubclass"})
+
+
+@register
+class AllowsCode(Rule):
+    """Switches on what is off because it runs code.
+
+    ## What it does
+    Reports arguments such as `trust_remote_code=True`, `allow_dangerous_deserialization=True` and
+    `safe_mode=False`, whatever is called with them, also by way of a dictionary or an attribute.
+
+    ## Why it matters
+    Their authors made them off by default, because what is loaded may then run code of its own.
+
+    ## Example
+    ```python
+    AutoModel.from_pretrained("somebody/model", trust_remote_code=True)
+    ```
+
+    ## What to do instead
+    Leave the default, or read the code that would run and pin its version.
+    """
+
+    code = "TJ111"
+    name = "allows-code"
+    category = Category.CODE_EXECUTION
+    level = HIGH
+    effect = "lets what is loaded run code"
+    remedy = "Leave the default, or read the code that would run and pin its version."
+
+
+@register
+class EvaluatesExpression(Rule):
+    """Evaluates an expression language that reaches Python objects.
+
+    ## What it does
+    Reports templates and expression parsers that end in `eval` (`sympy.sympify`, `jinja2.Template`,
+    `numexpr.evaluate`), and `query`/`eval` of data frames when the text reaches through `@name.attribute`.
+
+    ## Why it matters
+    Such text looks like data and can call any function that an object in it leads to.
+
+    ## Example
+    ```python
+    df.query("@os.system('...') == 0")
+    ```
+
+    ## What to do instead
+    Use plain column expressions or a boolean mask; fill templates of your own with `string.Template`.
+    """
+
+    code = "TJ105"
+    name = "evaluates-expression"
+    category = Category.CODE_EXECUTION
+    level = HIGH
+    effect = "evaluates text that can reach any object"
+    remedy = "Use plain column expressions, a boolean mask, or string.Template."
+
+
+_FACTORIES = frozenset({"()", "_target_", "class_path", "_partial_"})
+
+
+@register
+class ConfiguresByName(Rule):
+    """Has a library call functions that a configuration names.
+
+    ## What it does
+    Reports `logging.config` dictionaries and files, at a high level when the code contains the key `"()"`.
+
+    ## Why it matters
+    Such a configuration names any importable function and its arguments, and loading it makes the call.
+
+    ## Example
+    ```python
+    logging.config.dictConfig({"handlers": {"h": {"()": "os.system", "command": "..."}}, "version": 1})
+    ```
+
+    ## What to do instead
+    Create handlers and formatters in code.
+    """
+
+    code = "TJ110"
+    name = "configures-by-name"
+    category = Category.CODE_EXECUTION
+    level = HIGH
+    effect = "calls whatever its configuration names"
+    remedy = "Create the objects in code."
+
+    def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
+        """A factory key in the code makes the difference."""
+        factory = any(node.value in _FACTORIES for node in view.of(ast.Constant))
+        level = HIGH if factory else reference.level
+        yield self.finding(
+            view, reference.node, f"{reference.shown} {self.effect}.", level, reference.confidence
+        )
+
+
+@register
+class LoadsObjects(Rule):
+    """Reads a format that can run code.
+
+    ## What it does
+    Reports reading pickles and their relatives (dill, joblib, shelve, marshal, `pandas.read_pickle`), YAML
+    with a loader that builds objects, `torch.load` without `weights_only=True`, `numpy.load` with
+    `allow_pickle`.
+
+    ## Why it matters
+    A pickle is a program: reading one from somebody else runs what they put into it.
+
+    ## Example
+    ```python
+    pickle.loads(data)
+    ```
+
+    ## What to do instead
+    Use JSON, CSV, Parquet or safetensors; `yaml.safe_load`; `torch.load(path, weights_only=True)`.
+    """
+
+    code = "TJ108"
+    name = "loads-objects"
+    category = Category.DESERIALISATION
+    level = HIGH
+    effect = "runs code that the data contains"
+    remedy = "Use a format of plain data: JSON, CSV, Parquet, safetensors, yaml.safe_load."
+
+    def check(self, view: View) -> Iterator[Finding]:
+        """Look for objects that say what is called when they are read."""
+        for function in view.of(ast.FunctionDef):
+            if function.name in {"__reduce__", "__reduce_ex__"}:
+                reason = f"{function.name} names a function that runs when the object is read from a pickle."
+                yield self.finding(view, view.source.line_span(function.lineno), reason, MEDIUM)
+
+
+_WRITES = ("write", "write_text", "writelines", "write_bytes")
+_LIKE_CODE = re.compile(r"(?m)^\s*(?:import|from)\s+\w|\b(?:exec|eval|__import__)\s*\(")
+_MANY = 20
+
+
+@register
+class WritesCode(Rule):
+    r"""Writes code to a file that deserves to be read itself.
+
+    ## What it does
+    Analyses text that is written to files, and reports it when it is Python with findings of a high level.
+
+    ## Why it matters
+    An import, a later session or another program runs it, and nobody is asked then.
+
+    ## Example
+    ```python
+    Path("helpers.py").write_text("import os\nos.system('...')\n")
+    ```
+
+    ## What to do instead
+    Keep code in cells, where it is reviewed, or have a person write the file.
+    """
+
+    code = "TJ112"
+    name = "writes-code"
+    category = Category.CODE_EXECUTION
+    level = HIGH
+    effect = "writes code to a file that deserves to be read itself"
+    remedy = "Keep code in cells, where it is reviewed."
+
+
+def written_code(view: View) -> Iterator[tuple[ast.Call, str]]:
+    """The calls that write text which looks like Python, with that text."""
+    found = (
+        (call, text)
+        for call in view.method_calls(_WRITES)
+        for text in (view.resolver.value(call.args[0]).texts if call.args else ())
+        if _LIKE_CODE.search(text)
+    )
+    return islice(found, _MANY)
+
+
+@register
+class CallsNativeCode(Rule):
+    """Calls native code or touches raw memory.
+
+    ## What it does
+    Reports `ctypes`, `cffi`, `mmap` and functions that load shared libraries or compile C.
+
+    ## Why it matters
+    Native code passes by every check of the interpreter, and a wrong pointer ends the kernel.
+
+    ## Example
+    ```python
+    import ctypes
+    ctypes.CDLL(None).system(b"...")
+    ```
+
+    ## What to do instead
+    Use a package that wraps the library, or numpy for arrays.
+    """
+
+    code = "TJ107"
+    name = "calls-native-code"
+    category = Category.NATIVE
+    level = HIGH
+    effect = "calls native code or reaches raw memory"
+    remedy = "Use a package that wraps the library."

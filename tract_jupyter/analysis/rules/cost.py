@@ -1,0 +1,393 @@
+"""What does not come to an end: loops and iterators (TJ702), waiting and recursion (TJ703)."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from tract_jupyter.analysis.findings import Category
+from tract_jupyter.analysis.folding import SIZED, length, magnitude
+from tract_jupyter.analysis.rules.base import LIKELY, LOW, MEDIUM, Rule, register
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from tract_jupyter.analysis.findings import Finding
+    from tract_jupyter.analysis.view import View
+
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+_LOOPS = (ast.While, ast.For, ast.AsyncFor)
+_LEAVES = (ast.Return, ast.Raise, ast.Yield, ast.YieldFrom)
+_ENDS = frozenset({"sys.exit", "builtins.exit", "builtins.quit", "os._exit", "os.abort", "builtins.next"})
+_ENDLESS = frozenset({"itertools.count()", "itertools.cycle()"})
+_CONSUMES = frozenset(
+    {
+        f"builtins.{name}"
+        for name in ("list", "tuple", "set", "sum", "max", "min", "sorted", "dict", "frozenset")
+    }
+    | {"collections.deque", "collections.Counter"}
+)
+_NEVER_EQUAL = frozenset(
+    f"builtins.{name}" for name in ("int", "float", "str", "list", "dict", "object", "bool")
+)
+
+
+@register
+class NeverEnds(Rule):
+    """Loops without an end.
+
+    ## What it does
+    Reports `while True` with no way out, loops over endless iterators, and functions that collect one.
+
+    ## Why it matters
+    The kernel is busy until a person interrupts it, and whatever the loop does is done without a limit.
+
+    ## Example
+    ```python
+    while True:
+        pass
+    ```
+
+    ## What to do instead
+    Count the rounds, `for _ in range(100)`, or leave with `break`.
+    """
+
+    code = "TJ702"
+    name = "never-ends"
+    category = Category.RESOURCES
+    level = MEDIUM
+    effect = "never ends"
+    remedy = "Count the rounds, or leave with break."
+
+    def check(self, view: View) -> Iterator[Finding]:
+        """Look at loops and at what consumes iterators."""
+        for loop in view.of(ast.While):
+            if _always(loop.test) and not has_exit(loop, view):
+                yield self.finding(view, loop.test, "This loop never ends.")
+        for each in view.of(ast.For):
+            if (_is_endless(each.iter, view) or _grows(each)) and not has_exit(each, view):
+                yield self.finding(view, each.iter, "This loop never ends.")
+        for iterable in view.collected():
+            if _is_endless(iterable, view):
+                yield self.finding(view, iterable, "Collecting this never ends.")
+        for call in view.calls_to(_CONSUMES):
+            if call.args and _is_endless(call.args[0], view):
+                yield self.finding(view, call, "Collecting this never ends.", confidence=LIKELY)
+
+
+def _grows(loop: ast.For) -> bool:
+    """Whether each round appends to the list that the loop runs over."""
+    if not isinstance(loop.iter, ast.Name):
+        return False
+    calls = [statement.value for statement in loop.body if isinstance(statement, ast.Expr)]
+    return any(
+        isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Attribute)
+        and call.func.attr in {"append", "insert"}
+        and isinstance(call.func.value, ast.Name)
+        and call.func.value.id == loop.iter.id
+        for call in calls
+    )
+
+
+def _always(test: ast.expr) -> bool:
+    return isinstance(test, ast.Constant) and bool(test.value)
+
+
+def _is_endless(node: ast.expr, view: View) -> bool:
+    if not isinstance(node, ast.Call):
+        return isinstance(node, ast.Name) and not view.resolver.value(node).names.isdisjoint(_ENDLESS)
+    names = view.resolver.value(node.func).names
+    if "builtins.iter" in names:
+        two = len(node.args) == 2  # noqa: PLR2004 - a function and a sentinel
+        return two and not view.resolver.value(node.args[0]).names.isdisjoint(_NEVER_EQUAL)
+    if "itertools.repeat" in names:
+        return len(node.args) == 1 and not node.keywords
+    if "builtins.map" in names:  # ends with its shortest iterable
+        return len(node.args) > 1 and all(_is_endless(argument, view) for argument in node.args[1:])
+    if names & {"builtins.enumerate", "builtins.filter"}:
+        return any(_is_endless(argument, view) for argument in node.args)
+    return not {f"{name}()" for name in names}.isdisjoint(_ENDLESS)
+
+
+def has_exit(loop: ast.While | ast.For, view: View) -> bool:
+    """Whether the body has a way out of this loop: ``break``, ``return``, an exception, ``yield``."""
+    stack: list[tuple[ast.AST, bool]] = [(statement, False) for statement in loop.body]
+    steps = 0
+    while stack:
+        node, nested = stack.pop()
+        steps += 1
+        if not steps % _CHECKED:
+            view.clock.check()
+        if isinstance(node, _LEAVES) or (isinstance(node, ast.Break) and not nested) or _ends_all(node, view):
+            return True
+        if not isinstance(node, _FUNCTIONS):
+            inner = nested or isinstance(node, _LOOPS)
+            stack.extend((child, inner) for child in ast.iter_child_nodes(node))
+    return False
+
+
+_CHECKED = 1024
+
+
+def _ends_all(node: ast.AST, view: View) -> bool:
+    return isinstance(node, ast.Call) and not view.resolver.value(node.func).names.isdisjoint(_ENDS)
+
+
+_LONG_SLEEP = 3.5  # log10 of seconds: about an hour
+
+
+@register
+class WaitsForever(Rule):
+    """Waits or calls itself without an end.
+
+    ## What it does
+    Reports a lock acquired twice in a row, sleeping for an hour or more, and functions whose first act is to
+    call themselves.
+
+    ## Why it matters
+    The kernel stands still until a person interrupts it; a lock does not even notice that.
+
+    ## Example
+    ```python
+    lock = threading.Lock()
+    lock.acquire()
+    lock.acquire()
+    ```
+
+    ## What to do instead
+    Use `with lock:`, a `timeout=`, and a condition under which the recursion ends.
+    """
+
+    code = "TJ703"
+    name = "waits-forever"
+    category = Category.RESOURCES
+    level = MEDIUM
+    effect = "waits forever"
+    remedy = "Use `with lock:`, a timeout, and a condition under which recursion ends."
+
+    def check(self, view: View) -> Iterator[Finding]:
+        """Look at locks, at sleeping, and at functions that call themselves."""
+        yield from self._locks(view)
+        for call in view.calls_to(("time.sleep", "asyncio.sleep")):
+            if call.args and (magnitude(call.args[0], view) or 0) >= _LONG_SLEEP:
+                yield self.finding(view, call, "Sleeps for an hour or more.")
+        for call in _waits_for_nobody(view):
+            yield self.finding(view, call, "Waits for what nothing in this code gives.", confidence=LIKELY)
+        recursive = _recursive(view)
+        for function in view.of(ast.FunctionDef):
+            first = _first_own_call(function, view) if function in recursive else None
+            if first is not None:
+                yield self.finding(view, first, f"{function.name} calls itself before anything else.", LOW)
+
+    def _locks(self, view: View) -> Iterator[Finding]:
+        held: set[str] = set()
+        for node in view.of(ast.Expr):
+            call = node.value
+            if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)):
+                continue
+            lock = (
+                ast.unparse(call.func.value) if isinstance(call.func.value, (ast.Name, ast.Attribute)) else ""
+            )
+            is_lock = "threading.Lock()" in view.resolver.value(call.func.value).names
+            if call.func.attr == "release":
+                held.discard(lock)
+            elif call.func.attr == "acquire" and is_lock and not call.args and not call.keywords:
+                if lock in held:
+                    yield self.finding(view, call, f"{lock} is acquired already, and waits for itself.")
+                held.add(lock)
+
+
+_GIVEN_BY = {
+    ("threading.Event()", "wait"): ("set",),
+    ("threading.Barrier()", "wait"): ("start", "submit"),
+    ("threading.Condition()", "wait"): ("notify", "notify_all"),
+    ("queue.Queue()", "get"): ("put", "put_nowait"),
+    ("queue.SimpleQueue()", "get"): ("put",),
+    ("queue.LifoQueue()", "get"): ("put", "put_nowait"),
+}
+
+
+def _waits_for_nobody(view: View) -> Iterator[ast.Call]:
+    """The calls that wait for what was made here and is never set, put or handed to anybody."""
+    waiting = [call for call in view.method_calls(("wait", "get", "join")) if _waits(call, view)]
+    passed_on = _passed_on(view) if waiting else set()
+    return (call for call in waiting if ast.unparse(call.func).partition(".")[0] not in passed_on)
+
+
+def _waits(call: ast.Call, view: View) -> bool:
+    function = call.func
+    if not isinstance(function, ast.Attribute) or not isinstance(function.value, ast.Name):
+        return False
+    if call.args or call.keywords:
+        return False
+    names = view.resolver.value(function.value).names
+    givers = [_GIVEN_BY[name, function.attr] for name in names if (name, function.attr) in _GIVEN_BY]
+    return any(not any(view.method_calls(each)) for each in givers)
+
+
+def _passed_on(view: View) -> set[str]:
+    """Names that are used otherwise than to call a method: perhaps somebody else sets what is waited for."""
+    loaded = (node for node in view.of(ast.Name) if isinstance(node.ctx, ast.Load))
+    return {node.id for node in loaded if not isinstance(view.parent(node), ast.Attribute)}
+
+
+def _recursive(view: View) -> set[ast.AST]:
+    """The functions with a call of their own name inside."""
+    found: set[ast.AST] = set()
+    own = {function.name for function in view.of(ast.FunctionDef)}
+    for call in view.of(ast.Call):
+        if isinstance(call.func, ast.Name) and call.func.id in own:
+            around = view.parent(call)
+            while around is not None and not isinstance(around, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                around = view.parent(around)
+            if around is not None and around.name == call.func.id:
+                found.add(around)
+    return found
+
+
+def _first_own_call(function: ast.FunctionDef, view: View) -> ast.Call | None:
+    """The call of the function by itself that nothing comes before which could end it."""
+    for statement in function.body:
+        if not isinstance(statement, (ast.Expr, ast.Return, ast.Assign)):
+            return None
+        if any(
+            isinstance(node, (ast.IfExp, ast.BoolOp, ast.Lambda, ast.Yield)) for node in ast.walk(statement)
+        ):
+            return None
+        for call in _calls(ast.walk(statement)):
+            if isinstance(call.func, ast.Name) and function in view.resolver.value(call.func).functions:
+                return call
+        if isinstance(statement, ast.Return):
+            return None
+    return None
+
+
+def _calls(nodes: Iterable[ast.AST]) -> Iterator[ast.Call]:
+    return (node for node in nodes if isinstance(node, ast.Call))
+
+
+_TOO_MANY = 9.0
+_TOO_MANY_STEPS = 10.0
+_TOO_MANY_DIGITS = 6.0
+_COLLECTS = frozenset(
+    f"builtins.{name}"
+    for name in ("list", "tuple", "set", "sorted", "sum", "max", "min", "dict", "frozenset", "print", "bytes")
+)
+_SIZED = _COLLECTS | SIZED | {"math.factorial", "math.perm", "math.comb"}
+_GROWS_FAST = frozenset({"math.factorial", "math.perm", "math.comb"})
+
+
+@register
+class TakesMemory(Rule):
+    """Makes something too large for the machine.
+
+    ## What it does
+    Estimates numbers, ranges and sequences without computing them, and reports those of a thousand million
+    members, or of a million digits, and more.
+
+    ## Why it matters
+    The kernel runs out of memory or hangs in one operation that no interrupt ends; the notebook's variables
+    are lost.
+
+    ## Example
+    ```python
+    x = list(range(10**11))
+    ```
+
+    ## What to do instead
+    Work on pieces, or iterate over a `range` up to a limit.
+    """
+
+    code = "TJ701"
+    name = "takes-memory"
+    category = Category.RESOURCES
+    level = MEDIUM
+    effect = "takes more memory or time than the machine has"
+    remedy = "Work on pieces, or up to a limit."
+
+    def check(self, view: View) -> Iterator[Finding]:
+        """Look at powers, repetitions, collected ranges and loops over them."""
+        for node in view.of(ast.BinOp):
+            if isinstance(node.op, (ast.Pow, ast.LShift)) and _has_many_digits(node, view):
+                yield self.finding(view, node, f"This number {self.effect}.", confidence=LIKELY)
+            elif isinstance(node.op, ast.Mult) and (length(node, view) or 0) >= _TOO_MANY:
+                yield self.finding(view, node, f"This sequence {self.effect}.", confidence=LIKELY)
+        for call in view.calls_to(_SIZED):
+            if _makes_much(call, view):
+                yield self.finding(view, call, f"This call {self.effect}.", confidence=LIKELY)
+        for iterable, loop in _iterated(view):
+            if (length(iterable, view) or 0) >= _TOO_MANY_STEPS and (
+                loop is None or not has_exit(loop, view)
+            ):
+                yield self.finding(
+                    view, iterable, "Looping over this does not end in a day.", confidence=LIKELY
+                )
+
+
+def _has_many_digits(node: ast.BinOp, view: View) -> bool:
+    # 2.0**1e9 overflows at once, and a name on the left may be an array.
+    outer = view.parent(node)
+    size = magnitude(node, view)
+    inner = isinstance(outer, ast.BinOp) and isinstance(outer.op, ast.Pow)
+    return not inner and size is not None and size >= 10**_TOO_MANY_DIGITS
+
+
+def _makes_much(call: ast.Call, view: View) -> bool:
+    names = view.resolver.value(call.func).names
+    if names & _COLLECTS and call.args and (length(call.args[0], view) or 0) >= _TOO_MANY:
+        return True
+    if names & _GROWS_FAST and call.args:
+        return (magnitude(call.args[0], view) or 0) >= _TOO_MANY_DIGITS
+    return "builtins.range" not in names and (length(call, view) or 0) >= _TOO_MANY
+
+
+def _iterated(view: View) -> Iterator[tuple[ast.expr, ast.For | None]]:
+    yield from ((loop.iter, loop) for loop in view.of(ast.For))
+    yield from ((iterable, None) for iterable in view.collected())
+
+
+_ATOM = r"(?:\\.|\[[^\]]*\]|[^()\\\[\]?*+{}|^$])"
+_NESTED_REPEAT = re.compile(rf"\((?:\?:)?(?:{_ATOM}[?*])*{_ATOM}[+*](?:{_ATOM}[?*])*\)(?:[+*]|\{{\d*,\d*\}})")
+_ALTERNATIVE_REPEAT = re.compile(r"\((?:\?:)?(\\?.)\|\1+\)[+*]")
+_PATTERN_CALLS = frozenset(
+    f"re.{name}"
+    for name in ("match", "fullmatch", "search", "compile", "sub", "subn", "findall", "finditer", "split")
+)
+
+
+@register
+class MatchesForever(Rule):
+    """Uses a regular expression that can take exponential time.
+
+    ## What it does
+    Reports patterns that repeat a repetition, such as `(a+)+$`.
+
+    ## Why it matters
+    On a text that almost matches, the search tries every way to divide it. It cannot be interrupted.
+
+    ## Example
+    ```python
+    import re
+    re.match(r"(a+)+$", text)
+    ```
+
+    ## What to do instead
+    Repeat once: `a+$`; or use a possessive repetition, `(?:a++)+$` (Python 3.11).
+    """
+
+    code = "TJ704"
+    name = "matches-forever"
+    category = Category.RESOURCES
+    level = MEDIUM
+    effect = "can take exponential time"
+    remedy = "Write the pattern without a repetition of a repetition."
+
+    def check(self, view: View) -> Iterator[Finding]:
+        """Look at the patterns given to the functions of ``re``."""
+        for call in view.calls_to(_PATTERN_CALLS):
+            for text in view.resolver.value(call.args[0]).texts if call.args else ():
+                if _NESTED_REPEAT.search(text) or _ALTERNATIVE_REPEAT.search(text):
+                    yield self.finding(view, call, f"This pattern {self.effect}.", confidence=LIKELY)

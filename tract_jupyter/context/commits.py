@@ -1,0 +1,370 @@
+"""Making commits, and reading single ones back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from tract_jupyter.context.timeline import totals_after
+from tract_jupyter.context.writer import Plan
+from tract_jupyter.exceptions import BranchMovedError, CommitNotFoundError, ContentError, EditTargetError
+from tract_jupyter.models.canonical import canonical_json, sha256
+from tract_jupyter.models.checks import check_dict, check_text, several
+from tract_jupyter.models.commit import CommitOperation
+from tract_jupyter.models.compression import Retention
+from tract_jupyter.models.config import BudgetAction
+from tract_jupyter.models.content import Priority, text_of
+from tract_jupyter.models.toolcall import ToolCall
+from tract_jupyter.storage.entry import ANNOTATE, APPEND, EDIT, EMPTY, MERGE, NO_TAGS, Draft
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from pydantic import BaseModel
+
+    from tract_jupyter.context.refs import Refs
+    from tract_jupyter.context.timeline import Timelines, Totals
+    from tract_jupyter.context.tokens import Corrections
+    from tract_jupyter.context.toolsets import Toolsets
+    from tract_jupyter.context.writer import Writer
+    from tract_jupyter.models.commit import CommitInfo
+    from tract_jupyter.models.config import TokenBudget
+    from tract_jupyter.models.content import ContentTypes
+    from tract_jupyter.protocols import TokenCounter
+    from tract_jupyter.storage.commits import CommitRows
+    from tract_jupyter.storage.database import Database
+    from tract_jupyter.storage.entry import Entry
+
+
+_MESSAGE_LENGTH = 100
+
+
+def draft(
+    content: dict[str, Any],
+    counter: TokenCounter,
+    *,
+    operation: str = APPEND,
+    edit_target: str | None = None,
+    message: str | None = None,
+    priority: Priority | str | None = None,
+    retention: dict[str, Any] | None = None,
+    metadata: dict[str, Any] | None = None,
+    generation_config: dict[str, Any] | None = None,
+    tags: Iterable[str] = (),
+    tools_hash: str | None = None,
+) -> Draft:
+    """Make a draft of a checked content.
+
+    Raises:
+        ContentError: something of it has no JSON form, or is of the wrong type.
+    """
+    if metadata is not None:
+        check_dict(metadata, "metadata")
+    if generation_config is not None:
+        check_dict(generation_config, "generation_config")
+    payload = canonical_json(content).encode()
+    text = text_of(content)
+    tokens = counter.count_text(text)
+    if metadata and metadata.get("tool_calls"):
+        metadata = {**metadata, "tool_calls": _calls(metadata["tool_calls"])}
+        tokens += counter.count_text(canonical_json(metadata["tool_calls"]))  # they are sent, so they count
+    return Draft(
+        content["content_type"],
+        payload,
+        sha256(payload),
+        first_line(text) if message is None else _checked_message(message),
+        tokens,
+        counter.name,
+        operation,
+        edit_target,
+        None if priority is None else Priority(priority).value,
+        canonical_json(retention) if retention else None,
+        canonical_json(metadata) if metadata else EMPTY,
+        canonical_json(generation_config) if generation_config else EMPTY,
+        _tags_json(tags) if tags else NO_TAGS,
+        tools_hash,
+    )
+
+
+def _calls(given: Any) -> list[dict[str, Any]]:
+    if not isinstance(given, list | tuple):
+        raise ContentError(f"tool_calls is a list of calls, not {type(given).__name__}")
+    return [
+        call.to_dict() if isinstance(call, ToolCall) else ToolCall.from_dict(call).to_dict() for call in given
+    ]
+
+
+def annotation(target: str, priority: Priority, reason: str, retention: dict[str, Any] | None) -> Draft:
+    """Make a draft that gives `target` another priority.
+
+    Raises:
+        ContentError: the reason is no text.
+    """
+    check_text(reason, "reason")
+    content = {"content_type": "annotation", "priority": priority.value, "reason": reason}
+    payload = canonical_json(content).encode()
+    return Draft(
+        content_type="annotation",
+        payload=payload,
+        content_hash=sha256(payload),
+        message=first_line(reason),
+        token_count=0,
+        token_counter="",
+        operation=ANNOTATE,
+        edit_target=target,
+        priority=priority.value,
+        retention_json=canonical_json(retention) if retention else None,
+    )
+
+
+def merge_draft(message: str, parents: tuple[str, ...], details: dict[str, Any]) -> Draft:
+    """Make a draft that joins other histories. Nothing of it is compiled."""
+    payload = canonical_json({"content_type": "merge", **details}).encode()
+    return Draft(
+        content_type="merge",
+        payload=payload,
+        content_hash=sha256(payload),
+        message=message,
+        token_count=0,
+        token_counter="",
+        operation=MERGE,
+        merge_parents=parents,
+    )
+
+
+def first_line(text: str) -> str:
+    """A line for the log."""
+    line = " ".join(text[:500].replace("\0", " ").split())  # PostgreSQL's text has no NUL
+    return line if len(line) <= _MESSAGE_LENGTH else line[: _MESSAGE_LENGTH - 1] + "…"
+
+
+def _checked_message(message: str) -> str:
+    check_words(check_text(message, "message"))
+    return message
+
+
+def check_words(text: str) -> None:
+    """Check that every database can keep a text.
+
+    Raises:
+        ContentError: it is no Unicode, or has a NUL.
+    """
+    canonical_json(text)
+    if "\0" in text:
+        raise ContentError(f"{text[:60]!r} has a NUL, which not every database can keep; leave it out")
+
+
+def _tags_json(tags: Iterable[str]) -> str:
+    given = several(tags, "tags")
+    for tag in given:
+        check_tag(tag)
+    return canonical_json(sorted(set(given)))
+
+
+def check_tag(tag: object) -> None:
+    """Check that something can be a tag.
+
+    Raises:
+        ContentError: it is no text, empty, or longer than 255 characters.
+    """
+    if not isinstance(tag, str) or not tag.strip() or len(tag) > 255:  # noqa: PLR2004 # the column's width
+        raise ContentError(f"{tag!r} is no tag; use a text of 1 to 255 characters")
+    check_words(tag)
+
+
+_ATTEMPTS: Final = 100
+
+
+class Commits:
+    """The commits of one tract."""
+
+    def __init__(
+        self,
+        database: Database,
+        rows: CommitRows,
+        refs: Refs,
+        timelines: Timelines,
+        writer: Writer,
+        types: ContentTypes,
+        toolsets: Toolsets,
+        corrections: Corrections,
+    ) -> None:
+        self._database = database
+        self._rows = rows
+        self._refs = refs
+        self._timelines = timelines
+        self._writer = writer
+        self._types = types
+        self._toolsets = toolsets
+        self.counter = corrections.counter
+        self._corrections = corrections
+        self.budget: TokenBudget | None = None
+
+    def commit(
+        self,
+        content: BaseModel | dict[str, Any],
+        *,
+        operation: str = APPEND,
+        edit_target: str | None = None,
+        tools: list[dict[str, Any]] | None = None,
+        retain: str | None = None,
+        retain_match: Sequence[str] = (),
+        retain_match_mode: str = "substring",
+        **options: Any,
+    ) -> CommitInfo:
+        """Add a commit to the current branch; options as for `Tract.commit`."""
+        target = self._edit_target(operation, edit_target)
+        entry = self._writer.append(
+            draft(
+                self._types.validated(content),
+                self.counter,
+                operation=APPEND if target is None else EDIT,
+                edit_target=target,
+                retention=Retention.of(retain, retain_match, retain_match_mode),
+                tools_hash=self._toolsets.for_commit(tools),
+                **options,
+            ),
+            self._budget_check(),
+        )
+        return self._told(entry)
+
+    def commit_on(self, branch: str, content: dict[str, Any], **options: Any) -> None:
+        """Add a commit to a branch that is not the current one; `undo` takes it back there.
+
+        Raises:
+            BranchNotFoundError: there is no such branch.
+            BranchMovedError: others kept moving it.
+            BudgetExceededError: the budget refuses it.
+        """
+        made, check = self.draft(content, **options), self._budget_check()
+        for attempt in range(_ATTEMPTS):
+            here = self._refs.at(branch)
+            check(totals_after(here.context_tokens, here.context_messages, made))
+            try:
+                self._writer.write(Plan(branch, here.commit_hash, here, [made], "commit"))
+            except BranchMovedError:
+                if attempt == _ATTEMPTS - 1:
+                    raise
+            else:
+                return
+
+    def annotate(
+        self, name: str, priority: Priority, reason: str = "", retention: dict[str, Any] | None = None
+    ) -> CommitInfo:
+        """Give a commit of the current branch another priority. An edit's is that of the commit it edits."""
+        entry = self.entry(name)
+        if entry.operation == EDIT and entry.edit_target is not None:
+            entry = self.entry(entry.edit_target)
+        if entry.operation != CommitOperation.APPEND:
+            raise EditTargetError(f"{entry.commit_hash[:8]} is {_article(entry)}, and has no priority")
+        self._check_history(entry)
+        placed = self._writer.append(
+            annotation(entry.commit_hash, priority, reason, retention), self._budget_check()
+        )
+        return self._told(placed)
+
+    def get(self, name: str) -> CommitInfo:
+        """One commit, by hash, prefix or branch, with its priority on the current branch if it is there."""
+        entry = self.entry(name)
+        with self._database.read() as connection:
+            parents = self._rows.merge_parents_of(connection, [entry.commit_hash])
+        priority = entry.starting_priority()
+        with self._timelines.lock:
+            timeline = self._timelines.at(self._refs.position.commit_hash)
+            place = timeline.place.get(entry.commit_hash)
+            if place is not None:
+                priority = timeline.priority(timeline.steps[place])
+        return entry.info(priority, parents.get(entry.commit_hash, ()))
+
+    def entry(self, name: str) -> Entry:
+        """One commit as the store keeps it.
+
+        Raises:
+            CommitNotFoundError: there is none.
+        """
+        with self._database.read() as connection:
+            commit_hash = self._refs.find(connection, name)
+            entry = self._rows.get(connection, commit_hash)
+        if entry is None:
+            raise CommitNotFoundError(f"no commit {commit_hash[:12]} in this tract")
+        return entry
+
+    def draft(self, content: BaseModel | dict[str, Any], **options: Any) -> Draft:
+        """A checked draft, for a plan."""
+        return draft(self._types.validated(content), self.counter, **options)
+
+    def check_target(self, name: str) -> Entry:
+        """The commit that an edit names, if it can be edited here.
+
+        Raises:
+            EditTargetError: it cannot.
+        """
+        try:
+            target = self.entry(name)
+        except CommitNotFoundError as error:
+            raise EditTargetError(str(error)) from None
+        if target.operation == EDIT:
+            raise EditTargetError(
+                f"{target.commit_hash[:8]} is itself an edit; edit the original, {target.edit_target or ''}"
+            )
+        if target.operation != CommitOperation.APPEND:
+            raise EditTargetError(f"{target.commit_hash[:8]} is {_article(target)}; there is nothing to edit")
+        self._check_history(target)
+        return target
+
+    def _told(self, entry: Entry) -> CommitInfo:
+        return entry.info(entry.starting_priority())
+
+    def _edit_target(self, operation: str, edit_target: str | None) -> str | None:
+        if operation == APPEND:
+            if edit_target is not None:
+                raise EditTargetError("an edit_target goes with operation='edit'")
+            return None
+        kind = CommitOperation(operation)
+        if kind is not CommitOperation.EDIT:
+            raise EditTargetError(
+                f"commit() appends or edits; for {kind.value!r} there is a method of its own"
+            )
+        if edit_target is None:
+            raise EditTargetError("an edit needs edit_target: the hash of the commit to replace")
+        return self.check_target(edit_target).commit_hash
+
+    def _check_history(self, target: Entry) -> None:
+        """Refuse what would change nothing here."""
+        here = self._refs.position
+        with self._timelines.lock:
+            known = self._timelines.at(here.commit_hash).place if here.commit_hash else {}
+            if target.commit_hash in known:
+                return
+        where = f"branch {here.branch!r}" if here.branch else "HEAD"
+        raise EditTargetError(f"{target.commit_hash[:8]} is not in the history of {where}; switch first")
+
+    def _budget_check(self) -> Callable[[Totals], None]:
+        """Asks the budget of one commit. Only a refusal is asked for again where the commit is placed anew."""
+        budget, has_told = self.budget, False
+        if budget is None:
+            return _no_limit
+
+        def check(totals: Totals) -> None:
+            nonlocal has_told
+            if not has_told or budget.action is BudgetAction.REJECT:
+                has_told = True
+                self.check_budget(totals.tokens)
+
+        return check
+
+    def check_budget(self, tokens: int) -> None:
+        """Ask the budget, if there is one, about a context with so many tokens as they are counted here.
+
+        Raises:
+            BudgetExceededError: it refuses.
+        """
+        if self.budget is not None:
+            self.budget.check(self._corrections.tokens(tokens), self.counter.name)
+
+
+def _no_limit(_: Totals) -> None:
+    pass
+
+
+def _article(entry: Entry) -> str:
+    return {"edit": "an edit", "annotate": "an annotation", "merge": "a merge"}[entry.operation]

@@ -1,0 +1,230 @@
+"""From commits to messages: as things are now, as they were, or in another order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from tract_jupyter.context.timeline import PER_CONTEXT, Timeline
+from tract_jupyter.exceptions import CommitNotFoundError, ContentError
+from tract_jupyter.models.checks import check_limit, check_text, several
+from tract_jupyter.models.commit import CommitInfo
+from tract_jupyter.models.content import Priority
+from tract_jupyter.models.context import CompiledContext
+from tract_jupyter.models.text import brief_repr
+from tract_jupyter.storage.clock import to_text
+from tract_jupyter.storage.entry import APPEND
+from tract_jupyter.storage.interrupts import uninterrupted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tract_jupyter.context.refs import Refs
+    from tract_jupyter.context.timeline import Timelines
+    from tract_jupyter.context.tokens import Corrections
+    from tract_jupyter.context.toolsets import Toolsets
+    from tract_jupyter.models.context import Message
+    from tract_jupyter.storage.database import Database
+    from tract_jupyter.storage.entry import Step
+    from tract_jupyter.storage.journal import CompileRecord, CompileRows
+
+
+@dataclass(frozen=True, slots=True)
+class ReorderWarning:
+    """Something that another order may break."""
+
+    kind: str
+    """`system_not_first`, or `answer_before_call`."""
+    commit_hash: str
+    message: str
+
+
+class Compiler:
+    """Compiles the contexts of one tract."""
+
+    def __init__(
+        self,
+        timelines: Timelines,
+        toolsets: Toolsets,
+        refs: Refs,
+        limit: Callable[[], int | None],
+        corrections: Corrections,
+    ) -> None:
+        self._timelines = timelines
+        self._toolsets = toolsets
+        self._refs = refs
+        self._limit = limit
+        self._corrections = corrections
+
+    def compile(
+        self,
+        *,
+        at_commit: str | None = None,
+        at_time: datetime | None = None,
+        include_reasoning: bool = False,
+        include_edit_annotations: bool = False,
+    ) -> CompiledContext:
+        """The context of HEAD, or of another commit (`at_commit`), or as it was at a time (`at_time`, inclusive).
+
+        Raises:
+            CommitNotFoundError: `at_commit` names nothing.
+            ContentError: both are given, or the time is none.
+        """
+        if not (at_time is None or isinstance(at_time, datetime)):
+            raise ContentError(f"at_time is a datetime, such as datetime.now(UTC), not {brief_repr(at_time)}")
+        if at_commit is not None and at_time is not None:
+            raise ContentError("give at_commit or at_time, not both")
+        last = None if at_time is None else _text_of(at_time)
+        head = self._head(at_commit, last)
+        with uninterrupted(), self._timelines.lock:  # a timeline notes how far it is rendered
+            timeline = self._timelines.at(head)
+            if last is not None:
+                timeline = _until(timeline, last)
+            context = timeline.context(self._toolsets.get(timeline.tools_hash), self._limit())
+            if not include_reasoning and not include_edit_annotations:
+                return self._corrections.context(context)
+            messages = _messages(timeline, reasoning=include_reasoning, marks=include_edit_annotations)
+        return self._corrections.context(recounted(context, messages))
+
+    def _head(self, at_commit: str | None, last: str | None) -> str | None:
+        if at_commit is not None:
+            return self._refs.resolve(at_commit)
+        return self._refs.position.commit_hash if last is None else self._refs.tip_at(last)
+
+    def reorder(
+        self, context: CompiledContext, order: Sequence[str], *, check_safety: bool = True
+    ) -> tuple[CompiledContext, list[ReorderWarning]]:
+        """The context with the named commits first, in that order, and the rest after them as it was.
+
+        Raises:
+            CommitNotFoundError: a name is no message of the context.
+            ContentError: `order` is no list.
+        """
+        names = several(order, "order")
+        by_hash = {message.commit_hash: message for message in context.messages}
+        first = {message.commit_hash: message for message in (self._named(name, by_hash) for name in names)}
+        rest = [message for message in context.messages if message.commit_hash not in first]
+        ordered = replace(context, messages=(*first.values(), *rest)) if first else context
+        return ordered, (_warnings(ordered.messages) if check_safety else [])
+
+    def _named(self, name: object, by_hash: dict[str, Message]) -> Message:
+        if not isinstance(name, str):
+            hint = "; give its commit_hash" if isinstance(name, CommitInfo) else ""
+            raise CommitNotFoundError(f"no commit is called {brief_repr(name)}: order takes names{hint}")
+        message = by_hash.get(name) or by_hash.get(self._refs.resolve(name))
+        if message is None:
+            raise CommitNotFoundError(
+                f"{name!r} is no message of this context; compile() lists their commits"
+            )
+        return message
+
+
+def recounted(context: CompiledContext, messages: Sequence[Message]) -> CompiledContext:
+    """The context with other messages."""
+    tokens = sum(message.token_count for message in messages) + (PER_CONTEXT if messages else 0)
+    return replace(context, messages=tuple(messages), token_count=tokens)
+
+
+def _text_of(moment: datetime) -> str:
+    """As the store has it; a time without a zone is UTC."""
+    return to_text(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+
+
+def _until(timeline: Timeline, last: str) -> Timeline:
+    """The history as it was at a time."""
+    return Timeline((step for step in timeline.steps if step.created_at <= last), timeline.merged)
+
+
+def _messages(timeline: Timeline, *, reasoning: bool, marks: bool) -> list[Message]:
+    messages = []
+    for step in timeline.steps:
+        if step.operation == APPEND and _wanted(timeline, step, reasoning=reasoning):
+            message = timeline.message(step)
+            edited = marks and step.commit_hash in timeline.winners
+            messages.append(message._replace(content=f"{message.content} [edited]") if edited else message)
+    return messages
+
+
+def _wanted(timeline: Timeline, step: Step, *, reasoning: bool) -> bool:
+    """Reasoning is skipped by its nature; what somebody skipped stays out."""
+    if timeline.priority(step) is not Priority.SKIP:
+        return True
+    by_nature = step.priority is None and timeline.priority_source(step.commit_hash) is None
+    return reasoning and step.content_type == "reasoning" and by_nature
+
+
+def _warnings(messages: Sequence[Message]) -> list[ReorderWarning]:
+    warnings = []
+    calls: set[str] = set()
+    spoken = False
+    for message in messages:
+        if message.role == "system" and spoken:
+            text = "a system message stands after the conversation began; some providers refuse that"
+            warnings.append(ReorderWarning("system_not_first", message.commit_hash, text))
+        spoken = spoken or message.role != "system"
+        calls |= {call.id for call in message.tool_calls}
+        if message.tool_call_id is not None and message.tool_call_id not in calls:
+            text = f"the answer to call {message.tool_call_id} stands before the call; providers refuse that"
+            warnings.append(ReorderWarning("answer_before_call", message.commit_hash, text))
+    return warnings
+
+
+_COMMITS = "commits"
+
+
+class CompileRecords:
+    """The compile records of one tract."""
+
+    def __init__(self, database: Database, rows: CompileRows, compiler: Compiler) -> None:
+        self._database = database
+        self._rows = rows
+        self._compiler = compiler
+
+    def add(self, context: CompiledContext, **options: bool) -> str:
+        """Note a context, and the options of `compile` it was made with; return the id of the record.
+
+        Its commits are listed only where the head does not give them again: after another order, or as of some time.
+
+        Raises:
+            ContentError: it is no context.
+            CommitNotFoundError: it is of another store, or its commits were removed.
+        """
+        if not isinstance(context, CompiledContext):
+            raise ContentError(f"a context is what compile() returns, not {brief_repr(context)}")
+        chosen: dict[str, Any] = {name: True for name, value in options.items() if value}
+        again = self._compiler.compile(at_commit=context.head, **chosen)
+        differs = again.commit_hashes != context.commit_hashes
+        params = {**chosen, **({_COMMITS: list(context.commit_hashes)} if differs else {})}
+        with self._database.write() as connection:
+            return self._rows.add(
+                connection, context.head, context.token_count, len(context), context.token_source, params
+            )
+
+    def newest(self, limit: int) -> list[CompileRecord]:
+        """The newest records first.
+
+        Raises:
+            ContentError: the limit is no whole number.
+        """
+        most = check_limit(limit)
+        with self._database.read() as connection:
+            return self._rows.newest(connection, most)
+
+    def commits(self, record_id: str) -> tuple[str, ...]:
+        """The commits whose messages a recorded context had, in order.
+
+        Raises:
+            ContentError: the id is no text.
+            CommitNotFoundError: there is no such record.
+        """
+        check_text(record_id, "record_id")
+        with self._database.read() as connection:
+            record = self._rows.get(connection, record_id)
+        if record is None:
+            raise CommitNotFoundError(f"no compile record {record_id!r}; compile_records() lists them")
+        if _COMMITS in record.params:
+            return tuple(record.params[_COMMITS])
+        if record.head is None:
+            return ()
+        return self._compiler.compile(at_commit=record.head, **record.params).commit_hashes

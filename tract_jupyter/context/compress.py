@@ -1,0 +1,527 @@
+"""Compression: runs of messages become summaries, wherever in the context they stand.
+
+Anthropic bills a cached token at 0.1 of the price of an input token
+(https://docs.anthropic.com/en/docs/build-with-claude/prompt-caching); other providers at 0.1 to 0.5, depending on the
+model (https://platform.openai.com/docs/pricing). A token that a model writes costs five times one that it reads with
+Anthropic's models (https://www.anthropic.com/pricing).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from tract_jupyter.context.ancestry import Past, name_of, names_of
+from tract_jupyter.context.commits import draft
+from tract_jupyter.context.compile import recounted
+from tract_jupyter.context.diff import diff_contexts
+from tract_jupyter.context.summaries import Source, inherited
+from tract_jupyter.context.timeline import PER_MESSAGE
+from tract_jupyter.exceptions import CompressionError, HistoryError
+from tract_jupyter.models.commit import APPROXIMATE
+from tract_jupyter.models.compression import (
+    COMPRESSED_FROM,
+    CompressGroup,
+    CompressPlan,
+    CompressResult,
+    Price,
+)
+from tract_jupyter.models.content import Priority
+from tract_jupyter.models.context import Message
+from tract_jupyter.storage.entry import APPEND
+from tract_jupyter.storage.refs import Position
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    from tract_jupyter.context.refs import Refs
+    from tract_jupyter.context.splice import Splicer
+    from tract_jupyter.context.timeline import Timelines
+    from tract_jupyter.context.tokens import Corrections
+    from tract_jupyter.models.commit import CommitInfo
+    from tract_jupyter.models.context import CompiledContext
+    from tract_jupyter.protocols import TokenCounter
+    from tract_jupyter.storage.commits import CommitRows
+    from tract_jupyter.storage.database import Database
+    from tract_jupyter.storage.entry import Draft, Entry
+
+
+CACHED_READ: Final = 0.1
+OUTPUT_PRICE: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Prices as parts of that of an input token.
+
+    Raises:
+        CompressionError: they cannot be prices.
+    """
+
+    cached_read: float = CACHED_READ
+    output_price: float = OUTPUT_PRICE
+
+    def __post_init__(self) -> None:
+        if not _is_number(self.cached_read) or not 0 < self.cached_read <= 1:
+            raise CompressionError(
+                "cached_read is the price of a cached token as a part of that of an input token, above 0 and at "
+                f"most 1, such as {CACHED_READ}; got {self.cached_read!r}"
+            )
+        if not _is_number(self.output_price) or not 0 <= self.output_price < float("inf"):
+            raise CompressionError(
+                f"output_price is a multiple of the price of an input token, at least 0, such as {OUTPUT_PRICE}; "
+                f"got {self.output_price!r}"
+            )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def price(
+    before: CompiledContext,
+    after: CompiledContext,
+    dropped: Collection[str],
+    read: int,
+    written: int,
+    rates: Rates,
+) -> Price:
+    """Compute the price.
+
+    Args:
+        before: the context as it is.
+        after: the context as it would be.
+        dropped: the commits that are summed up.
+        read: how many tokens a summarizer reads; none if the summaries are given.
+        written: how many it writes.
+        rates: what a token costs.
+    """
+    index = next(i for i, m in enumerate(before.messages) if m.commit_hash in dropped)
+    kept = sum(message.token_count for message in before.messages[:index])
+    return Price(
+        saved_per_call=before.token_count - after.token_count,
+        cache_kept=kept,
+        broken_index=index,
+        broken_commit=before.messages[index].commit_hash,
+        read_anew=after.token_count - kept,
+        summarizer_input=read,
+        summarizer_output=written,
+        cached_read=rates.cached_read,
+        output_price=rates.output_price,
+        token_source=after.token_source,
+    )
+
+
+class Range(NamedTuple):
+    """What was asked for: some commits, or all from one to another, each by hash, prefix, branch or `CommitInfo`.
+
+    An edit or annotation stands for the message that it changes; as an end of a range, for its own place.
+    """
+
+    commits: Iterable[str | CommitInfo] | None = None
+    from_commit: str | CommitInfo | None = None
+    to_commit: str | CommitInfo | None = None
+    preserve: Iterable[str | CommitInfo] = ()
+    one_summary: bool = False
+    """One summary for all of it, across what stays in between."""
+
+
+class Selection(NamedTuple):
+    """What a compression takes, and what of the range stays."""
+
+    groups: tuple[CompressGroup, ...]
+    preserved: tuple[str, ...]
+    skipped: tuple[str, ...]
+
+    @property
+    def dropped(self) -> frozenset[str]:
+        """All commits that a summary stands for."""
+        return frozenset(commit for group in self.groups for commit in group.commits)
+
+    @property
+    def messages(self) -> list[Message]:
+        """What summaries would stand for."""
+        return [message for group in self.groups for message in group.messages]
+
+
+def select(past: Past, wanted: Range, resolve: Callable[[str], str]) -> Selection:
+    """Find the runs of messages that summaries can stand for.
+
+    What is pinned or preserved stays, and ends a run. So does a message that was not named, unless it is skipped: then
+    it shows nowhere, and goes with the run that it lies in.
+
+    Raises:
+        CompressionError: nothing is left to compress, or a commit is not in this history, or something is no commit.
+        CommitNotFoundError: there is no such commit.
+    """
+    try:
+        chosen = _chosen(past, wanted, resolve)
+        kept = {_entry(past, name, resolve).commit_hash for name in names_of(wanted.preserve, "preserve")}
+    except HistoryError as error:
+        raise CompressionError(str(error)) from None
+    preserved = tuple(
+        e.commit_hash
+        for e in past.appends()
+        if e.commit_hash in kept or (e.commit_hash in chosen and past.priority(e) is Priority.PINNED)
+    )
+    runs = _runs(past, chosen.difference(preserved), kept)
+    if wanted.one_summary:
+        runs = [[entry for run in runs for entry in run]]
+    groups = tuple(_group(past, run) for run in runs if any(_shows(past, e) for e in run))
+    if not groups:
+        raise CompressionError(_nothing(past, chosen, preserved))
+    skipped = tuple(e.commit_hash for run in runs for e in run if not _shows(past, e))
+    dropped = {commit for group in groups for commit in group.commits}
+    return Selection(groups, preserved, tuple(commit for commit in skipped if commit in dropped))
+
+
+def _chosen(past: Past, wanted: Range, resolve: Callable[[str], str]) -> set[str]:
+    if wanted.commits is not None:
+        if wanted.from_commit is not None or wanted.to_commit is not None:
+            raise CompressionError("give commits, or from_commit and to_commit, not both")
+        found = [_entry(past, name, resolve) for name in names_of(wanted.commits, "commits")]
+        merge = next((entry for entry in found if entry.operation != APPEND), None)
+        if merge is not None:
+            raise CompressionError(
+                f"{merge.commit_hash[:8]} is a merge, and no message; name the messages that it brought"
+            )
+        return {entry.commit_hash for entry in found}
+    first, last = 0, len(past.entries) - 1
+    if wanted.from_commit is not None:
+        first = past.index(_hash(past, name_of(wanted.from_commit, "from_commit"), resolve))
+    if wanted.to_commit is not None:
+        last = past.index(_hash(past, name_of(wanted.to_commit, "to_commit"), resolve))
+    if first > last:
+        ends = [past.entries[place].commit_hash[:8] for place in (first, last)]
+        raise CompressionError(f"the range is empty: {ends[0]} comes after {ends[1]}; swap them")
+    return {e.commit_hash for e in past.entries[first : last + 1] if e.operation == APPEND}
+
+
+def _entry(past: Past, name: str, resolve: Callable[[str], str]) -> Entry:
+    return past.entry(_hash(past, name, resolve))
+
+
+def _hash(past: Past, name: str, resolve: Callable[[str], str]) -> str:
+    # full hashes by the thousand cost no query
+    return name if name in past.place else resolve(name)
+
+
+def _runs(past: Past, chosen: Collection[str], kept: Collection[str]) -> list[list[Entry]]:
+    runs: list[list[Entry]] = []
+    run: list[Entry] = []
+    passed: list[Entry] = []  # skipped ones that nobody named: part of the run if it goes on
+    for entry in past.appends():
+        if entry.commit_hash in chosen:
+            if not run:
+                run = []
+                runs.append(run)
+            run += [*passed, entry]
+            passed = []
+        elif run and not _shows(past, entry) and entry.commit_hash not in kept:
+            passed.append(entry)
+        else:
+            run, passed = [], []
+    return runs
+
+
+def _group(past: Past, run: list[Entry]) -> CompressGroup:
+    messages = tuple(past.messages[e.commit_hash] for e in run if _shows(past, e))
+    criteria = tuple(found for e in run if (found := past.criteria(e)) is not None)
+    return CompressGroup(tuple(e.commit_hash for e in run), messages, criteria)
+
+
+def _shows(past: Past, entry: Entry) -> bool:
+    return past.priority(entry) is not Priority.SKIP
+
+
+def _nothing(past: Past, chosen: set[str], preserved: Collection[str]) -> str:
+    if not chosen:
+        return f"nothing to compress on {past.branch!r}: the range has no messages"
+    if chosen <= set(preserved):
+        return (
+            f"nothing to compress on {past.branch!r}: all {len(chosen)} messages of the range are pinned or preserved; "
+            "annotate those that may go as 'normal', or choose a larger range"
+        )
+    return f"nothing to compress on {past.branch!r}: the other messages of the range are skipped already"
+
+
+# a summary that nobody gave a length is expected to take a fifth of what it stands for
+_GUESSED_SHARE: Final = 0.2
+
+
+class Found(NamedTuple):
+    """A branch at one moment, and what of it a compression takes."""
+
+    past: Past
+    selection: Selection
+
+
+class Compressor:
+    """Compresses the current branch of one tract."""
+
+    def __init__(
+        self,
+        database: Database,
+        rows: CommitRows,
+        refs: Refs,
+        timelines: Timelines,
+        splicer: Splicer,
+        counter: TokenCounter,
+        corrections: Corrections,
+    ) -> None:
+        self._database = database
+        self._rows = rows
+        self._refs = refs
+        self._timelines = timelines
+        self._splicer = splicer
+        self._counter = counter
+        self._corrections = corrections
+
+    def look(self, wanted: Range, expected: str | None = None) -> Found:
+        """The current branch, and what of it a compression takes.
+
+        Args:
+            wanted: what was asked for; what is no list is read once only.
+            expected: the branch that it was decided about, where it was.
+
+        Raises:
+            CompressionError: nothing can be compressed.
+            BranchMovedError: another branch is the current one.
+        """
+        here = self._refs.on_branch("compress", expected)
+        past = Past.read(here, self._database, self._rows, self._timelines)
+        return Found(past, select(past, wanted, self._refs.resolve))
+
+    def preview(self, found: Found, source: Source, rates: Rates) -> CompressPlan:
+        """What `compress` would do, and its price. Writes nothing, and calls no summarizer."""
+        given = source.given(found.selection.groups)
+        texts = None if given is None else source.checked(given, found.selection.groups)
+        return self._plan(found, texts, source.target_tokens, rates)
+
+    def _plan(
+        self, found: Found, texts: Sequence[str] | None, target_tokens: int | None, rates: Rates
+    ) -> CompressPlan:
+        past, selection = found
+        known: Sequence[str | None] = texts or [None] * len(selection.groups)
+        summaries = [
+            self._message(group, text, target_tokens)
+            for group, text in zip(selection.groups, known, strict=True)
+        ]
+        before = self._corrections.context(past.context)
+        after = self._corrections.context(_replaced(past.context, selection, summaries))
+        read = written = 0
+        if texts is None:
+            read = self._told(past, sum(group.tokens for group in selection.groups))
+            written = self._told(past, sum(summary.token_count - PER_MESSAGE for summary in summaries))
+        return CompressPlan(
+            branch=past.branch,
+            head=past.head,
+            groups=selection.groups,
+            preserved=selection.preserved,
+            skipped=selection.skipped,
+            price=price(before, after, selection.dropped, read, written, rates),
+            before=before,
+            after=after,
+            diff=diff_contexts(before, after),
+            is_estimate=texts is None,
+        )
+
+    def compress(self, found: Found, source: Source, message: str | None) -> CompressResult:
+        """Put summaries in the places of messages.
+
+        Raises:
+            CompressionError: a summary is not good; nothing was changed.
+            BranchMovedError: somebody else moved the branch meanwhile; nothing was changed.
+        """
+        past, selection = found
+        texts = source.texts(selection.groups)  # may take a minute, so no transaction and no lock is held
+        return self._write(past, selection, texts, message)
+
+    def propose(self, found: Found, source: Source, guidance: str | None = None) -> dict[str, Any]:
+        """All that `carry_out` needs, as JSON values. Calls the summarizer, and writes nothing.
+
+        A summary of which no attempt was good is the last one: whoever decides may mend it.
+
+        Raises:
+            CompressionError: a summary is missing, or is no text.
+        """
+        past, selection = found
+        given = source.given(selection.groups)
+        if given is None:
+            counting = replace(source, count=self._counter.count_text)
+            texts = [counting.attempted(group, guidance)[0] for group in selection.groups]
+        else:
+            texts = given
+        return {
+            "branch": past.branch,
+            "head": past.head,
+            "summaries": texts,
+            "source_commits": [list(group.commits) for group in selection.groups],
+            "preserved_commits": list(selection.preserved),
+            "original_tokens": sum(group.tokens for group in selection.groups),
+            "estimated_tokens": self.tokens(texts),
+            "most_tokens": [source.limit(group) for group in selection.groups],
+            "price": str(self._plan(found, texts, None, Rates()).price),
+        }
+
+    def carry_out(self, fields: Mapping[str, Any], source: Source, message: str | None) -> CompressResult:
+        """Do what was proposed, with whatever came to the branch since.
+
+        Raises:
+            CompressionError: a summary is not good, or what it stands for was changed since; nothing was changed.
+            BranchMovedError: another branch is the current one; nothing was changed.
+        """
+        past, selection = self.selected(fields)
+        self.check_lengths(fields)
+        texts = source.checked(fields["summaries"], selection.groups)
+        return self._write(past, selection, texts, message)
+
+    def check_lengths(self, fields: Mapping[str, Any]) -> None:
+        """Check that the summaries of a proposal are no longer than was said when it was made.
+
+        Raises:
+            CompressionError: one is.
+        """
+        for index, (text, most) in enumerate(zip(fields["summaries"], fields["most_tokens"], strict=True)):
+            tokens = self._counter.count_text(text) if isinstance(text, str) else 0
+            if most is not None and tokens > most:
+                target = fields.get("target_tokens")
+                wanted = f"should have {target:,}; " if target is not None else ""
+                raise CompressionError(
+                    f"summary {index} has {tokens:,} tokens, and {wanted}{most:,} are the most. Nothing was changed; "
+                    "shorten it"
+                )
+
+    def selected(self, fields: Mapping[str, Any]) -> Found:
+        """What was proposed to be compressed, on the branch as it is now.
+
+        Raises:
+            BranchMovedError: another branch is the current one.
+            CompressionError: these are not the runs of messages that the summaries were written for, or one of the
+                messages reads otherwise by now.
+        """
+        runs = fields["source_commits"]
+        wanted = Range(
+            [commit for run in runs for commit in run],
+            preserve=fields["preserved_commits"],
+            one_summary=len(runs) == 1,
+        )
+        found = self.look(wanted, fields["branch"])
+        if runs != [list(group.commits) for group in found.selection.groups]:
+            raise CompressionError(
+                "the summaries do not belong to these runs of messages; nothing was changed. Ask for it again"
+            )
+        self._check_unchanged(found.past, fields)
+        return found
+
+    def _check_unchanged(self, past: Past, fields: Mapping[str, Any]) -> None:
+        """Check that what summaries stand for is what it was when they were proposed."""
+        if past.head == fields["head"]:
+            return
+        asked_at = Position(past.branch, fields["head"])
+        before = Past.read(asked_at, self._database, self._rows, self._timelines)
+        for name in (commit for run in fields["source_commits"] for commit in run):
+            was, now = (
+                (one.messages.get(name), one.retention.get(name), one.winners.get(name))
+                for one in (before, past)
+            )
+            if was != now:
+                raise CompressionError(
+                    f"{name[:8]}, which a summary stands for, was changed since this was asked; nothing was "
+                    "compressed. Ask for it again"
+                )
+
+    def tokens(self, texts: Sequence[str]) -> int:
+        """How many tokens summaries take.
+
+        Raises:
+            CompressionError: one is no text; whoever writes them may return anything.
+        """
+        for index, text in enumerate(texts):
+            if not isinstance(text, str):
+                raise CompressionError(
+                    f"summary {index} is {type(text).__name__}, and no text; nothing was changed. Give a text, or a "
+                    "summarizer that returns one"
+                )
+        return sum(self._counter.count_text(text) + PER_MESSAGE for text in texts)
+
+    def _write(
+        self, past: Past, selection: Selection, texts: Sequence[str], message: str | None
+    ) -> CompressResult:
+        put = {
+            group.commits[0]: [self._draft(past, group, text, message)]
+            for group, text in zip(selection.groups, texts, strict=True)
+        }
+        sources = [list(group.commits) for group in selection.groups]
+        tokens = past.here.context_tokens
+        note = message or f"{sum(map(len, sources))} commits"
+        spliced = self._splicer.write(
+            past, selection.dropped, put, "compress", note,
+            lambda done: {
+                "sources": sources,
+                "results": [entry.commit_hash for entry in done.put],
+                "tokens_before": tokens,
+                "tokens_after": done.head.context_tokens,
+            },
+        )  # fmt: skip
+        return CompressResult(
+            branch=past.branch,
+            old_head=past.head,
+            new_head=spliced.head.commit_hash,
+            groups=tuple(group.commits for group in selection.groups),
+            summaries=tuple(entry.commit_hash for entry in spliced.put),
+            preserved=selection.preserved,
+            copies=spliced.copies,
+            tokens_before=self._told(past, tokens),
+            tokens_after=self._told(past, spliced.head.context_tokens),
+            token_source=self._token_source(past),
+        )
+
+    def _draft(self, past: Past, group: CompressGroup, text: str, message: str | None) -> Draft:
+        priority, retention = inherited(group)
+        return draft(
+            _content(text),
+            self._counter,
+            message=message,
+            priority=priority,
+            retention=retention,
+            metadata={COMPRESSED_FROM: {"head": past.head, "commits": list(group.commits)}},
+        )
+
+    def _message(self, group: CompressGroup, text: str | None, target_tokens: int | None) -> Message:
+        """The summary as it would be compiled; where there is none yet, a stand-in with an estimate."""
+        if text is None:
+            count = len(group.messages)
+            tokens = target_tokens or max(1, round(group.tokens * _GUESSED_SHARE))
+            text = f"(summary of {count} message{'s' * (count > 1)})"
+        else:
+            tokens = self._counter.count_text(text)
+        priority, _ = inherited(group)
+        return Message(
+            "assistant", text, priority=priority or Priority.NORMAL, token_count=tokens + PER_MESSAGE
+        )
+
+    def _told(self, past: Past, tokens: int) -> int:
+        return self._corrections.tokens(tokens, self._token_source(past))
+
+    def _token_source(self, past: Past) -> str:
+        return self._counter.name if past.context.token_source == self._counter.name else APPROXIMATE
+
+
+def _content(text: str) -> dict[str, Any]:
+    return {"content_type": "dialogue", "role": "assistant", "text": text, "name": None}
+
+
+def _replaced(
+    context: CompiledContext, selection: Selection, summaries: Sequence[Message]
+) -> CompiledContext:
+    first = {group.messages[0].commit_hash: s for group, s in zip(selection.groups, summaries, strict=True)}
+    dropped = selection.dropped
+    messages: list[Message] = []
+    for message in context.messages:
+        if message.commit_hash in first:
+            messages.append(first[message.commit_hash])
+        elif message.commit_hash not in dropped:
+            messages.append(message)
+    return recounted(context, messages)

@@ -1,0 +1,331 @@
+"""Garbage collection: commits that nothing leads to are removed, with the contents that nobody else uses.
+
+What is kept: all that a branch, HEAD, a recent move of them, a pending that waits, a compile record or another tract
+leads to; the originals of summaries that are kept; and of everything kept its parents and what it edits.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from sqlalchemy import func, select, text
+
+from tract_jupyter.context.splice import reference
+from tract_jupyter.exceptions import HistoryError
+from tract_jupyter.models.compression import COMPRESSED_FROM, GCResult
+from tract_jupyter.storage.clock import to_text
+from tract_jupyter.storage.columns import from_json
+from tract_jupyter.storage.schema import (
+    blobs,
+    commit_parents,
+    commits,
+    compile_records,
+    pendings,
+    reflog,
+    refs,
+    spawns,
+    tag_annotations,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from sqlalchemy import Connection
+
+    from tract_jupyter.context.timeline import Timelines
+    from tract_jupyter.context.toolsets import Toolsets
+    from tract_jupyter.context.writer import Writer
+    from tract_jupyter.storage.commits import CommitRows
+    from tract_jupyter.storage.database import Database
+    from tract_jupyter.storage.journal import EventRows
+
+
+_HASH = re.compile(r"[0-9a-f]{64}")
+_AT_ONCE = 500  # SQLite bounds the number of variables
+# what a database looks through for each row that is deleted, to see that nothing refers to it; nothing else needs these
+_REFERENCES: Final = ("parent_hash", "content_hash", "tools_hash")
+
+
+class Node(NamedTuple):
+    """What of a commit counts here."""
+
+    commit_hash: str
+    tract_id: str
+    parent_hash: str | None
+    edit_target: str | None
+    content_hash: str
+    tools_hash: str | None
+    token_count: int
+    metadata_json: str
+    created_at: str
+
+
+_COLUMNS = tuple(commits.c[name] for name in Node._fields)
+
+
+class Reach:
+    """The whole store, as seen from one tract. Several tracts share commits' contents, and may point at each other."""
+
+    def __init__(self, tract_id: str) -> None:
+        self.tract_id = tract_id
+
+    def nodes(self, connection: Connection) -> dict[str, Node]:
+        """Every commit of the store, of all tracts, oldest first."""
+        rows = connection.execute(select(*_COLUMNS).order_by(commits.c.id))
+        return {row.commit_hash: Node._make(row) for row in rows}
+
+    def merge_parents(self, connection: Connection) -> dict[str, list[str]]:
+        """The second and later parents of every merge of the store."""
+        found: dict[str, list[str]] = {}
+        for row in connection.execute(select(commit_parents.c.commit_hash, commit_parents.c.parent_hash)):
+            found.setdefault(row.commit_hash, []).append(row.parent_hash)
+        return found
+
+    def roots(self, connection: Connection, since: str) -> set[str]:
+        """What refs, later moves, open pendings, compile records and spawns name, of all tracts."""
+        named = [
+            select(refs.c.commit_hash),
+            select(compile_records.c.head_hash),
+            select(spawns.c.parent_commit_hash),
+            select(reflog.c.old).where(reflog.c.created_at >= since),
+            select(reflog.c.new).where(reflog.c.created_at >= since),
+        ]
+        found = {name for query in named for name in connection.scalars(query) if name is not None}
+        # but for what waits to remove them
+        is_waiting = (pendings.c.settled_at.is_(None), pendings.c.operation != "gc")
+        waiting = select(pendings.c.fields_json).where(*is_waiting)
+        for fields in connection.scalars(waiting):
+            found.update(_HASH.findall(fields))
+        return found
+
+    def stale_moves(self, connection: Connection, gone: Collection[str]) -> list[int]:
+        """The ids of the recorded moves of this tract that led to commits which are gone."""
+        query = select(reflog.c.id, reflog.c.new).where(reflog.c.tract_id == self.tract_id)
+        return [row.id for row in connection.execute(query) if row.new in gone]
+
+    def blobs(self, connection: Connection, hashes: Collection[str]) -> dict[str, bytes]:
+        """The bytes kept under each hash, where there are any."""
+        found: dict[str, bytes] = {}
+        for group in _groups(sorted(hashes)):
+            query = select(blobs.c.content_hash, blobs.c.payload).where(blobs.c.content_hash.in_(group))
+            found.update((row.content_hash, row.payload) for row in connection.execute(query))
+        return found
+
+    def size(self, connection: Connection, hashes: Collection[str]) -> int:
+        """The bytes of these blobs."""
+        total = 0
+        for group in _groups(sorted(hashes)):
+            query = select(func.sum(func.length(blobs.c.payload))).where(blobs.c.content_hash.in_(group))
+            total += connection.scalar(query) or 0
+        return total
+
+    @contextmanager
+    def removing(self, connection: Connection) -> Iterator[None]:
+        """Have indexes for a while that make deleting cost the same for each row, however large the store is."""
+        for name in _REFERENCES:
+            connection.execute(text(f"CREATE INDEX ix_removing_{name} ON commits ({name})"))
+        yield
+        for name in _REFERENCES:
+            connection.execute(text(f"DROP INDEX ix_removing_{name}"))
+
+    def remove_blobs(self, connection: Connection, hashes: Collection[str]) -> None:
+        """Delete blobs that nothing uses."""
+        for group in _groups(sorted(hashes)):
+            connection.execute(blobs.delete().where(blobs.c.content_hash.in_(group)))
+
+    def remove_moves(self, connection: Connection, ids: Sequence[int]) -> None:
+        """Delete recorded moves."""
+        for start in range(0, len(ids), _AT_ONCE):
+            connection.execute(reflog.delete().where(reflog.c.id.in_(ids[start : start + _AT_ONCE])))
+
+    def remove_tags(self, connection: Connection, gone: Collection[str]) -> None:
+        """Delete the tags that were added to commits which are to go."""
+        for group in _groups(sorted(gone)):
+            connection.execute(tag_annotations.delete().where(tag_annotations.c.target_hash.in_(group)))
+
+
+def _groups(hashes: Sequence[str]) -> Iterator[list[str]]:
+    return (list(hashes[start : start + _AT_ONCE]) for start in range(0, len(hashes), _AT_ONCE))
+
+
+@dataclass(frozen=True, slots=True)
+class Retain:
+    """How long what nothing leads to is kept, in days.
+
+    Raises:
+        HistoryError: these are no numbers of days.
+    """
+
+    orphans: float = 7
+    archives: float | None = None
+    """Of the originals of summaries; None keeps them."""
+
+    def __post_init__(self) -> None:
+        for name, days in (
+            ("orphan_retention_days", self.orphans),
+            ("archive_retention_days", self.archives),
+        ):
+            if days is None and name.startswith("archive"):
+                continue
+            if isinstance(days, bool) or not isinstance(days, int | float) or not days >= 0:
+                raise HistoryError(f"{name} is a number of days, 0 or more; got {days!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What of the garbage goes: all but `keep`, or of the commits in `only`, if that is given."""
+
+    keep: frozenset[str] = frozenset()
+    only: frozenset[str] | None = None
+
+    def keeps(self, commit_hash: str) -> bool:
+        """Whether a commit stays, whoever leads to it."""
+        return commit_hash in self.keep or (self.only is not None and commit_hash not in self.only)
+
+
+class _Garbage:
+    """What can go, found in one transaction."""
+
+    def __init__(
+        self, connection: Connection, reach: Reach, retain: Retain, offered: str | None, choice: Choice
+    ) -> None:
+        self._connection = connection
+        self._reach = reach
+        self._choice = choice
+        now = _now()
+        self._since = _before(now, retain.orphans)
+        self._archives_since = None if retain.archives is None else _before(now, retain.archives)
+        self._nodes = reach.nodes(connection)
+        self._parents = reach.merge_parents(connection)
+        kept = self._kept()
+        self.commits = tuple(name for name in self._nodes if name not in kept)
+        self.blobs = self._unused([self._nodes[name] for name in kept], offered)
+        self.moves = reach.stale_moves(connection, frozenset(self.commits))
+        self.bytes = reach.size(connection, self.blobs)
+        self.tokens = sum(self._nodes[name].token_count for name in self.commits)
+
+    def _kept(self) -> set[str]:
+        waiting = [name for name in self._reach.roots(self._connection, self._since) if name in self._nodes]
+        own = self._reach.tract_id
+        waiting += [
+            n.commit_hash
+            for n in self._nodes.values()
+            if n.tract_id != own or n.created_at >= self._since or self._choice.keeps(n.commit_hash)
+        ]
+        kept: set[str] = set()
+        while waiting:
+            name = waiting.pop()
+            if name not in kept:
+                kept.add(name)
+                waiting += self._next(self._nodes[name])
+        return kept
+
+    def _next(self, node: Node) -> list[str]:
+        """What a commit needs: parents, what it changes, and the history that it is a summary of."""
+        named = [
+            node.parent_hash,
+            node.edit_target,
+            *self._parents.get(node.commit_hash, ()),
+            self._archive(node),
+        ]
+        return [name for name in named if name is not None and name in self._nodes]
+
+    def _archive(self, node: Node) -> str | None:
+        named = COMPRESSED_FROM in node.metadata_json  # most are not, and pay nothing
+        found = reference(from_json(node.metadata_json, dict)) if named else None
+        head = self._nodes.get(found[0]) if found else None
+        if head is None:
+            return None
+        old = self._archives_since is not None and head.created_at < self._archives_since
+        return None if old else head.commit_hash
+
+    def _unused(self, kept: list[Node], offered: str | None) -> set[str]:
+        """The contents and tools of what goes, less those of what stays."""
+        gone = [self._nodes[name] for name in self.commits]
+        tools = {node.tools_hash for node in kept if node.tools_hash} | ({offered} if offered else set())
+        old_tools = {node.tools_hash for node in gone if node.tools_hash} - tools
+        used = {node.content_hash for node in kept} | tools | self._schemas(tools)
+        return ({node.content_hash for node in gone} | old_tools | self._schemas(old_tools)) - used
+
+    def _schemas(self, tools: set[str]) -> set[str]:
+        """The tool schemas that lists of tools name."""
+        lists = self._reach.blobs(self._connection, tools).values()
+        return {name for payload in lists for name in json.loads(payload)["tools"]}
+
+
+class GarbageCollector:
+    """Cleans one tract of a store up."""
+
+    def __init__(
+        self,
+        database: Database,
+        rows: CommitRows,
+        reach: Reach,
+        events: EventRows,
+        timelines: Timelines,
+        writer: Writer,
+        toolsets: Toolsets,
+    ) -> None:
+        self._database = database
+        self._rows = rows
+        self._reach = reach
+        self._events = events
+        self._timelines = timelines
+        self._writer = writer
+        self._toolsets = toolsets
+
+    def run(self, retain: Retain, choice: Choice, *, dry_run: bool = False) -> GCResult:
+        """Remove what nothing leads to, in one transaction."""
+        offered = self._toolsets.for_commit(None)
+        if dry_run:
+            with self._database.read() as connection:
+                return _result(_Garbage(connection, self._reach, retain, offered, choice), dry_run=True)
+        with self._database.write() as connection:
+            garbage = _Garbage(connection, self._reach, retain, offered, choice)
+            if garbage.commits:
+                self._remove(connection, garbage)
+        if garbage.commits:
+            self._timelines.forget()
+            self._writer.look_again()
+        return _result(garbage, dry_run=False)
+
+    def _remove(self, connection: Connection, garbage: _Garbage) -> None:
+        self._reach.remove_moves(connection, garbage.moves)
+        self._reach.remove_tags(connection, garbage.commits)
+        with self._reach.removing(connection):
+            self._rows.remove(connection, garbage.commits)
+            self._reach.remove_blobs(connection, garbage.blobs)
+        data = {
+            "commits": len(garbage.commits),
+            "blobs": len(garbage.blobs),
+            "bytes": garbage.bytes,
+            "tokens": garbage.tokens,
+        }
+        self._events.append(connection, "gc", "user", data)
+
+
+def _result(garbage: _Garbage, *, dry_run: bool) -> GCResult:
+    return GCResult(
+        commits=garbage.commits,
+        blobs=len(garbage.blobs),
+        bytes=garbage.bytes,
+        tokens=garbage.tokens,
+        reflog_entries=len(garbage.moves),
+        dry_run=dry_run,
+    )
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _before(now: datetime, days: float) -> str:
+    try:
+        return to_text(now - timedelta(days=days))
+    except OverflowError:  # before there was time: all is younger
+        return ""

@@ -1,0 +1,76 @@
+"""Which store this is, and which tract of it is meant: the named one, else the one that the store was made with."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from sqlalchemy import select
+
+from tract_jupyter.context.refs import DEFAULT_BRANCH
+from tract_jupyter.exceptions import SessionError, StoreCorruptError
+from tract_jupyter.storage.refs import RefRows
+from tract_jupyter.storage.schema import STORE_ID, meta
+from tract_jupyter.storage.tracts import TractRows
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from tract_jupyter.storage.database import Database
+
+DEFAULT_NAME = "main"
+_KEY = "default_tract"
+_ID = re.compile(r"[\w.-]{1,32}")  # as wide as the columns; ':' marks the branch of an agent
+
+
+def find_or_make_tract(database: Database, tract_id: str | None = None) -> str:
+    """Return the id of the tract to work on; make the tract if it is not there.
+
+    Raises:
+        SessionError: no tract can have that id.
+    """
+    with database.read() as connection:
+        wanted = tract_id or _default(connection)
+        if wanted is not None and RefRows(wanted).was_made(connection):
+            return wanted
+    with database.write() as connection:
+        wanted = tract_id or _default(connection) or uuid4().hex
+        if not RefRows(wanted).was_made(connection):
+            make_tract(connection, wanted)
+    return wanted
+
+
+def store_id(database: Database) -> str:
+    """Return the id that a store was made with; tracts of two stores may have the same id.
+
+    Raises:
+        StoreCorruptError: the store does not say it.
+    """
+    with database.read() as connection:
+        found: str | None = connection.scalar(select(meta.c.value).where(meta.c.key == STORE_ID))
+    if not found:
+        raise StoreCorruptError(f"{database.location} does not say which store it is; restore a backup")
+    return found
+
+
+def make_tract(connection: Connection, tract_id: str, display_name: str = DEFAULT_NAME) -> None:
+    """Make a tract with an empty branch. The first one of a store is its default.
+
+    Raises:
+        SessionError: no tract can have that id.
+    """
+    if not (isinstance(tract_id, str) and _ID.fullmatch(tract_id)):
+        raise SessionError(
+            f"{tract_id!r} is no id of a tract; use 1 to 32 letters, digits, '_', '-' or '.', as in 'writer-2'"
+        )
+    if _default(connection) is None:
+        connection.execute(meta.insert().values(key=_KEY, value=tract_id))
+    rows = RefRows(tract_id)
+    rows.create(connection, DEFAULT_BRANCH, None)
+    rows.point_head(connection, DEFAULT_BRANCH)
+    TractRows().add(connection, tract_id, display_name)
+
+
+def _default(connection: Connection) -> str | None:
+    return connection.scalar(select(meta.c.value).where(meta.c.key == _KEY))

@@ -1,0 +1,277 @@
+"""Conditions on the generation config that a commit was made with."""
+
+from __future__ import annotations
+
+import operator
+from collections import Counter
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from tract_jupyter.exceptions import ContentError, nearest
+from tract_jupyter.models.checks import check_choice, check_limit, check_text, listed
+from tract_jupyter.models.commit import CommitOperation
+from tract_jupyter.models.content import Priority
+from tract_jupyter.models.text import brief_repr
+from tract_jupyter.storage.entry import ANNOTATE, APPEND, EDIT, MERGE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    Condition = tuple[str, str, Any]
+    from collections.abc import Collection, Sequence
+
+    from tract_jupyter.context.commits import Commits
+    from tract_jupyter.context.refs import Refs, Tags
+    from tract_jupyter.context.timeline import Timelines
+    from tract_jupyter.models.commit import CommitInfo
+    from tract_jupyter.storage.commits import CommitRows
+    from tract_jupyter.storage.database import Database
+    from tract_jupyter.storage.entry import Entry
+    from tract_jupyter.storage.refs import Position
+
+    Match = Literal["any", "all"]
+
+
+_MISSING: Final = object()
+
+
+def _between(value: Any, bounds: Any) -> bool:
+    low, high = bounds
+    return bool(low <= value <= high)
+
+
+_OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    ">": operator.gt,
+    "<": operator.lt,
+    ">=": operator.ge,
+    "<=": operator.le,
+    "in": lambda value, many: value in many,
+    "not in": lambda value, many: value not in many,
+    "between": _between,
+    "not between": lambda value, bounds: not _between(value, bounds),
+}
+
+
+def checked_conditions(conditions: object) -> list[Condition]:
+    """The conditions, each of which can be evaluated.
+
+    Raises:
+        ContentError: one of them is none, its operator is unknown, or its value is of the wrong form.
+    """
+    if not isinstance(conditions, list | tuple):
+        raise ContentError(f"conditions is a list of (field, operator, value), not {brief_repr(conditions)}")
+    for condition in conditions:
+        _check(condition)
+    return list(conditions)
+
+
+def _check(condition: object) -> None:
+    if not (isinstance(condition, list | tuple) and len(condition) == 3 and isinstance(condition[0], str)):  # noqa: PLR2004 # its parts
+        raise ContentError(
+            f"a condition is (field, operator, value), such as ('model', '=', 'm1'), not {brief_repr(condition)}"
+        )
+    _, name, value = condition
+    if not isinstance(name, str) or name not in _OPERATORS:
+        raise ContentError(
+            f"no operator {name!r}.{nearest(str(name), _OPERATORS)} There are {', '.join(_OPERATORS)}"
+        )
+    if "in" in name.split() and not isinstance(value, list | tuple | set | frozenset):
+        raise ContentError(f"{name!r} takes a list of values, got {value!r}")
+    if "between" in name and not (isinstance(value, list | tuple) and len(value) == 2):  # noqa: PLR2004 # low, high
+        raise ContentError(f"{name!r} takes a pair of bounds, got {value!r}")
+
+
+def fits(config: Mapping[str, Any], condition: Condition) -> bool:
+    """Whether a config has the field, and its value is as the condition says. Other types than that do not compare."""
+    field, name, value = condition
+    given = config.get(field, _MISSING)
+    if given is _MISSING:
+        return False
+    try:
+        return bool(_OPERATORS[name](given, value))
+    except TypeError:
+        return False
+
+
+_MATCHES: Final = ("any", "all")
+
+
+class History:
+    """Reads the history of one tract."""
+
+    def __init__(
+        self,
+        database: Database,
+        rows: CommitRows,
+        refs: Refs,
+        commits: Commits,
+        tags: Tags,
+        timelines: Timelines,
+    ) -> None:
+        self._database = database
+        self._rows = rows
+        self._refs = refs
+        self._commits = commits
+        self._tags = tags
+        self._timelines = timelines
+
+    def token_source(self, here: Position) -> str:
+        """How the tokens at HEAD were counted; its history is looked at only if there was another counter, ever."""
+        name = self._commits.counter.name
+        if here.token_counter in {name, ""} and not self._was_counted_otherwise:
+            return name
+        with self._timelines.lock:
+            return self._timelines.at(here.commit_hash).token_source
+
+    @cached_property
+    def _was_counted_otherwise(self) -> bool:
+        with self._database.read() as connection:
+            return self._rows.was_counted_otherwise(connection, self._commits.counter.name)
+
+    def log(
+        self,
+        limit: int | None = 20,
+        *,
+        operation: str | None = None,
+        tags: Collection[str] | None = (),
+        match: Match = "any",
+        all_branches: bool = False,
+    ) -> list[CommitInfo]:
+        """The newest commits first: of the current branch by first parents, or of all branches.
+
+        Raises:
+            ContentError: there is no such operation, or another argument is not valid.
+        """
+        limit = None if limit is None else check_limit(limit)
+        operation = None if operation is None else CommitOperation(operation)
+        check_choice(match, _MATCHES, "the match of tags")
+        wanted = listed(() if tags is None else tags, "tags")
+        if limit == 0:
+            return []
+        has_tags = self._tagged(wanted, match) if wanted else None
+        most = limit if operation is None and has_tags is None else None  # a filter looks at all
+        head = self._refs.position.commit_hash
+        entries = self._newest(most) if all_branches else self._chain(head, most)
+        found = [
+            entry
+            for entry in entries
+            if (operation is None or entry.operation == operation) and (has_tags is None or has_tags(entry))
+        ]
+        return self.infos(found[:limit], head)
+
+    def _chain(self, head: str | None, limit: int | None) -> list[Entry]:
+        if head is None:
+            return []
+        with self._database.read() as connection:
+            return self._rows.chain(connection, head, limit)
+
+    def _newest(self, limit: int | None) -> list[Entry]:
+        with self._database.read() as connection:
+            heads = sorted({tip for tip in self._refs.tips(connection) if tip})
+            return self._rows.newest(connection, heads, limit) if heads else []
+
+    def _tagged(self, tags: Collection[str], match: Match) -> Callable[[Entry], bool]:
+        """Whether a commit has any, or all, of these tags."""
+        wanted = set(tags)
+        added = self._tags.added()
+
+        def fits(entry: Entry) -> bool:
+            has = wanted & {*entry.tags, *added.get(entry.commit_hash, ())}
+            return has == wanted if match == "all" else bool(has)
+
+        return fits
+
+    def infos(self, entries: Sequence[Entry], head: str | None) -> list[CommitInfo]:
+        """Entries for readers, with the priorities that hold at `head`."""
+        appended = [entry.commit_hash for entry in entries if entry.operation == APPEND]
+        with self._database.read() as connection:
+            merges = [entry.commit_hash for entry in entries if entry.operation == MERGE]
+            parents = self._rows.merge_parents_of(connection, merges) if merges else {}
+            changed = self._timelines.is_kept(head) or bool(self._rows.changes_to(connection, appended))
+        own = {entry.commit_hash: entry.starting_priority() for entry in entries}
+        if changed:
+            with self._timelines.lock:
+                timeline = self._timelines.at(head)
+                for commit_hash in appended:
+                    place = timeline.place.get(commit_hash)
+                    if place is not None:
+                        own[commit_hash] = timeline.priority(timeline.steps[place])
+        return [entry.info(own[entry.commit_hash], parents.get(entry.commit_hash, ())) for entry in entries]
+
+    def with_priority(self, priority: Priority, limit: int) -> list[CommitInfo]:
+        """The newest messages of the current branch that have a priority."""
+        return self._picked(limit, lambda _, effective: effective is priority)
+
+    def priority_counts(self) -> dict[str, int]:
+        """How many messages of the current branch have each priority."""
+        head = self._refs.position.commit_hash
+        with self._timelines.lock:
+            timeline = self._timelines.at(head)
+            counts = Counter(timeline.priority(step) for step in timeline.steps if step.operation == APPEND)
+        return {priority.value: counts[priority] for priority in Priority}
+
+    def with_tags(self, tags: Collection[str], match: Match, limit: int) -> list[CommitInfo]:
+        """The newest commits of the current branch with any, or all, of these tags.
+
+        Raises:
+            ContentError: the tags are no texts, or another argument is not valid.
+        """
+        check_choice(match, _MATCHES, "the match of tags")
+        return self.picked(limit, self._tagged(listed(tags, "tags"), match))
+
+    def with_text(self, text: str, limit: int) -> list[CommitInfo]:
+        """The newest messages of the current branch that contain a text, in any case.
+
+        Raises:
+            ContentError: the text is none, or the limit no whole number.
+        """
+        needle, limit = check_text(text, "what to look for").casefold(), check_limit(limit)
+        head = self._refs.position.commit_hash
+        with self._timelines.lock:
+            timeline = self._timelines.at(head)
+            found = [
+                step.commit_hash
+                for step in reversed(timeline.steps)
+                if step.operation == APPEND and needle in timeline.message(step).content.casefold()
+            ][:limit]
+        return [self._commits.get(commit_hash) for commit_hash in found]
+
+    def picked(self, limit: int, fits: Callable[[Entry], bool]) -> list[CommitInfo]:
+        """The newest commits of the current branch that fit."""
+        return self._picked(limit, lambda entry, _: fits(entry))
+
+    def versions(self, name: str) -> list[CommitInfo]:
+        """A message and its edits on the current branch, oldest first."""
+        target, edits = self._changes(name, EDIT)
+        return [self._commits.get(commit_hash) for commit_hash in (target, *edits)]
+
+    def annotations(self, name: str) -> list[CommitInfo]:
+        """The annotations of a message on the current branch, oldest first."""
+        return [self._commits.get(commit_hash) for commit_hash in self._changes(name, ANNOTATE)[1]]
+
+    def _changes(self, name: str, operation: str) -> tuple[str, list[str]]:
+        entry = self._commits.entry(name)
+        target = entry.edit_target or entry.commit_hash
+        with self._timelines.lock:
+            steps = self._timelines.at(self._refs.position.commit_hash).steps
+            found = [s.commit_hash for s in steps if s.operation == operation and s.edit_target == target]
+        return target, found
+
+    def _picked(self, limit: int, fits: Callable[[Entry, Priority], bool]) -> list[CommitInfo]:
+        limit = check_limit(limit)
+        head = self._refs.position.commit_hash
+        if head is None or limit == 0:
+            return []
+        with self._database.read() as connection:
+            chain = self._rows.chain(connection, head)
+        with self._timelines.lock:
+            timeline = self._timelines.at(head)
+            found = [
+                entry
+                for entry in chain
+                if entry.operation in {APPEND, EDIT}
+                and fits(entry, timeline.priority(timeline.steps[timeline.place[entry.commit_hash]]))
+            ]
+        return self.infos(found[:limit], head)

@@ -1,0 +1,408 @@
+"""Merging another branch into the current one.
+
+The merge commit joins the histories and puts nothing into the context. What only one side changed is taken over; what
+both changed differently needs a decision, which is an edit or annotation right after the merge commit. Where both gave
+a message another priority, the merged branch's counts, as the last one. All of it is one write, undone at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from tract_jupyter.context.commits import annotation, check_words, merge_draft
+from tract_jupyter.context.sides import same_content
+from tract_jupyter.context.writer import Plan
+from tract_jupyter.exceptions import (
+    CommitNotFoundError,
+    HistoryError,
+    MergeConflictError,
+    NothingToMergeError,
+)
+from tract_jupyter.models.checks import check_text
+from tract_jupyter.models.content import Priority
+from tract_jupyter.models.merge import Action, ConflictKind, MergeResult, MergeType, Resolution
+from tract_jupyter.storage.entry import EDIT, NO_TAGS, Draft
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from pydantic import BaseModel
+
+    from tract_jupyter.context.commits import Commits
+    from tract_jupyter.context.rebase import Replay
+    from tract_jupyter.context.refs import Refs
+    from tract_jupyter.context.sides import Finding, SideBySide, Sides, State, Tips
+    from tract_jupyter.context.writer import Writer
+    from tract_jupyter.models.merge import Conflict, Resolver
+    from tract_jupyter.storage.commits import CommitRows
+    from tract_jupyter.storage.database import Database
+    from tract_jupyter.storage.entry import Entry, Step
+
+
+_SHORTEST_PREFIX = 4
+_HOW: Final = (
+    "Decide with resolver='ours' or 'theirs', a dict from each conflict's key to 'ours', 'theirs', 'skip' or a "
+    "Resolution, or a function that is given each conflict and returns one of these"
+)
+
+
+def decide(conflicts: Sequence[Conflict], resolver: Resolver | None, doing: str) -> dict[str, Resolution]:
+    """Have a resolver decide, and return the decisions by the conflict's key.
+
+    A function or a dict may also decide about warnings; `'ours'` and `'theirs'` decide about what blocks.
+
+    Args:
+        conflicts: what to decide about.
+        resolver: who decides; None for nobody.
+        doing: for the error, as in `merging 'topic' into 'main'`.
+
+    Raises:
+        MergeConflictError: something that blocks was not decided, or the resolver gave up.
+        HistoryError: the resolver, or what it returned, decides nothing.
+    """
+    decided = answers(conflicts, resolver)
+    given_up = [c for c in conflicts if c.key in decided and decided[c.key].action is Action.ABORT]
+    if given_up:
+        reason = decided[given_up[0].key].reason
+        raise MergeConflictError(
+            f"{doing} was given up at {given_up[0]}{f' ({reason})' if reason else ''}; nothing was written",
+            given_up,
+        )
+    still_open = [c for c in conflicts if c.is_blocking and c.key not in decided]
+    if still_open:
+        listed = "".join(f"\n  - {conflict}" for conflict in still_open)
+        raise MergeConflictError(
+            f"{doing} needs decisions, and nothing was written:{listed}\n{_HOW}", still_open
+        )
+    return decided
+
+
+def answers(conflicts: Sequence[Conflict], resolver: Resolver | None) -> dict[str, Resolution]:
+    """What a resolver says, by the conflict's key; nothing about what it leaves open.
+
+    Raises:
+        HistoryError: the resolver, or what it returned, decides nothing.
+    """
+    ask = _asker(conflicts, resolver)
+    return {conflict.key: answer for conflict in conflicts if (answer := ask(conflict)) is not None}
+
+
+def _asker(
+    conflicts: Sequence[Conflict], resolver: Resolver | None
+) -> Callable[[Conflict], Resolution | None]:
+    if resolver is None:
+        return lambda _: None
+    if isinstance(resolver, str):
+        if resolver not in (Action.OURS, Action.THEIRS):
+            raise HistoryError(f"{resolver!r} is no resolver. {_HOW}")
+        return lambda conflict: Resolution(resolver) if conflict.is_blocking else None
+    if isinstance(resolver, Mapping):
+        return _by_name(conflicts, resolver)
+    if not callable(resolver):
+        raise HistoryError(f"{resolver!r} is no resolver. {_HOW}")
+    return lambda conflict: _resolution(resolver(conflict))
+
+
+def _by_name(
+    conflicts: Sequence[Conflict], resolver: Mapping[str, Resolution | str]
+) -> Callable[[Conflict], Resolution | None]:
+    """Decisions under a conflict's key, or under its target's hash or the first digits of that."""
+    found: dict[str, Resolution | None] = {}
+    for name, answer in resolver.items():
+        named = [c for c in conflicts if _is_named(c, name)]
+        if len(named) != 1:
+            keys = ", ".join(c.key for c in conflicts) or "none"
+            raise HistoryError(
+                f"the resolver's {name!r} names {len(named)} conflicts; nothing was written. They are: {keys}"
+            )
+        if named[0].key in found:
+            raise HistoryError(f"the resolver decides {named[0].key} twice; nothing was written")
+        found[named[0].key] = _resolution(answer)
+    return lambda conflict: found.get(conflict.key)
+
+
+def _is_named(conflict: Conflict, name: object) -> bool:
+    if not isinstance(name, str):
+        return False
+    return name == conflict.key or (len(name) >= _SHORTEST_PREFIX and conflict.target.startswith(name))
+
+
+def _resolution(answer: object) -> Resolution | None:
+    if answer is None or isinstance(answer, Resolution):
+        return answer
+    return Resolution(Action(str(answer)))
+
+
+class Settling:
+    """Makes the commits that bring the joined history to what is wanted."""
+
+    def __init__(self, database: Database, rows: CommitRows, commits: Commits) -> None:
+        self._database = database
+        self._rows = rows
+        self._commits = commits
+
+    def drafts(
+        self, findings: Iterable[Finding], decided: dict[str, Resolution], *, explicit: bool = False
+    ) -> list[Draft]:
+        """The edits and annotations to be put after the joined history; few, as the order gives most of it.
+
+        Args:
+            findings: what the two sides do not agree on.
+            decided: the decisions, by the conflict's key.
+            explicit: write a choice between two edits even where the order gives the same.
+        """
+        drafts: list[Draft] = []
+        for finding in findings:
+            resolution = decided.get(finding.conflict.key) if finding.conflict else None
+            drafts += self._content(finding, resolution, explicit=explicit)
+            drafts += self._priority(finding, resolution)
+        return drafts
+
+    def _content(self, finding: Finding, resolution: Resolution | None, *, explicit: bool) -> Iterator[Draft]:
+        if resolution is not None and resolution.action is Action.SKIP:
+            return
+        if resolution is not None and resolution.replacement is not None:
+            yield self._replacement(finding, resolution.replacement)
+            return
+        wanted = finding.wanted.winner
+        chosen = _chosen(finding, resolution)
+        if chosen is not None and not chosen.is_skipped:
+            wanted = chosen.winner
+        is_choice = chosen is not None and _is(finding, ConflictKind.BOTH_EDIT)
+        if (explicit and is_choice) or not same_content(wanted, finding.in_order.winner):
+            yield self._copied(finding, wanted, resolution)
+
+    def _priority(self, finding: Finding, resolution: Resolution | None) -> Iterator[Draft]:
+        wanted, given = finding.wanted.priority, finding.wanted.given
+        if resolution is not None and resolution.action is Action.SKIP:
+            wanted = Priority.SKIP
+        elif resolution is not None and _is(finding, ConflictKind.SKIP_VS_EDIT):
+            side = _chosen(finding, resolution) or _editor(finding)
+            wanted, given = side.priority, side.given
+        if wanted is not finding.in_order.priority:
+            retention = self._retention(finding, given) if wanted is not Priority.SKIP else None
+            reason = resolution.reason if resolution else ""
+            yield annotation(finding.target.commit_hash, wanted, reason, retention)
+
+    def _retention(self, finding: Finding, given: Step) -> dict[str, Any] | None:
+        """What goes with a priority. An edit that says nothing about it leaves what the message's author said."""
+        found = self._entry(given).retention
+        return self._entry(finding.target).retention if found is None and given.operation == EDIT else found
+
+    def _copied(self, finding: Finding, winner: Step, resolution: Resolution | None) -> Draft:
+        return Draft.of(
+            self._entry(winner),
+            operation=EDIT,
+            edit_target=finding.target.commit_hash,
+            message=_message(finding, resolution),
+            priority=None,
+            retention_json=None,
+            tags_json=NO_TAGS,
+            tools_hash=None,
+            source=None,
+        )
+
+    def _replacement(self, finding: Finding, replacement: str | dict[str, Any] | BaseModel) -> Draft:
+        ours = self._entry(finding.ours.winner)
+        content = with_text(ours.content, replacement) if isinstance(replacement, str) else replacement
+        return self._commits.draft(
+            content,
+            operation=EDIT,
+            edit_target=finding.target.commit_hash,
+            message=f"decide {finding.target.commit_hash[:8]}: a new text",
+            metadata=ours.metadata,  # it may hold the tool calls
+            generation_config=ours.generation_config,
+        )
+
+    def _entry(self, step: Step) -> Entry:
+        with self._database.read() as connection:
+            found = self._rows.get(connection, step.commit_hash)
+        if found is None:
+            raise HistoryError(removed(step.commit_hash))
+        return found
+
+
+def removed(commit_hash: str) -> str:
+    """What an error says if a commit of one side was removed while it was decided about."""
+    return (
+        f"{commit_hash[:8]} was there when this began, and is gone: its branch was deleted or moved, and gc removed it "
+        "while conflicts were decided; nothing was written. If it is still needed, take it from a backup of the store; "
+        "delete branches and run gc only afterwards"
+    )
+
+
+def with_text(content: dict[str, Any], text: str) -> dict[str, Any]:
+    """The same content with another text.
+
+    Raises:
+        HistoryError: contents of this type are no plain text.
+    """
+    if content["content_type"] == "tool_io":
+        return {**content, "payload": {"content": text}}
+    key = "content" if content["content_type"] == "artifact" else "text"
+    if not isinstance(content.get(key), str):
+        raise HistoryError(
+            f"a {content['content_type']} has no text of its own to replace; use Resolution.content({{...}})"
+        )
+    return {**content, key: text}
+
+
+def _chosen(finding: Finding, resolution: Resolution | None) -> State | None:
+    """The side that was decided for."""
+    if resolution is None or resolution.action not in (Action.OURS, Action.THEIRS):
+        return None
+    return finding.ours if resolution.action is Action.OURS else finding.theirs
+
+
+def _is(finding: Finding, kind: ConflictKind) -> bool:
+    return finding.conflict is not None and finding.conflict.kind is kind
+
+
+def _editor(finding: Finding) -> State:
+    return finding.theirs if finding.ours.is_skipped else finding.ours
+
+
+def _message(finding: Finding, resolution: Resolution | None) -> str:
+    what = "what one side changed" if resolution is None else f"{resolution.action}"
+    return f"decide {finding.target.commit_hash[:8]}: {what}"
+
+
+STRATEGIES = ("auto", "strict")
+
+
+class Found(NamedTuple):
+    """Two branches that were looked at, and what merging them would do."""
+
+    sides: Sides
+    result: MergeResult
+
+
+class Merge:
+    """Merges branches of one tract."""
+
+    def __init__(
+        self, sides: SideBySide, settling: Settling, replay: Replay, refs: Refs, writer: Writer
+    ) -> None:
+        self._sides = sides
+        self._settling = settling
+        self._replay = replay
+        self._refs = refs
+        self._writer = writer
+
+    def look(
+        self, source: str, *, strategy: str = "auto", no_ff: bool = False, expected: Tips | None = None
+    ) -> Found:
+        """What merging would do, and what it would have to be told. Writes nothing.
+
+        The arguments are those of `Tract.merge`, and where it was decided, if it was decided before.
+        """
+        sides = self._look(source, strategy, expected)
+        return Found(sides, _result(sides, no_ff=no_ff))
+
+    def join(
+        self,
+        found: Found,
+        *,
+        resolver: Resolver | None = None,
+        delete_branch: bool = False,
+        message: str | None = None,
+    ) -> MergeResult:
+        """Merge what was looked at; the arguments are those of `Tract.merge`.
+
+        Raises:
+            BranchMovedError: somebody else moved the branch since; nothing was written.
+        """
+        if message is not None:
+            check_words(check_text(message, "message"))
+        sides, result = found
+        told = message or f"merge {result.source} into {result.target}"
+        drafts: tuple[Draft, ...] = ()
+        if result.merge_type is not MergeType.FAST_FORWARD:
+            doing = f"merging {result.source!r} into {result.target!r}"
+            decided = decide(result.conflicts, resolver, doing)
+            self._check_there(sides)
+            result = replace(result, resolutions=decided)
+            # written out, so that a merge the other way round later sees what was chosen
+            settled = self._settling.drafts(sides.compared.findings, decided, explicit=True)
+            drafts = (_merge_draft(sides, told, decided), *settled)
+        with self._writer.batch():  # if the other branch went on, it is not deleted, and nothing is merged
+            done = self._write(sides, result, drafts, told)
+            if delete_branch:
+                self._refs.delete(result.source)
+        return done
+
+    def _look(self, source: str, strategy: str, expected: Tips | None) -> Sides:
+        if strategy not in STRATEGIES:
+            raise HistoryError(
+                f"{strategy!r} is no strategy of a merge; use 'auto', or 'strict' where warnings block"
+            )
+        sides = self._sides.look(source, "merge", strict=strategy == "strict", expected=expected)
+        if source == sides.here.branch:
+            raise NothingToMergeError(f"{source!r} is the current branch; switch to the one to merge it into")
+        if sides.is_ahead:
+            raise NothingToMergeError(f"{sides.here.branch!r} has everything of {source!r} already")
+        return sides
+
+    def _check_there(self, sides: Sides) -> None:
+        """Check that what is merged is still there: deciding takes its time, and may run any code."""
+        try:
+            self._refs.resolve(sides.tips[1])
+        except CommitNotFoundError:
+            raise HistoryError(removed(sides.tips[1])) from None
+
+    def _write(
+        self, sides: Sides, result: MergeResult, drafts: tuple[Draft, ...], message: str
+    ) -> MergeResult:
+        plan = Plan(
+            branch=result.target,
+            old=sides.here.commit_hash,
+            base=sides.here if drafts else sides.there,
+            drafts=drafts,
+            operation="merge",
+            message=message,
+            event={
+                "source": result.source,
+                "merged": sides.there.commit_hash,
+                "merge_type": result.merge_type,
+                "resolutions": _names(result.resolutions),
+            },
+        )
+        entries = self._replay.write(plan, sides.here.context_tokens)
+        commits = tuple(entry.commit_hash for entry in entries)
+        return replace(
+            result,
+            merge_commit=commits[0] if commits else None,
+            commits=commits,
+            head=commits[-1] if commits else sides.there.commit_hash,
+        )
+
+
+def _result(sides: Sides, *, no_ff: bool) -> MergeResult:
+    target, source = sides.names
+    conflicts = sides.compared.conflicts
+    if sides.is_behind and not no_ff:
+        kind = MergeType.FAST_FORWARD
+    elif any(conflict.is_blocking for conflict in conflicts):
+        kind = MergeType.CONFLICT
+    else:
+        kind = MergeType.CLEAN
+    return MergeResult(
+        merge_type=kind,
+        source=source,
+        target=target,
+        base=sides.bases[0],
+        bases=sides.bases,
+        incoming=tuple(step.commit_hash for step in sides.compared.theirs),
+        conflicts=conflicts,
+    )
+
+
+def _merge_draft(sides: Sides, message: str, decided: dict[str, Resolution]) -> Draft:
+    details = {"source": sides.names[1], "resolutions": _names(decided)}
+    return merge_draft(message, (sides.tips[1],), details)
+
+
+def _names(decided: dict[str, Resolution]) -> dict[str, str]:
+    return {key: str(resolution.action) for key, resolution in decided.items()}

@@ -1,0 +1,358 @@
+"""Putting the own commits of the current branch onto the tip of another one.
+
+They are copied: edits and annotations of own commits point at the copies, tags, metadata and tools stay. The originals
+stay addressable, and `undo` goes back to them. What both sides changed differently needs a decision, as in a merge;
+what both only annotated has the own priority, as the last one.
+
+A message comes with its tags, metadata, tools and the priority that it has where it comes from. An edit or annotation
+acts on its target here, or on the target's copy if that is imported with it, and counts as the last one. Where a copy
+comes from is in the event, not in the commit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tract_jupyter.context.ancestry import names_of
+from tract_jupyter.context.merge import decide
+from tract_jupyter.context.writer import Plan
+from tract_jupyter.exceptions import DetachedHeadError, HistoryError
+from tract_jupyter.models.canonical import canonical_json
+from tract_jupyter.models.merge import ImportIssue, ImportResult, RebaseResult, RebaseType
+from tract_jupyter.storage.entry import ANNOTATE, APPEND, EDIT, MERGE, Draft
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from sqlalchemy import Connection
+
+    from tract_jupyter.context.ancestry import Origins
+    from tract_jupyter.context.commits import Commits
+    from tract_jupyter.context.merge import Settling
+    from tract_jupyter.context.refs import Refs, Tags
+    from tract_jupyter.context.sides import SideBySide, Sides, Tips
+    from tract_jupyter.context.timeline import Timelines
+    from tract_jupyter.context.writer import Writer
+    from tract_jupyter.models.merge import ImportResolver, Resolution, Resolver
+    from tract_jupyter.storage.commits import CommitRows
+    from tract_jupyter.storage.database import Database
+    from tract_jupyter.storage.entry import Entry, Step
+    from tract_jupyter.storage.refs import Position
+
+
+class Replay:
+    """Copies commits and writes plans."""
+
+    def __init__(
+        self, database: Database, rows: CommitRows, writer: Writer, tags: Tags, commits: Commits
+    ) -> None:
+        self._database = database
+        self._rows = rows
+        self._writer = writer
+        self._tags = tags
+        self._commits = commits
+
+    def copies(self, head: str, steps: Sequence[Step]) -> list[Draft]:
+        """Drafts of the last commits of a history without merges; `steps` are these, oldest first."""
+        with self._database.read() as connection:
+            chain = self._rows.chain(connection, head, len(steps))
+        chain.reverse()
+        return [
+            Draft.of(entry._replace(payload=step.payload)) for entry, step in zip(chain, steps, strict=True)
+        ]
+
+    def write(self, plan: Plan, tokens_before: int) -> list[Entry]:
+        """Write a plan, and give copies the tags that were added to their originals.
+
+        Args:
+            plan: what to write.
+            tokens_before: the size of the context before; the budget is asked only about what makes it larger.
+
+        Raises:
+            BranchMovedError: somebody else moved the branch; nothing was written.
+            BudgetExceededError: the budget refuses it; nothing was written.
+        """
+
+        def also(connection: Connection, entries: list[Entry]) -> None:
+            moved = copied(plan.drafts, entries)
+            if moved:
+                self._tags.copy(connection, moved)
+            tokens = entries[-1].context_tokens if entries else plan.base.context_tokens
+            if tokens > tokens_before:
+                self._commits.check_budget(tokens)
+
+        return self._writer.write(plan, also)
+
+
+def copied(drafts: Sequence[Draft], entries: Sequence[Entry]) -> dict[str, str]:
+    """The copy of each commit that a draft is a copy of."""
+    return {
+        draft.source: entry.commit_hash
+        for draft, entry in zip(drafts, entries, strict=True)
+        if draft.source is not None
+    }
+
+
+class Rebase:
+    """Rebases branches of one tract."""
+
+    def __init__(self, sides: SideBySide, settling: Settling, replay: Replay) -> None:
+        self._sides = sides
+        self._settling = settling
+        self._replay = replay
+
+    def look(self, target: str, expected: Tips | None = None) -> tuple[Sides, list[Draft]]:
+        """How the two branches compare, and the own commits as they would be placed anew."""
+        sides = self._sides.look(target, "rebase", ours_last=True, expected=expected)
+        if sides.is_ahead or sides.is_behind:
+            return sides, []
+        _check_no_merges(sides)
+        return sides, self._replay.copies(sides.tips[0], sides.compared.ours)
+
+    def run(
+        self,
+        target: str,
+        resolver: Resolver | None = None,
+        *,
+        leave_out: Collection[str] = (),
+        planned: Collection[str] | None = None,
+        expected: Tips | None = None,
+    ) -> RebaseResult:
+        """Rebase.
+
+        Args:
+            target: the branch to go on from.
+            resolver: as for `Tract.rebase`.
+            leave_out: own commits that are not taken along; what edits or annotates them is named too.
+            planned: the own commits that were known when this was decided, if it was decided before. Messages that
+                came since are taken along.
+            expected: what that was about.
+        """
+        sides = self._sides.look(target, "rebase", ours_last=True, expected=expected)
+        if sides.is_ahead:
+            return _result(sides, RebaseType.UP_TO_DATE, sides.tips[0])
+        if sides.is_behind:
+            self._write(sides, [], {})
+            return _result(sides, RebaseType.FAST_FORWARD, sides.tips[1])
+        _check_no_merges(sides)
+        branch, onto = sides.names
+        decided = decide(sides.compared.conflicts, resolver, f"rebasing {branch!r} onto {onto!r}")
+        drafts = self._replay.copies(sides.tips[0], sides.compared.ours)
+        if planned is not None:
+            check_planned(drafts, planned)
+        drafts = [draft for draft in drafts if draft.source not in leave_out]
+        drafts += self._settling.drafts(sides.compared.findings, decided)
+        return self._write(sides, drafts, decided)
+
+    def _write(self, sides: Sides, drafts: list[Draft], decided: dict[str, Resolution]) -> RebaseResult:
+        branch, onto = sides.names
+        plan = Plan(
+            branch=branch,
+            old=sides.here.commit_hash,
+            base=sides.there,
+            drafts=drafts,
+            operation="rebase",
+            message=f"onto {onto}",
+            event={"onto": onto, "resolutions": {key: str(r.action) for key, r in decided.items()}},
+        )
+        entries = self._replay.write(plan, sides.here.context_tokens)
+        commits = tuple(entry.commit_hash for entry in entries)
+        head = commits[-1] if commits else sides.tips[1]
+        return _result(sides, RebaseType.REBASED, head, copied(drafts, entries), commits, decided)
+
+
+def check_planned(drafts: Sequence[Draft], planned: Collection[str]) -> None:
+    """Check that a plan still stands: its commits are there, and what came since changes none of them.
+
+    Raises:
+        HistoryError: it does not.
+    """
+    since = [draft for draft in drafts if draft.source not in planned]
+    new = {draft.source for draft in since}
+    changed = [draft for draft in since if draft.edit_target is not None and draft.edit_target not in new]
+    if changed or len(since) + len(planned) != len(drafts):
+        raise HistoryError(
+            "the own commits of the branch are others than when this was asked: some were taken away, or messages were "
+            "edited or annotated since; nothing was changed. Ask for it again"
+        )
+
+
+def _check_no_merges(sides: Sides) -> None:
+    merges = [step.commit_hash[:8] for step in sides.compared.ours if step.operation == MERGE]
+    if merges:
+        branch, onto = sides.names
+        raise HistoryError(
+            f"{branch!r} has merges of its own ({', '.join(merges)}), which cannot be put in a line; nothing was "
+            f"changed. Merge {onto!r} instead, or bring single commits over with import_commits()"
+        )
+
+
+def _result(
+    sides: Sides,
+    kind: RebaseType,
+    head: str,
+    copies: dict[str, str] | None = None,
+    commits: tuple[str, ...] = (),
+    decided: dict[str, Resolution] | None = None,
+) -> RebaseResult:
+    branch, onto = sides.names
+    return RebaseResult(
+        rebase_type=kind,
+        branch=branch,
+        onto=onto,
+        base=sides.bases[0],
+        old_head=sides.tips[0],
+        new_head=head,
+        copies=copies or {},
+        commits=commits,
+        conflicts=sides.compared.conflicts if kind is RebaseType.REBASED else (),
+        resolutions=decided or {},
+    )
+
+
+@dataclass
+class _Selection:
+    """What is to be imported, and where to."""
+
+    here: Position
+    known: frozenset[str]
+    """The commits that are here."""
+    resolver: ImportResolver | None
+    drafts: list[Draft] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+
+    @property
+    def copied(self) -> set[str | None]:
+        """The messages that are copied as such."""
+        return {draft.source for draft in self.drafts if draft.operation == APPEND}
+
+
+class Imports:
+    """Imports commits into the current branch of one tract."""
+
+    def __init__(
+        self, refs: Refs, timelines: Timelines, commits: Commits, origins: Origins, replay: Replay
+    ) -> None:
+        self._refs = refs
+        self._timelines = timelines
+        self._commits = commits
+        self._origins = origins
+        self._replay = replay
+
+    def run(self, names: Sequence[str], resolver: ImportResolver | None = None) -> ImportResult:
+        """Import commits; the arguments are those of `Tract.import_commits`."""
+        wanted = names_of(names, "import_commits")
+        selection = self._selection(resolver)
+        entries = [self._commits.entry(name) for name in wanted]
+        _check(entries, selection)
+        for entry in entries:
+            draft = self._draft(entry, selection)
+            if draft is None:
+                selection.skipped.append(entry.commit_hash)
+            else:
+                selection.drafts.append(draft)
+        return self._write(selection)
+
+    def _selection(self, resolver: ImportResolver | None) -> _Selection:
+        here = self._refs.position
+        if here.branch is None:
+            raise DetachedHeadError("HEAD is detached: cannot import. Switch to a branch, or make one, first")
+        with self._timelines.lock:
+            known = frozenset(self._timelines.at(here.commit_hash).place)
+        return _Selection(here, known, resolver)
+
+    def _draft(self, entry: Entry, selection: _Selection) -> Draft | None:
+        if entry.operation == APPEND:
+            return self._message(entry)
+        if entry.edit_target in selection.known or entry.edit_target in selection.copied:
+            return Draft.of(entry)
+        return self._resolved(entry, selection)
+
+    def _message(self, entry: Entry) -> Draft:
+        given = self._origins.annotation(entry.commit_hash)
+        if given is None:
+            return Draft.of(entry)
+        return Draft.of(entry, priority=given.priority, retention_json=given.retention_json)
+
+    def _resolved(self, entry: Entry, selection: _Selection) -> Draft | None:
+        """What to do with a change whose target is not here; None to leave it out."""
+        target = self._commits.entry(entry.edit_target or "")
+        resolver = selection.resolver
+        issue = ImportIssue(
+            entry.commit_hash, entry.operation, target.commit_hash, entry.content, target.content
+        )
+        answer = resolver(issue) if callable(resolver) else resolver
+        if answer == "skip":
+            return None
+        if answer == "append" and entry.operation == EDIT:
+            return _as_message(entry, target)
+        if answer is None or answer in {"append", "abort"} or not isinstance(answer, str):
+            raise HistoryError(_missing(entry, target, selection))
+        return Draft.of(entry, edit_target=self._commits.check_target(answer).commit_hash)
+
+    def _write(self, selection: _Selection) -> ImportResult:
+        skipped, drafts, here = tuple(selection.skipped), selection.drafts, selection.here
+        if not drafts:
+            return ImportResult({}, skipped)
+        sources = [draft.source for draft in drafts]
+        plan = Plan(
+            branch=here.branch or "",
+            old=here.commit_hash,
+            base=here,
+            drafts=drafts,
+            operation="import",
+            message=", ".join((source or "")[:8] for source in sources[:5])
+            + (", …" if len(sources) > 5 else ""),  # noqa: PLR2004
+            event={"sources": sources, "skipped": list(skipped)},
+        )
+        entries = self._replay.write(plan, here.context_tokens)
+        return ImportResult(copied(drafts, entries), skipped)
+
+
+def _check(entries: Sequence[Entry], selection: _Selection) -> None:
+    """Refuse what makes no sense to import.
+
+    Raises:
+        HistoryError: a commit is a merge, is here already, or is named twice; or none is named.
+    """
+    if not entries:
+        raise HistoryError("nothing to import: name at least one commit")
+    seen: set[str] = set()
+    for entry in entries:
+        name = entry.commit_hash[:8]
+        if entry.operation == MERGE:
+            raise HistoryError(
+                f"{name} is a merge and has no content of its own; import the commits that it brought, or merge"
+            )
+        if entry.commit_hash in selection.known:
+            raise HistoryError(f"{name} is in the history of {selection.here.branch!r} already")
+        if entry.commit_hash in seen:
+            raise HistoryError(f"{name} is named twice; name each commit once")
+        seen.add(entry.commit_hash)
+
+
+def _as_message(entry: Entry, target: Entry) -> Draft:
+    """An edit as a message of its own. What links it to a tool call is the edited message's."""
+    copy = Draft.of(
+        entry,
+        operation=APPEND,
+        edit_target=None,
+        priority=entry.priority or target.priority,
+        metadata_json=canonical_json({**target.metadata, **entry.metadata}),
+    )
+    return copy._replace(retention_json=entry.retention_json or target.retention_json)
+
+
+def _missing(entry: Entry, target: Entry, selection: _Selection) -> str:
+    what = "an annotation" if entry.operation == ANNOTATE else "an edit"
+    ways = [
+        f"import {target.commit_hash[:8]} before it",
+        "leave it out with resolver='skip'",
+        *(["make it a message of its own with resolver='append'"] if entry.operation == EDIT else []),
+        "or have the resolver name a commit that is here",
+    ]
+    return (
+        f"{entry.commit_hash[:8]} is {what} of {target.commit_hash[:8]} ({target.message!r}), which is not in the "
+        f"history of {selection.here.branch!r}; nothing was imported. You can {', '.join(ways)}"
+    )

@@ -1,0 +1,368 @@
+"""Where one is: HEAD, the current branch, names that resolve to commits."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tract_jupyter.context.commits import check_tag, check_words
+from tract_jupyter.exceptions import (
+    AmbiguousPrefixError,
+    BranchError,
+    BranchExistsError,
+    BranchMovedError,
+    BranchNotFoundError,
+    CommitNotFoundError,
+    DetachedHeadError,
+    HistoryError,
+    InvalidBranchNameError,
+    UnmergedBranchError,
+    nearest,
+)
+from tract_jupyter.models.checks import check_limit, check_text
+from tract_jupyter.models.commit import BranchInfo
+from tract_jupyter.storage.refs import BRANCHES, HEAD
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from sqlalchemy import Connection
+
+    from tract_jupyter.context.commits import Commits
+    from tract_jupyter.storage.commits import CommitRows
+    from tract_jupyter.storage.database import Database
+    from tract_jupyter.storage.refs import Move, Position, ReflogRows, RefRows, TagRows
+
+
+DEFAULT_BRANCH = "main"
+_SHORTEST_PREFIX = 4
+_LONGEST_NAME = 200  # characters; the column has room for 255
+# what `git branch` refuses: https://git-scm.com/docs/git-check-ref-format
+_BAD_NAME = re.compile(
+    r"^$|^[-./]|[./]$|\.\.|//|/\.|@\{|^@$|^HEAD$|\.lock(/|$)|[\x00-\x20\x7f~^:?*\[\\\ud800-\udfff]"
+)
+
+
+class Refs:
+    """HEAD and the branches of one tract."""
+
+    def __init__(self, database: Database, refs: RefRows, commits: CommitRows, reflog: ReflogRows) -> None:
+        self._database = database
+        self._refs = refs
+        self._commits = commits
+        self._reflog = reflog
+        self.on_move: Callable[[], None] = lambda: None
+        """Called after HEAD or a branch was moved in another way than by a commit."""
+
+    @property
+    def position(self) -> Position:
+        """The current branch and its newest commit."""
+        with self._database.read() as connection:
+            return self._refs.position(connection)
+
+    def at(self, name: str) -> Position:
+        """A branch and its newest commit.
+
+        Raises:
+            BranchNotFoundError: there is none of that name.
+        """
+        with self._database.read() as connection:
+            return self._known(connection, name)
+
+    def on_branch(self, doing: str, expected: str | None = None) -> Position:
+        """The current branch, for what moves it.
+
+        Args:
+            doing: what is to be done, for the error.
+            expected: the branch that it was decided about, where it was.
+
+        Raises:
+            DetachedHeadError: there is none.
+            HistoryError: it has no commits.
+            BranchMovedError: it is another one.
+        """
+        here = self.position
+        if expected is not None and here.branch != expected:
+            raise BranchMovedError(
+                f"cannot {doing}: that was decided about {expected!r}, and the current branch is {here.branch!r}; "
+                f"nothing was changed. switch({expected!r}) first"
+            )
+        if here.branch is None:
+            raise DetachedHeadError(
+                f"HEAD is detached: cannot {doing}. Switch to a branch, or make one, first"
+            )
+        if here.commit_hash is None:
+            raise HistoryError(f"branch {here.branch!r} has no commits yet: nothing to {doing}")
+        return here
+
+    def branch(self, name: str, *, source: str | None = None, switch: bool = True) -> str | None:
+        """Make a branch at `source` (hash, prefix or branch; HEAD by default) and switch to it."""
+        check_name(name)
+        with self._database.write() as connection:
+            if self._refs.exists(connection, name):
+                raise BranchExistsError(
+                    f"there is a branch {name!r} already; switch to it, or choose another name"
+                )
+            here = self._refs.position(connection)
+            start = here.commit_hash if source is None else self.find(connection, source)
+            self._refs.create(connection, name, start)
+            if switch:
+                self._point_head(connection, here, name)
+        self.on_move()
+        return start
+
+    def switch(self, name: str) -> str | None:
+        """Make a branch, or with `-` the one before, the current one and return its commit."""
+        with self._database.write() as connection:
+            here = self._refs.position(connection)
+            there = self._known(connection, self._before(connection, name))
+            self._point_head(connection, here, there.branch)
+        self.on_move()
+        return there.commit_hash
+
+    def checkout(self, name: str) -> str | None:
+        """Switch to a branch, or with `-` back to where HEAD was, or detach HEAD at a commit; return the commit."""
+        with self._database.write() as connection:
+            here = self._refs.position(connection)
+            target = self._before(connection, name)
+            if _can_be_name(target) and target != HEAD and self._refs.exists(connection, target):
+                commit_hash = self._refs.tip(connection, target)
+                self._point_head(connection, here, target)
+            else:
+                commit_hash = self.find(connection, target)
+                self._point_head(connection, here, None, commit_hash)
+        self.on_move()
+        return commit_hash
+
+    def reset(self, target: str) -> str:
+        """Move the current branch to another commit; `undo` moves it back."""
+        with self._database.write() as connection:
+            here = self._refs.position(connection)
+            if here.branch is None:
+                raise DetachedHeadError(
+                    "HEAD is detached: there is no branch to reset; checkout moves HEAD itself"
+                )
+            commit_hash = self.find(connection, target)
+            self.move(connection, here, commit_hash, "reset", f"to {target}")
+        self.on_move()
+        return commit_hash
+
+    def move(
+        self, connection: Connection, here: Position, new: str | None, operation: str, message: str
+    ) -> None:
+        """Point a branch elsewhere, and record it."""
+        branch = here.branch or ""
+        if not self._refs.move(connection, branch, here.commit_hash, new):
+            raise BranchError(f"branch {branch!r} was moved by somebody else meanwhile; try again")
+        self._reflog.add(connection, BRANCHES + branch, here.commit_hash, new, operation, message)
+
+    def delete(self, name: str, *, force: bool = False) -> None:
+        """Delete a branch.
+
+        Raises:
+            UnmergedBranchError: it has commits that no other branch holds, and `force` is not given.
+            BranchError: it is the current one.
+        """
+        with self._database.write() as connection:
+            there = self._known(connection, name)
+            if self._refs.is_current(connection, name):
+                raise BranchError(f"{name!r} is the current branch; switch to another one first")
+            if there.commit_hash is not None and not force:
+                self._check_held(connection, name, there.commit_hash)
+            self._refs.delete(connection, name)
+            self._reflog.add(connection, BRANCHES + name, there.commit_hash, None, "delete branch")
+        self.on_move()
+
+    def list_branches(self) -> list[BranchInfo]:
+        """All branches, by name."""
+        with self._database.read() as connection:
+            current = self._refs.position(connection).branch
+            branches = self._refs.branches(connection)
+        return [BranchInfo(name, tip, name == current) for name, tip in branches.items()]
+
+    def tips(self, connection: Connection) -> Collection[str | None]:
+        """The commits that branches and HEAD point at."""
+        return {*self._refs.branches(connection).values(), self._refs.position(connection).commit_hash}
+
+    def reflog(self, limit: int = 100) -> list[Move]:
+        """The moves of the current branch, newest first; plain commits are not among them."""
+        most = check_limit(limit)
+        with self._database.read() as connection:
+            name = self._refs.position(connection).branch
+            return list(self._reflog.newest_first(connection, BRANCHES + (name or ""), most))
+
+    def tip_at(self, moment: str) -> str | None:
+        """Where the current branch, or a detached HEAD, was at a time, or with plain commits since then.
+
+        Raises:
+            CommitNotFoundError: `gc` removed that commit.
+        """
+        with self._database.read() as connection:
+            here = self._refs.position(connection)
+            tip = here.commit_hash
+            moves = self._reflog.newest_first(connection, BRANCHES + here.branch) if here.branch else ()
+            for move in moves:
+                if move.created_at <= moment or move.old is None:
+                    break
+                tip = move.old
+            if tip is not None and tip != here.commit_hash and self._commits.get(connection, tip) is None:
+                raise CommitNotFoundError(
+                    f"what {here.branch!r} was at that time, {tip[:12]}, was removed by gc; nothing can show it"
+                )
+        return tip
+
+    def resolve(self, name: str) -> str:
+        """Return the full hash of a commit named by hash, branch, `HEAD`, `ORIG_HEAD` or prefix of at least 4 digits.
+
+        Raises:
+            CommitNotFoundError: there is none.
+            AmbiguousPrefixError: there are several.
+        """
+        with self._database.read() as connection:
+            return self.find(connection, name)
+
+    def find(self, connection: Connection, name: str) -> str:
+        """`resolve` within the caller's transaction."""
+        tip = self._tip(connection, name)
+        if tip is not None:
+            return tip
+        if isinstance(name, str) and len(name) >= _SHORTEST_PREFIX and re.fullmatch("[0-9a-f]+", name):
+            found = self._commits.starting_with(connection, name)
+            if len(found) > 1:
+                first, second = (commit_hash[: max(12, len(name) + 4)] for commit_hash in found[:2])
+                raise AmbiguousPrefixError(
+                    f"several commits begin with {name!r}, such as {first} and {second}; give more digits"
+                )
+            if found:
+                return found[0]
+        raise CommitNotFoundError(
+            f"no commit is called {name!r} here: it is neither a branch with commits nor the first "
+            f"{_SHORTEST_PREFIX} or more digits of a hash; 'log' lists them"
+        )
+
+    def _tip(self, connection: Connection, name: str) -> str | None:
+        if name == HEAD:
+            return self._refs.position(connection).commit_hash
+        if name == "ORIG_HEAD":
+            branch = self._refs.position(connection).branch or ""
+            last = next(self._reflog.newest_first(connection, BRANCHES + branch, 1), None)
+            return last.old if last else None
+        return self._refs.tip(connection, name) if _can_be_name(name) else None
+
+    def _known(self, connection: Connection, name: str) -> Position:
+        there = self._refs.at_branch(connection, name) if _can_be_name(name) else None
+        if there is None:
+            known = self._refs.branches(connection)
+            raise BranchNotFoundError(
+                f"no branch {name!r}.{nearest(str(name), known)} Branches are: {', '.join(sorted(known))}"
+            )
+        return there
+
+    def _before(self, connection: Connection, name: str) -> str:
+        """`-` is where HEAD was before it moved last."""
+        if name != "-":
+            return name
+        last = next(self._reflog.newest_first(connection, self._refs.head_name, 1), None)
+        if last is None or last.old is None:
+            raise BranchNotFoundError("HEAD has not been anywhere else yet; name a branch")
+        return last.old
+
+    def _point_head(
+        self, connection: Connection, here: Position, branch: str | None, commit_hash: str | None = None
+    ) -> None:
+        self._refs.point_head(connection, branch, commit_hash)
+        old, new = here.branch or here.commit_hash, branch or commit_hash
+        self._reflog.add(connection, self._refs.head_name, old, new, "switch")
+
+    def _check_held(self, connection: Connection, name: str, commit_hash: str) -> None:
+        for other, tip in self._refs.branches(connection).items():
+            if other != name and tip and commit_hash in self._commits.ancestors(connection, tip):
+                return
+        raise UnmergedBranchError(
+            f"branch {name!r} has commits that no other branch holds; merge it, or delete it with force=True"
+        )
+
+
+def check_name(name: str) -> None:
+    """Check that something can name a branch.
+
+    Raises:
+        InvalidBranchNameError: git would refuse it.
+    """
+    if not _can_be_name(name):
+        raise InvalidBranchNameError(
+            f"{name!r} is no branch name; use letters, digits, '-', '_' and single '/' as in 'topic/first-try'"
+        )
+
+
+def _can_be_name(name: object) -> bool:
+    return isinstance(name, str) and len(name) <= _LONGEST_NAME and not _BAD_NAME.search(name)
+
+
+@dataclass(frozen=True, slots=True)
+class TagInfo:
+    """A tag, what it is for, and how many commits have it."""
+
+    name: str
+    description: str
+    count: int
+
+
+class Tags:
+    """The tags of one tract."""
+
+    def __init__(self, database: Database, rows: TagRows) -> None:
+        self._database = database
+        self._rows = rows
+
+    def add(self, commits: Commits, name: str, tag: str) -> None:
+        """Add a tag to a commit; a second time changes nothing."""
+        check_tag(tag)
+        entry = commits.entry(name)
+        with self._database.write() as connection:
+            if tag not in entry.tags:
+                self._rows.add(connection, entry.commit_hash, tag)
+
+    def remove(self, commits: Commits, name: str, tag: str) -> bool:
+        """Remove an added tag. False if it was not added, or is part of the commit."""
+        check_text(tag, "tag")
+        entry = commits.entry(name)
+        with self._database.write() as connection:
+            return self._rows.remove(connection, entry.commit_hash, tag)
+
+    def of(self, commits: Commits, name: str) -> tuple[str, ...]:
+        """All tags of a commit, sorted."""
+        entry = commits.entry(name)
+        return tuple(sorted({*entry.tags, *self.added().get(entry.commit_hash, ())}))
+
+    def added(self) -> dict[str, tuple[str, ...]]:
+        """The added tags of each commit that has any."""
+        found: defaultdict[str, list[str]] = defaultdict(list)
+        with self._database.read() as connection:
+            for commit_hash, tag in self._rows.all(connection):
+                found[commit_hash].append(tag)
+        return {commit_hash: tuple(tags) for commit_hash, tags in found.items()}
+
+    def copy(self, connection: Connection, moved: dict[str, str]) -> None:
+        """Give copies of commits the tags that were added to the originals."""
+        for commit_hash, tag in self._rows.all(connection):
+            if commit_hash in moved:
+                self._rows.add(connection, moved[commit_hash], tag)
+
+    def register(self, tag: str, description: str) -> None:
+        """Say what a tag is for."""
+        check_tag(tag)
+        check_words(check_text(description, "description"))
+        with self._database.write() as connection:
+            self._rows.describe(connection, tag, description)
+
+    def list(self) -> list[TagInfo]:
+        """Every tag that is registered or in use, by name."""
+        with self._database.read() as connection:
+            described = self._rows.descriptions(connection)
+            counts = Counter(tag for _, tag in self._rows.all(connection))
+            counts.update(self._rows.made_with(connection))
+        names = sorted({*described, *counts})
+        return [TagInfo(name, described.get(name, ""), counts[name]) for name in names]

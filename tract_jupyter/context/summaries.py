@@ -1,0 +1,384 @@
+"""What takes the place of messages: who writes it, how long it may be, what it must keep, and how often it is tried.
+
+Compressions, shorter answers of tools, the outcomes of children and curated histories all get their texts here.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
+
+from tract_jupyter.exceptions import CompressionError, ContentError
+from tract_jupyter.llm.reply import Reply
+from tract_jupyter.models.checks import check_text, diagnosis_of
+from tract_jupyter.models.compression import Retention
+from tract_jupyter.models.content import Priority
+from tract_jupyter.prompts import compression, tool_results
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tract_jupyter.models.compression import CompressGroup
+    from tract_jupyter.models.context import Message
+    from tract_jupyter.protocols import LLMClient, Summarizer
+
+
+_KEEPS: Final = "Change the summary, or annotate the important message without retain_match"
+_TEXT: Final = "Give a text, or a summarizer that returns one"
+_SHORTER: Final = "Shorten it: it may be no longer than the messages that it stands for"
+_LIMITS: Final = "Shorten it, or give a larger target_tokens or token_tolerance"
+_VALID: Final = "Change the summary, or what the validator demands"
+_ALWAYS_ALLOWED: Final = 100
+"""Tokens that a summary may have, however little it stands for."""
+TOKEN_TOLERANCE: Final = 500
+MAX_RETRIES: Final = 3
+_SUMMARIZER: Final = "a summarizer is a function (messages, criteria, instructions, target_tokens) -> str"
+
+
+class Problem(NamedTuple):
+    """What is wrong with a summary, and what helps against that."""
+
+    text: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Texts that are given, one for each group, or a function that writes them.
+
+    Attributes:
+        content: the texts.
+        summarizer: writes them instead.
+        target_tokens: how long each should be.
+        instructions: what the summarizer is told.
+        validator: says what is wrong with a text; see `diagnosis_of`.
+        token_tolerance: how many tokens over the target are still good.
+        max_retries: how often the summarizer is asked again at most, and told what was wrong, for each text.
+        count: counts the tokens of a text; without it no length is checked. What a provider counted corrects neither
+            these nor the limits: a proposal's limits are among its fields, and an approval binds to them.
+
+    Raises:
+        CompressionError: these cannot be summaries.
+    """
+
+    content: str | Sequence[str] | None = None
+    summarizer: Summarizer | Callable[..., str] | None = None
+    target_tokens: int | None = None
+    instructions: str | None = None
+    validator: Callable[[str], object] | None = None
+    token_tolerance: int | None = None
+    max_retries: int = MAX_RETRIES
+    count: Callable[[str], int] | None = None
+
+    def __post_init__(self) -> None:
+        if self.content is not None and self.summarizer is not None:
+            raise CompressionError("give content, or a summarizer that writes it, not both")
+        if self.content is not None and not _is_content(self.content):
+            raise CompressionError(
+                "content is the summary as a text, or a list of texts with one for each run of messages, "
+                f"not {type(self.content).__name__}"
+            )
+        if self.summarizer is not None and not callable(self.summarizer):
+            raise CompressionError(f"{_SUMMARIZER}, not {type(self.summarizer).__name__}")
+        target = self.target_tokens
+        if target is not None and (isinstance(target, bool) or not isinstance(target, int) or target < 1):
+            raise CompressionError(f"target_tokens is a number of tokens for each summary, got {target!r}")
+        for name in ("token_tolerance", "max_retries"):
+            number = getattr(self, name)
+            is_left_out = number is None and name == "token_tolerance"
+            if not is_left_out and (type(number) is not int or number < 0):
+                raise CompressionError(f"{name} is a whole number from 0 on, got {number!r}")
+        if self.instructions is not None:
+            check_text(self.instructions, "instructions", error=CompressionError)
+        if self.validator is not None and not callable(self.validator):
+            raise CompressionError(
+                f"a validator is a function that is given the text, not {type(self.validator).__name__}"
+            )
+
+    def given(self, groups: Sequence[CompressGroup]) -> list[str] | None:
+        """The texts that are given, None if there are none.
+
+        Raises:
+            CompressionError: there are more or fewer than groups.
+        """
+        if self.content is None:
+            return None
+        texts = [self.content] if isinstance(self.content, str) else list(self.content)
+        if len(texts) != len(groups):
+            sizes = ", ".join(str(len(group.messages)) for group in groups)
+            raise CompressionError(
+                f"{_count(len(texts))} given for {len(groups)} runs of messages (of {sizes} messages): what is pinned, "
+                "preserved or not named stands between them. Give content as a list with a summary for each"
+            )
+        return texts
+
+    def texts(self, groups: Sequence[CompressGroup]) -> list[str]:
+        """The summaries, written and checked.
+
+        Raises:
+            CompressionError: there are none, or they are not good, or the summarizer takes other arguments.
+        """
+        given = self.given(groups)
+        return [self._good(group) for group in groups] if given is None else self.checked(given, groups)
+
+    def limit(self, group: CompressGroup) -> int | None:
+        """Return how many tokens the summary of a group may have; None for any number.
+
+        What a summarizer writes is no longer than what it stands for, whatever the target is.
+        """
+        bounds = []
+        if self.target_tokens is not None:
+            tolerance = TOKEN_TOLERANCE if self.token_tolerance is None else self.token_tolerance
+            bounds.append(self.target_tokens + tolerance)
+        if self.content is None:
+            bounds.append(_own_limit(group))
+        return min(bounds, default=None)
+
+    def checked(self, texts: Sequence[str], groups: Sequence[CompressGroup]) -> list[str]:
+        """The summaries, if they are good.
+
+        Raises:
+            CompressionError: one is not.
+        """
+        for text, group in zip(texts, groups, strict=True):
+            problem = self.problem(text, group)
+            if problem is not None:
+                raise CompressionError(f"{problem.text}; nothing was changed. {problem.remedy}")
+        return list(texts)
+
+    def problem(self, text: object, group: CompressGroup) -> Problem | None:
+        """What is wrong with a summary, None if nothing is.
+
+        Raises:
+            CompressionError: a pattern that it must match takes too long for it.
+        """
+        first = f"the summary of the messages from {group.commits[0][:8]} on"
+        if not isinstance(text, str):
+            return Problem(f"{first} is {type(text).__name__}, and no text", _TEXT)
+        if not text.strip():
+            return Problem(f"{first} is empty", _TEXT)
+        if self.count is not None and (limit := self.limit(group)) is not None and self.count(text) > limit:
+            target = "" if self.target_tokens is None else f" (the target is {self.target_tokens:,})"
+            return Problem(
+                f"{first} has {self.count(text):,} tokens, and {limit:,} are the most{target}",
+                _SHORTER if self.content is None and limit == _own_limit(group) else _LIMITS,
+            )
+        try:
+            missing = [one for criteria in group.criteria for one in Retention.missing(criteria, text)]
+        except ContentError as error:
+            raise CompressionError(
+                f"{first} cannot be checked: {error}; nothing was changed. {_KEEPS}"
+            ) from None
+        if missing:
+            names = ", ".join(map(repr, dict.fromkeys(missing)))
+            return Problem(f"{first} must contain {names}, and does not", _KEEPS)
+        diagnosis = "" if self.validator is None else diagnosis_of(self.validator(text))
+        return Problem(f"{first} is not good: {diagnosis}", _VALID) if diagnosis else None
+
+    def _good(self, group: CompressGroup) -> str:
+        """Have the summary of a group written.
+
+        Raises:
+            CompressionError: none was good.
+        """
+        text, problems = self.attempted(group)
+        if not problems:
+            return text
+        tries = f" ({len(problems)} attempts, none of which was good)" if len(problems) > 1 else ""
+        told = "; ".join(dict.fromkeys(one.text for one in problems))
+        remedies = ". ".join(dict.fromkeys(one.remedy for one in problems))
+        raise CompressionError(f"{told}{tries}; nothing was changed. {remedies}")
+
+    def attempted(self, group: CompressGroup, guidance: str | None = None) -> tuple[str, list[Problem]]:
+        """Have the summary of a group written until it is good, or no attempt is left.
+
+        Args:
+            group: what it stands for.
+            guidance: told before the instructions.
+
+        Returns:
+            The last text, which may be anything that the summarizer gives, and what is wrong with each, if the last one
+            is not good.
+
+        Raises:
+            CompressionError: there is no summarizer, or it takes other arguments.
+        """
+        problems: list[Problem] = []
+        while True:
+            text: Any = self.write(group, guidance, problems[-1].text if problems else None)
+            problem = self.problem(text, group)
+            if problem is None:
+                return text, []
+            problems.append(problem)
+            # what is no text is no model's mistake, and would be made again
+            if len(problems) > self.max_retries or not isinstance(text, str):
+                return text, problems
+
+    def write(self, group: CompressGroup, guidance: str | None = None, problem: str | None = None) -> str:
+        """Have the summarizer write the summary of a group.
+
+        Args:
+            group: what it stands for.
+            guidance: told before the instructions.
+            problem: what was wrong with the last one; told after them.
+
+        Raises:
+            CompressionError: there is none, or it takes other arguments.
+        """
+        summarizer = self.summarizer
+        if summarizer is None:
+            raise CompressionError(
+                "nothing to put in the place of the messages; give content, or a summarizer"
+            )
+        instructions = guided(guidance, self.instructions)
+        if problem is not None:
+            again = f"Your last text was not good: {problem}. Write it anew."
+            instructions = f"{instructions}\n\n{again}" if instructions else again
+        arguments = (group.messages, group.criteria, instructions, self.target_tokens)
+        try:
+            return summarizer(*arguments)
+        except TypeError as error:
+            inside = error.__traceback__ and error.__traceback__.tb_next
+            if inside or _takes(summarizer, arguments):
+                raise
+            raise CompressionError(
+                f"{_SUMMARIZER}, and is called with these four arguments; this one does not take them ({error}); "
+                "nothing was changed. Give it these parameters, or *args"
+            ) from error
+
+
+def _own_limit(group: CompressGroup) -> int:
+    """How many tokens the summary of a group may have, whatever the target is."""
+    return max(group.tokens, _ALWAYS_ALLOWED)
+
+
+def guided(guidance: str | None, instructions: str | None) -> str | None:
+    """What a summarizer is told: the guidance first."""
+    if not guidance:
+        return instructions
+    return f"Guidance:\n{guidance}" + (f"\n\n{instructions}" if instructions else "")
+
+
+def _is_content(given: object) -> bool:
+    """Whether it is a text, or texts in an order."""
+    return isinstance(given, Iterable) and not isinstance(given, Mapping | AbstractSet | bytes | bytearray)
+
+
+def _takes(function: Callable[..., object], arguments: Sequence[object]) -> bool:
+    """Whether a function can be called so; True if it does not tell."""
+    try:
+        inspect.signature(function).bind(*arguments)
+    except TypeError:
+        return False
+    except ValueError:
+        pass
+    return True
+
+
+def inherited(group: CompressGroup) -> tuple[Priority | None, dict[str, Any] | None]:
+    """The priority and the retention criteria of a summary: the next compression must keep what this one had to."""
+    important = any(message.priority is Priority.IMPORTANT for message in group.messages)
+    if not important:
+        return None, None
+    return Priority.IMPORTANT, _joined(group.criteria)
+
+
+def _joined(criteria: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+    instructions = dict.fromkeys(c["instructions"] for c in criteria if c["instructions"])
+    regex = any(c["match_mode"] == "regex" for c in criteria)
+    patterns = dict.fromkeys(
+        re.escape(pattern) if regex and c["match_mode"] != "regex" else pattern
+        for c in criteria
+        for pattern in c["match_patterns"]
+    )
+    return Retention.of("\n".join(instructions) or None, list(patterns), "regex" if regex else "substring")
+
+
+def _count(summaries: int) -> str:
+    return "1 summary was" if summaries == 1 else f"{summaries} summaries were"
+
+
+class LLMSummarizer:
+    """A `Summarizer` that asks a client.
+
+    Args:
+        client: who is asked.
+        system_prompt: instead of the usual words about the task.
+        context: the whole context, which is shown beside the messages, to be understood by.
+    """
+
+    task: ClassVar[str] = compression.SUMMARIZE
+
+    def __init__(
+        self, client: LLMClient, *, system_prompt: str | None = None, context: Sequence[Message] = ()
+    ) -> None:
+        self._client = client
+        self._system_prompt = self.task if system_prompt is None else system_prompt
+        self._context = context
+
+    def __call__(
+        self,
+        messages: Sequence[Message],
+        criteria: Sequence[dict[str, Any]],
+        instructions: str | None,
+        target_tokens: int | None,
+    ) -> str:
+        """Return the text; see `protocols.Summarizer`.
+
+        Raises:
+            LLMResponseError: what the client gave back is no reply.
+        """
+        kept = [part for each in criteria for part in (each["instructions"], *each["match_patterns"]) if part]
+        wanted = compression.wishes(instructions, target_tokens, kept)
+        asked = self._request(messages, wanted, _around(self._context, messages))
+        return _ask(self._client, self._system_prompt, asked)
+
+    def _request(self, messages: Sequence[Message], wanted: str, around: Sequence[str]) -> str:
+        return compression.summary_request(list(map(message_text, messages)), wanted, around)
+
+
+class AnswerShortener(LLMSummarizer):
+    """The same for single answers of tools."""
+
+    task = tool_results.SYSTEM
+
+    def _request(self, messages: Sequence[Message], wanted: str, around: Sequence[str]) -> str:
+        (answer,) = messages
+        return tool_results.request(answer.name or "", str(answer.content), wanted, around)
+
+
+def _around(context: Sequence[Message], taken: Sequence[Message]) -> list[str]:
+    """The other messages of a context, as texts."""
+    hashes = {message.commit_hash for message in taken}
+    return [message_text(message) for message in context if message.commit_hash not in hashes]
+
+
+def guidance(client: LLMClient, task: str, texts: Sequence[str], instructions: str | None) -> str:
+    """What matters in some texts, before something is done with them.
+
+    Args:
+        client: who is asked.
+        task: what is about to be done, as in `sum messages up`.
+        texts: what it is done with.
+        instructions: what whoever asked wants.
+
+    Raises:
+        LLMResponseError: what the client gave back is no reply.
+    """
+    return _ask(
+        client, compression.GUIDE.format(task=task), compression.guidance_request(texts, instructions)
+    )
+
+
+def message_text(message: Message) -> str:
+    """A message with its role, as text."""
+    return f"[{message.role}] {message.content}"
+
+
+def _ask(client: LLMClient, system: str, asked: str) -> str:
+    messages = [{"role": "system", "content": system}, {"role": "user", "content": asked}]
+    return Reply.of(client.chat(messages)).text

@@ -1,0 +1,382 @@
+"""What a commit stands for: its history in the order of the context, and the messages that come of it.
+
+An edit replaces its target's content in the target's place; the last edit wins, and so does the last annotation.
+What is `skip` is left out. Taking in one more commit costs the same however long the history is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, OrderedDict
+from collections.abc import Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, overload
+
+from tract_jupyter.models.commit import APPROXIMATE
+from tract_jupyter.models.content import SKIPPED, Priority, default_priority, role_of, text_of
+from tract_jupyter.models.context import CompiledContext, Message
+from tract_jupyter.models.toolcall import ToolCall
+from tract_jupyter.storage.columns import from_json
+from tract_jupyter.storage.entry import APPEND, EDIT, EMPTY, MERGE, Draft, Entry, Step
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from tract_jupyter.storage.commits import CommitRows
+    from tract_jupyter.storage.database import Database
+
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Prefix(Sequence[T_co]):
+    """The present items of a list to which others may append, but which nobody changes otherwise.
+
+    Made in no time whatever the length, so that a context of 100,000 messages costs nothing to hand out.
+
+    Args:
+        items: the list.
+        view: makes of an item what is handed out, each time that somebody looks.
+    """
+
+    __slots__ = ("_items", "_length", "_view")
+
+    def __init__(self, items: list[T_co], view: Callable[[T_co], T_co] | None = None) -> None:
+        self._items = items
+        self._length = len(items)
+        self._view = view
+
+    def viewed(self, view: Callable[[T_co], T_co]) -> Prefix[T_co]:
+        """Return the same items, as a function shows them."""
+        made = Prefix(self._items, view)
+        made._length = self._length
+        return made
+
+    @overload
+    def __getitem__(self, index: int) -> T_co: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[T_co, ...]: ...
+    def __getitem__(self, index: int | slice) -> T_co | tuple[T_co, ...]:
+        if isinstance(index, slice):
+            return tuple(self[i] for i in range(*index.indices(self._length)))
+        if not -self._length <= index < self._length:
+            raise IndexError(index)
+        item = self._items[index if index >= 0 else self._length + index]
+        return item if self._view is None else self._view(item)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[T_co]:
+        items = islice(self._items, self._length)
+        return items if self._view is None else map(self._view, items)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Prefix | tuple | list):
+            return NotImplemented
+        return len(self) == len(other) and all(mine == its for mine, its in zip(self, other, strict=True))
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return repr(tuple(self))
+
+
+# What OpenAI's chat format adds: https://cookbook.openai.com/examples/how_to_count_tokens_with_tiktoken
+PER_MESSAGE: Final = 4  # three around it, one for the role
+PER_CONTEXT: Final = 3
+_parse = json.JSONDecoder().raw_decode  # what we wrote ourselves has no space around it
+
+
+class Totals(NamedTuple):
+    """The size of a context: tokens of all messages, with what a chat format adds, and how many messages."""
+
+    tokens: int
+    messages: int
+
+
+def totals_of(tokens: int, messages: int) -> Totals:
+    """The size of a context of that many messages, `tokens` being those of their texts."""
+    return Totals(tokens + PER_MESSAGE * messages + PER_CONTEXT if messages else 0, messages)
+
+
+def totals_after(tokens: int, messages: int, append: Draft) -> Totals:
+    """The size of a context of that size after an append."""
+    if not _shows(append, append):
+        return Totals(tokens, messages)
+    return Totals((tokens if messages else PER_CONTEXT) + append.token_count + PER_MESSAGE, messages + 1)
+
+
+class Timeline:
+    """The history of one commit.
+
+    Args:
+        steps: in the order of the context.
+        merged: the commits that came by merges, which are not first parents.
+        made: messages that are known already, by their commit.
+    """
+
+    def __init__(
+        self,
+        steps: Iterable[Step] = (),
+        merged: frozenset[str] = frozenset(),
+        made: dict[str, Message] | None = None,
+    ) -> None:
+        self.steps: list[Step] = []
+        self.place: dict[str, int] = {}
+        """Where each commit stands in `steps`."""
+        self.merged = merged
+        self.winners: dict[str, Step] = {}
+        """The edit that counts, of each edited commit."""
+        self._tokens = 0  # of the texts of all messages
+        self._count = 0
+        self.tools_hash: str | None = None
+        self._priorities: dict[str, Step] = {}
+        self._counters: Counter[str] = Counter()
+        self._made: dict[str, Message] = {} if made is None else made
+        self._messages: list[Message] = []
+        self._rendered = 0  # so many steps are in `_messages`
+        for step in steps:
+            self.extend(step)
+
+    @property
+    def head(self) -> str | None:
+        """The commit that this is the history of."""
+        return self.steps[-1].commit_hash if self.steps else None
+
+    def priority(self, step: Step) -> Priority:
+        """The priority in effect."""
+        given = self._priorities.get(step.commit_hash, step).priority
+        return Priority(given) if given else default_priority(step.content_type)
+
+    def priority_source(self, commit_hash: str) -> Step | None:
+        """The commit that gave another one its priority."""
+        return self._priorities.get(commit_hash)
+
+    @property
+    def totals(self) -> Totals:
+        """The size of the context."""
+        return totals_of(self._tokens, self._count)
+
+    def effect(self, step: Step | Draft) -> Totals:
+        """The totals after one more commit."""
+        tokens, messages = self._difference(step)
+        return totals_of(self._tokens + tokens, self._count + messages)
+
+    def extend(self, step: Step) -> None:
+        """Take in the next commit of the branch."""
+        if step.operation == APPEND:
+            if _shows(step, step):
+                self._tokens += step.token_count
+                self._count += 1
+                self._counters[step.token_counter] += 1
+        else:
+            self._change(step)
+        self.place[step.commit_hash] = len(self.steps)
+        self.steps.append(step)
+        self.tools_hash = step.tools_hash or self.tools_hash
+
+    def absorb(self, steps: Iterable[Step]) -> None:
+        """Take in what a merge brings, unless it is there."""
+        new = [step for step in steps if step.commit_hash not in self.place]
+        self.merged |= {step.commit_hash for step in new}
+        for step in new:
+            self.extend(step)
+
+    def upto(self, commit_hash: str) -> Timeline | None:
+        """The history of an earlier commit of the branch; None if it is not one, or came by a merge."""
+        place = self.place.get(commit_hash)
+        if place is None or commit_hash in self.merged:
+            return None
+        changed = self.winners.keys() | self._priorities.keys()
+        made = {key: message for key, message in self._made.items() if key not in changed}
+        return Timeline(self.steps[: place + 1], self.merged, made)
+
+    def fork(self) -> Timeline:
+        """A copy that can be extended on its own."""
+        return Timeline(self.steps, self.merged, dict(self._made))
+
+    def context(
+        self, tools: tuple[dict[str, Any], ...] = (), max_tokens: int | None = None
+    ) -> CompiledContext:
+        """The messages. Costs as much as there are commits that no context showed yet."""
+        priority_of = self._priorities.get
+        for step in self.steps[self._rendered :]:
+            if step.operation == APPEND and _shows(step, priority_of(step.commit_hash, step)):
+                self._messages.append(self.message(step))
+        self._rendered = len(self.steps)
+        messages = Prefix(self._messages)
+        return CompiledContext(messages, self.totals.tokens, self.token_source, self.head, tools, max_tokens)
+
+    def message(self, step: Step) -> Message:
+        """The message that an append stands for."""
+        message = self._made.get(step.commit_hash)
+        if message is None:
+            winner = self.winners.get(step.commit_hash, step)
+            message = self._made[step.commit_hash] = message_of(step, winner, self.priority(step))
+        return message
+
+    @property
+    def token_source(self) -> str:
+        """How the tokens were counted; an estimate if in several ways."""
+        used = [name for name, messages in self._counters.items() if messages]
+        return used[0] if len(used) == 1 else APPROXIMATE
+
+    def _difference(self, step: Step | Draft) -> tuple[int, int]:
+        """How many tokens of text, and how many messages, one more commit adds."""
+        if step.operation == APPEND:
+            return (step.token_count, 1) if _shows(step, step) else (0, 0)
+        target = self._target(step)
+        if target is None:
+            return 0, 0
+        winner, given = self._heard(target)
+        before = _shows(target, given)
+        after = _shows(target, step if step.priority else given)
+        tokens = (step if step.operation == EDIT else winner).token_count
+        return tokens * after - winner.token_count * before, after - before
+
+    def _change(self, step: Step) -> None:
+        """Take in an edit or annotation."""
+        target = self._target(step)
+        if target is None:
+            return
+        tokens, messages = self._difference(step)
+        self._tokens += tokens
+        self._count += messages
+        winner, given = self._heard(target)
+        self._counters[winner.token_counter] -= _shows(target, given)
+        if step.operation == EDIT:
+            winner = self.winners[target.commit_hash] = step
+        if step.priority:
+            given = self._priorities[target.commit_hash] = step
+        self._counters[winner.token_counter] += _shows(target, given)
+        self._made.pop(target.commit_hash, None)
+        self._messages, self._rendered = [], 0  # contexts that were handed out keep the old list
+
+    def _target(self, step: Step | Draft) -> Step | None:
+        place = self.place.get(step.edit_target) if step.edit_target is not None else None
+        return None if place is None else self.steps[place]
+
+    def _heard(self, target: Step) -> tuple[Step, Step]:
+        """The commit whose content counts, and the one whose priority counts."""
+        name = target.commit_hash
+        return self.winners.get(name, target), self._priorities.get(name, target)
+
+
+def _shows(step: Step | Draft, given: Step | Draft) -> bool:
+    """Whether an append is compiled, with the priority that `given` gives it."""
+    return given.priority != "skip" if given.priority else step.content_type not in SKIPPED
+
+
+def message_of(step: Step, winner: Step, priority: Priority) -> Message:
+    """The message of an append, with the content of the edit that counts (the append itself if there is none)."""
+    content, _ = _parse(winner.payload.decode())
+    name, call_id, failed = content.get("name"), None, False
+    calls: tuple[ToolCall, ...] = ()
+    if step.metadata_json != EMPTY or winner.metadata_json != EMPTY:
+        own = from_json(winner.metadata_json, dict)
+        metadata = {**from_json(step.metadata_json, dict), **own}
+        calls = tuple(ToolCall.from_dict(call) for call in metadata.get("tool_calls") or ())
+        call_id = metadata.get("tool_call_id")
+        # an edit that answers the call itself says whether that failed
+        failed = bool((own if "tool_call_id" in own else metadata).get("is_error"))
+        name = name or (metadata.get("name") if call_id else None)
+    direction = None
+    if content["content_type"] == "tool_io":
+        name, direction = name or content.get("tool_name"), content.get("direction")
+    config = winner.generation_config_json
+    config = step.generation_config_json if config == EMPTY else config
+    return Message(
+        role_of(content),
+        text_of(content),
+        name if isinstance(name, str) else None,
+        step.commit_hash,
+        priority,
+        winner.token_count + PER_MESSAGE,
+        winner.content_type,
+        calls,
+        call_id,
+        failed,
+        {} if config == EMPTY else from_json(config, dict),
+        direction if isinstance(direction, str) else None,
+    )
+
+
+_KEPT = 8
+
+
+class Timelines:
+    """The timelines of one tract, by the commit they end at."""
+
+    def __init__(self, database: Database, rows: CommitRows) -> None:
+        self._database = database
+        self._rows = rows
+        self._kept: OrderedDict[str | None, Timeline] = OrderedDict()
+        self._base: str | None = None
+        self._ahead: list[Entry] = []  # commits on top of `_base` that nobody looked at yet
+        self.lock = database.lock
+        """Held by whoever looks at a timeline, since another thread may extend it."""
+
+    def at(self, head: str | None) -> Timeline:
+        """The history of `head`, read from the store if need be. Look at it under the lock, and never extend it.
+
+        Raises:
+            StoreCorruptError: the history in the store is damaged.
+        """
+        if head is None:
+            return Timeline()
+        with self.lock:
+            self._catch_up()
+            found = self._kept.get(head) or self._within(head) or self._read(head)
+            self._keep(found)
+            return found
+
+    def advance(self, old: str | None, entry: Entry) -> None:
+        """Note that a commit was added on top of `old`. If the history of `old` is not kept, its own is not, either."""
+        with self.lock:
+            if self._ahead and self._ahead[-1].commit_hash == old:
+                self._ahead.append(entry)
+                return
+            self._catch_up()
+            if old is None or old in self._kept:
+                self._base, self._ahead = old, [entry]
+
+    def is_kept(self, head: str | None) -> bool:
+        """Whether looking at this history costs nothing."""
+        return head in self._kept
+
+    def forget(self) -> None:
+        """Drop everything, as after a transaction that was rolled back, or commits that were removed."""
+        with self.lock:
+            self._kept.clear()
+            self._ahead.clear()
+
+    def _catch_up(self) -> None:
+        if not self._ahead:
+            return
+        entries, self._ahead = self._ahead, []
+        timeline = self._kept.pop(self._base) if self._base is not None else Timeline()
+        if any(entry.operation == MERGE for entry in entries):
+            return  # what a merge brings is read when it is needed
+        for entry in entries:
+            timeline.extend(entry.step())
+        self._keep(timeline)
+
+    def _keep(self, timeline: Timeline) -> None:
+        self._kept[timeline.head] = timeline
+        self._kept.move_to_end(timeline.head)
+        while len(self._kept) > _KEPT:
+            self._kept.popitem(last=False)
+
+    def _within(self, head: str) -> Timeline | None:
+        for timeline in reversed(self._kept.values()):
+            earlier = timeline.upto(head)
+            if earlier is not None:
+                return earlier
+        return None
+
+    def _read(self, head: str) -> Timeline:
+        with self._database.read() as connection:
+            lineage = self._rows.lineage(connection, head, Step)
+        return Timeline(lineage.rows, lineage.merged)

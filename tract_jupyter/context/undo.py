@@ -1,0 +1,182 @@
+"""Undo and redo, by the reflog.
+
+A branch that stands where a recorded move put it goes back to where that move came from; otherwise a plain commit put
+it there, and it goes back to the parent. Undoing is recorded too, which is what redo reads.
+
+A question and the notes that no reply came to it, or that it is asked again, are one step: else the question, undone or
+not sent, would be back in the context with the next undo.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from tract_jupyter.exceptions import DetachedHeadError, HistoryError
+from tract_jupyter.storage.entry import ANNOTATE, APPEND
+from tract_jupyter.storage.refs import BRANCHES
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from tract_jupyter.context.refs import Refs
+    from tract_jupyter.storage.commits import CommitRows
+    from tract_jupyter.storage.database import Database
+    from tract_jupyter.storage.entry import Entry
+    from tract_jupyter.storage.refs import Move, Position, ReflogRows, RefRows
+
+SET_ASIDE: Final = "no reply came to it, so it is not sent; it is sent again if the turn is tried again"
+ASKED_AGAIN: Final = "it is asked again"
+OTHER_ASKED: Final = "no reply came to it, and something else is asked, so it is not sent"
+_OF_ITSELF: Final = frozenset({SET_ASIDE, ASKED_AGAIN})
+
+
+@dataclass(frozen=True, slots=True)
+class UndoStep:
+    """What an undo or redo would do, or did."""
+
+    branch: str
+    operation: str
+    """What is undone or done again: `commit`, `merge`, `compress`, ..."""
+    old: str | None
+    new: str | None
+    """Where the branch goes; None is before its first commit."""
+    message: str = ""
+    undoes: int | None = None
+
+    def __str__(self) -> str:
+        places = [place[:8] if place else "before the first commit" for place in (self.old, self.new)]
+        return f"{self.branch}: {self.operation}{f' ({self.message})' if self.message else ''}: {' → '.join(places)}"
+
+
+class Undo:
+    """Moves the current branch of one tract back and forth."""
+
+    def __init__(
+        self, database: Database, refs: Refs, ref_rows: RefRows, reflog: ReflogRows, commits: CommitRows
+    ) -> None:
+        self._database = database
+        self._refs = refs
+        self._ref_rows = ref_rows
+        self._reflog = reflog
+        self._commits = commits
+
+    def preview(self, *, redo: bool = False) -> UndoStep:
+        """What `undo`, or `redo`, would do now. Changes nothing.
+
+        Raises:
+            HistoryError: there is nothing to undo, or redo.
+        """
+        with self._database.read() as connection:
+            return self._next(connection, redo=redo)[1]
+
+    def run(self, *, redo: bool = False) -> UndoStep:
+        """Undo, or redo, one operation on the current branch; the other gets it back."""
+        with self._database.write() as connection:
+            here, step = self._next(connection, redo=redo)
+            if not self._ref_rows.move(connection, step.branch, here.commit_hash, step.new):
+                raise HistoryError(f"branch {step.branch!r} was moved by somebody else meanwhile; try again")
+            self._reflog.add(
+                connection, BRANCHES + step.branch, step.old, step.new, "redo" if redo else "undo",
+                step.operation, step.undoes,
+            )  # fmt: skip
+        self._refs.on_move()
+        return step
+
+    def _next(self, connection: Connection, *, redo: bool) -> tuple[Position, UndoStep]:
+        here = self._ref_rows.position(connection)
+        if here.branch is None:
+            raise DetachedHeadError("HEAD is detached: undo and redo move a branch; switch to one first")
+        undone = self._undone(connection, here)
+        step = self._redo(here, undone) if redo else self._undo(connection, here)
+        if step.new is not None and self._commits.get(connection, step.new) is None:
+            raise HistoryError(
+                f"cannot {'redo' if redo else 'undo'} the {step.operation} on {step.branch!r}: gc removed the commits "
+                "that it would go to"
+            )
+        return here, step
+
+    def _undone(self, connection: Connection, here: Position) -> list[Move]:
+        """The undos in effect, oldest first: those that nothing but undo and redo came after."""
+        tail: list[Move] = []
+        expected = here.commit_hash
+        for move in self._reflog.newest_first(connection, BRANCHES + (here.branch or "")):
+            if move.operation not in {"undo", "redo"} or move.new != expected:
+                break
+            tail.append(move)
+            expected = move.old
+        undone: list[Move] = []
+        for move in reversed(tail):
+            if move.operation == "undo":
+                undone.append(move)
+            elif undone:
+                undone.pop()
+        return undone
+
+    def _redo(self, here: Position, undone: list[Move]) -> UndoStep:
+        if not undone:
+            raise HistoryError(
+                f"nothing to redo on {here.branch!r}: nothing was undone since its last commit or move"
+            )
+        last = undone[-1]
+        return UndoStep(here.branch or "", last.message, here.commit_hash, last.old, undoes=last.undoes)
+
+    def _undo(self, connection: Connection, here: Position) -> UndoStep:
+        branch = here.branch or ""
+        last = self._in_effect(connection, branch)
+        if last is not None and last.new == here.commit_hash:
+            return UndoStep(branch, last.operation, here.commit_hash, last.old, last.message, last.id)
+        if here.commit_hash is None:
+            raise HistoryError(f"nothing to undo on {branch!r}: it has no commits")
+        entry = self._commits.get(connection, here.commit_hash)
+        if entry is None:
+            return UndoStep(branch, "commit", here.commit_hash, None)
+        moved_to = None if last is None else last.new
+        entry = self._question_of(connection, entry, moved_to) or entry
+        first = self._before_notes(connection, entry, moved_to)
+        operation = entry.operation if entry.operation != APPEND else "commit"
+        return UndoStep(branch, operation, here.commit_hash, first.parent_hash, entry.message)
+
+    def _question_of(self, connection: Connection, entry: Entry, moved_to: str | None) -> Entry | None:
+        """The question that a note is about, if nothing but such notes and what operations made stands between them."""
+        if not _is_note(entry, entry.edit_target):
+            return None
+        question = entry.edit_target
+        at: Entry | None = entry
+        while at is not None and at.commit_hash != moved_to:
+            if at.commit_hash == question:
+                return at
+            if not _is_note(at, question) and "operation_id" not in at.metadata:
+                break
+            at = self._parent(connection, at)
+        return None
+
+    def _before_notes(self, connection: Connection, entry: Entry, moved_to: str | None) -> Entry:
+        """The first of the notes that other questions made way for a commit; the commit itself if there are none."""
+        parent = self._parent(connection, entry) if entry.operation == APPEND else None
+        while parent is not None and parent.operation == ANNOTATE and parent.message == OTHER_ASKED:
+            if parent.commit_hash == moved_to:
+                break
+            entry, parent = parent, self._parent(connection, parent)
+        return entry
+
+    def _parent(self, connection: Connection, entry: Entry) -> Entry | None:
+        return None if entry.parent_hash is None else self._commits.get(connection, entry.parent_hash)
+
+    def _in_effect(self, connection: Connection, branch: str) -> Move | None:
+        """The last move of a branch that is not undone; None if there is none since the branch was made."""
+        told: dict[int, bool] = {}  # of a move, the last that was done about it: whether it was redone
+        for move in self._reflog.newest_first(connection, BRANCHES + branch):
+            if move.operation in {"undo", "redo"}:
+                if move.undoes is not None:
+                    told.setdefault(move.undoes, move.operation == "redo")
+            elif move.operation == "delete branch":
+                return None
+            elif told.get(move.id, True):
+                return move
+        return None
+
+
+def _is_note(entry: Entry, question: str | None) -> bool:
+    """Whether a commit says that a turn failed, or is tried again."""
+    return entry.operation == ANNOTATE and entry.edit_target == question and entry.message in _OF_ITSELF

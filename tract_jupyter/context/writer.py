@@ -1,0 +1,333 @@
+"""Placing drafts: the one way in which commits come into a history.
+
+Everything of a write is one transaction: contents, commits, the branch's move, the reflog, the event. A branch moves by
+compare-and-swap; a plain append that lost the race is placed anew on the new tip.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tract_jupyter.context.timeline import totals_after
+from tract_jupyter.exceptions import (
+    BranchMovedError,
+    DetachedHeadError,
+    StoreCorruptError,
+    StoreLockedError,
+    StoreReferenceError,
+)
+from tract_jupyter.storage.clock import now_text
+from tract_jupyter.storage.entry import APPEND, Entry, commit_hash
+from tract_jupyter.storage.interrupts import interruptible, uninterrupted, whole_context
+from tract_jupyter.storage.refs import BRANCHES, Position
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from sqlalchemy import Connection
+
+    from tract_jupyter.context.timeline import Timelines, Totals
+    from tract_jupyter.storage.commits import CommitRows
+    from tract_jupyter.storage.database import Database
+    from tract_jupyter.storage.entry import Draft
+    from tract_jupyter.storage.journal import EventRows
+    from tract_jupyter.storage.refs import ReflogRows, RefRows
+
+COPIED = "restored "
+"""Before the source of a copy whose original may be in the same history."""
+_ATTEMPTS = 100
+_BUFFERED = 2_000
+
+
+class _LostRaceError(Exception):
+    """Somebody else moved the branch first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Commits to be placed on `base`, and the branch to be moved from `old` to the last of them.
+
+    `base` and `old` differ where history is rewritten. Without drafts the branch moves to `base` itself.
+    """
+
+    branch: str
+    old: str | None
+    base: Position
+    drafts: Sequence[Draft]
+    operation: str
+    """What the reflog and the event call it."""
+    message: str = ""
+    event: dict[str, Any] = field(default_factory=dict)
+
+
+class Buffer:
+    """The commits of a batch that are not in the database yet."""
+
+    def __init__(self, connection: Connection, commits: CommitRows, refs: RefRows) -> None:
+        self._connection = connection
+        self._commits = commits
+        self._refs = refs
+        self._entries: list[Entry] = []
+        self._from: Position | None = None
+
+    def add(self, here: Position, entry: Entry) -> None:
+        """Take a commit that follows the one before it."""
+        if self._from is None:
+            self._from = here
+        self._entries.append(entry)
+        if len(self._entries) >= _BUFFERED:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write them.
+
+        Raises:
+            BranchMovedError: somebody else moved the branch; the batch must be rolled back.
+        """
+        here, entries = self._from, self._entries
+        if here is None:
+            return
+        self._from, self._entries = None, []
+        self._commits.add(self._connection, entries, {})
+        new = entries[-1].commit_hash
+        if not self._refs.move(self._connection, here.branch or "", here.commit_hash, new, current=True):
+            raise BranchMovedError(
+                "somebody else moved the branch during the batch; nothing was committed. Try again."
+            )
+
+
+class Writer:
+    """Writes the commits of one tract."""
+
+    def __init__(
+        self,
+        database: Database,
+        commits: CommitRows,
+        refs: RefRows,
+        reflog: ReflogRows,
+        events: EventRows,
+        timelines: Timelines,
+    ) -> None:
+        self._database = database
+        self._commits = commits
+        self._refs = refs
+        self._reflog = reflog
+        self._events = events
+        self._timelines = timelines
+        self._known: Position | None = None  # where HEAD was when this process last looked
+        self._buffer: Buffer | None = None
+        self._lock = threading.RLock()
+        self.on_rollback: Callable[[], None] = lambda: None
+        """Called after a batch failed."""
+
+    def append(self, draft: Draft, check: Callable[[Totals], None]) -> Entry:
+        """Put a draft on the current branch.
+
+        Args:
+            draft: what to commit.
+            check: called with the totals that it would give, if these are more; raises to refuse it. It may write.
+
+        Raises:
+            DetachedHeadError: there is no current branch.
+            StoreLockedError: other writers kept moving the branch.
+        """
+        has_looked_again = False
+        with self._lock:
+            if self._buffer is not None:
+                return self._buffered(self._buffer, draft, check)
+            for attempt in range(_ATTEMPTS):
+                try:
+                    return self._appended(
+                        draft, check, is_optimistic=not attempt or draft.operation != APPEND
+                    )
+                except _LostRaceError:
+                    self._known = None
+                except (StoreCorruptError, StoreReferenceError):
+                    if has_looked_again or self._database.in_transaction:
+                        raise
+                    has_looked_again = True
+                    self._forget()  # somebody's gc may have removed what this process knew
+        raise StoreLockedError("other writers kept moving the branch; nothing was committed. Try again.")
+
+    @whole_context
+    def batch(self) -> Iterator[None]:
+        """Write what is committed meanwhile in one transaction: all of it, or nothing."""
+        with self._lock:
+            if self._buffer is not None:  # a part of another batch; if it fails, that one fails too
+                with self._database.write():
+                    yield
+                return
+            try:
+                with self._database.write() as connection:
+                    self._known = self._refs.position(connection)
+                    self._buffer = Buffer(connection, self._commits, self._refs)
+                    self._database.before_nested(self._buffer.flush)
+                    yield
+                    self._buffer.flush()
+            except BaseException:
+                self._forget()
+                raise
+            finally:
+                self._buffer = None
+            self._database.if_rolled_back(self._forget)
+
+    def write(self, plan: Plan, also: Callable[[Connection, list[Entry]], None] | None = None) -> list[Entry]:
+        """Carry a plan out, and return its commits. `also` is called in its transaction; what it raises undoes all.
+
+        Raises:
+            BranchMovedError: somebody else moved the branch since the plan was made; nothing was changed.
+        """
+        entries, parents = self._placed(plan.base, plan.drafts)
+        new = entries[-1].commit_hash if entries else plan.base.commit_hash
+        self.look_again()
+        with self._database.write() as connection:
+            if entries:
+                self._commits.add(connection, entries, parents)
+                self._commits.copy_run_state(connection, _with_state(plan, entries))
+            if not self._refs.move(connection, plan.branch, plan.old, new):
+                raise BranchMovedError(
+                    f"branch {plan.branch!r} was moved by somebody else meanwhile; nothing was changed. Try again."
+                )
+            at = entries[-1].created_at if entries else None  # the branch is there from then on
+            name = BRANCHES + plan.branch
+            self._reflog.add(connection, name, plan.old, new, plan.operation, plan.message, at=at)
+            if plan.event:
+                data = {"branch": plan.branch, "old": plan.old, "new": new, **plan.event}
+                self._events.append(connection, plan.operation, "user", data)
+            if also is not None:
+                also(connection, entries)
+        return entries
+
+    def look_again(self) -> None:
+        """Forget where HEAD was: this process moved it in another way, or rolled back."""
+        with self._lock:
+            self._known = None
+
+    def _appended(self, draft: Draft, check: Callable[[Totals], None], *, is_optimistic: bool) -> Entry:
+        """Place a draft on the tip, and write it; an optimist looks first, and then may have lost a race.
+
+        Placing may take long, as it looks at the history and the budget may call somebody: that is nothing for a
+        transaction of one's own. Only a plain append that lost a race is placed in one, and cannot lose another.
+        """
+        here, entry = None, None
+        if is_optimistic:
+            # within a transaction of somebody else's, a lost race could not be run again
+            here = None if self._database.in_transaction else self._known
+            here = here or self._position()
+            entry = self._placed_alone(here, draft, check)
+        with uninterrupted():
+            with self._database.write() as connection:
+                here = here or self._refs.position(connection)
+                entry = entry or self._placed_alone(here, draft, check)
+                self._commits.add(connection, (entry,), {})
+                if not self._refs.move(
+                    connection, here.branch or "", here.commit_hash, entry.commit_hash, current=True
+                ):
+                    raise _LostRaceError
+            self._database.if_rolled_back(self._forget)
+            self._take_note(here, entry)
+        return entry
+
+    def _buffered(self, buffer: Buffer, draft: Draft, check: Callable[[Totals], None]) -> Entry:
+        here = self._known = self._known or self._position()
+        entry = self._placed_alone(here, draft, check)
+        if self._known is not here:  # the budget called somebody who wrote something
+            return self._buffered(buffer, draft, check)
+        with uninterrupted():
+            buffer.add(here, entry)
+            self._take_note(here, entry)
+        return entry
+
+    def _forget(self) -> None:
+        """Forget what this process knew: it was rolled back."""
+        self._known = None
+        self._timelines.forget()
+        self.on_rollback()
+
+    def _take_note(self, here: Position, entry: Entry) -> None:
+        self._known = Position.of(here.branch, entry, here.tools_hash)
+        self._timelines.advance(here.commit_hash, entry)
+
+    def _position(self) -> Position:
+        with self._database.read() as connection:
+            return self._refs.position(connection)
+
+    def _placed_alone(self, here: Position, draft: Draft, check: Callable[[Totals], None]) -> Entry:
+        if here.branch is None:
+            raise DetachedHeadError(
+                "HEAD is detached: nothing can be committed here. Make a branch (branch NAME), or switch to one"
+            )
+        if draft.operation == APPEND:  # needs no look at the history
+            totals = totals_after(here.context_tokens, here.context_messages, draft)
+        else:
+            with self._timelines.lock:
+                totals = self._timelines.at(here.commit_hash).effect(draft)
+        if totals.tokens > here.context_tokens:
+            interruptible(check, totals)
+        return _placed_on(here, draft, totals, self._commits.tract_id)
+
+    def _placed(
+        self, base: Position, drafts: Sequence[Draft]
+    ) -> tuple[list[Entry], dict[str, tuple[str, ...]]]:
+        """Give drafts their places after `base`. Those that change copies among them are pointed at the copies."""
+        with self._timelines.lock:
+            timeline = self._timelines.at(base.commit_hash).fork()
+            moved: dict[str, str] = {}
+            entries: list[Entry] = []
+            parents: dict[str, tuple[str, ...]] = {}
+            here = base
+            for draft in drafts:
+                target = moved.get(draft.edit_target or "")
+                placed = draft if target is None else draft._replace(edit_target=target)
+                for parent in draft.merge_parents:
+                    timeline.absorb(self._timelines.at(parent).steps)
+                entry = _placed_on(here, placed, timeline.effect(placed), self._commits.tract_id)
+                timeline.extend(entry.step())
+                if draft.source is not None:
+                    moved[draft.source] = entry.commit_hash
+                if draft.merge_parents:
+                    parents[entry.commit_hash] = draft.merge_parents
+                entries.append(entry)
+                here = Position.of(base.branch, entry)
+        return entries, parents
+
+
+def _with_state(plan: Plan, entries: list[Entry]) -> list[tuple[str, str]]:
+    """The commits whose state of runs is that of another, each behind that: in a rewritten history, of the original."""
+    if plan.old is None or plan.old == plan.base.commit_hash:  # nothing is rewritten
+        return []
+    copies = [
+        (draft.source.removeprefix(COPIED), entry.commit_hash)
+        for draft, entry in zip(plan.drafts, entries, strict=True)
+        if draft.source is not None
+    ]
+    return [*copies, (plan.old, entries[-1].commit_hash)]
+
+
+def _placed_on(here: Position, draft: Draft, totals: Totals, tract_id: str) -> Entry:
+    created_at = now_text()
+    return Entry(
+        commit_hash(draft, tract_id, here.commit_hash, created_at, draft.merge_parents),
+        tract_id,
+        here.commit_hash,
+        draft.content_hash,
+        draft.content_type,
+        draft.operation,
+        draft.edit_target,
+        draft.message,
+        draft.token_count,
+        draft.token_counter,
+        here.generation + 1,
+        draft.metadata_json,
+        draft.generation_config_json,
+        draft.tags_json,
+        created_at,
+        draft.priority,
+        draft.retention_json,
+        draft.tools_hash,
+        totals.tokens,
+        totals.messages,
+        draft.payload,
+    )

@@ -1,1 +1,0 @@
-"""Surgery on histories, and telling them apart."""

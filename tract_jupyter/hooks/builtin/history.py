@@ -1,0 +1,530 @@
+"""A compression that awaits a decision: its summaries can be read, changed and written again first."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import BaseModel
+
+from tract_jupyter.context.merge import answers
+from tract_jupyter.context.rebase import check_planned
+from tract_jupyter.context.sides import Tips
+from tract_jupyter.exceptions import CommitNotFoundError, CompressionError, HistoryError, nearest
+from tract_jupyter.hooks.builtin.base import PLACE, BuiltinPending, Field, Guided, ValidationResult
+from tract_jupyter.hooks.introspection import reading
+from tract_jupyter.hooks.pending import action
+from tract_jupyter.models.merge import Conflict, ConflictKind, Resolution
+from tract_jupyter.review.request import ValueRow, ValueTable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tract_jupyter.context.compress import Compressor
+    from tract_jupyter.context.merge import Found, Merge
+    from tract_jupyter.context.rebase import Rebase
+    from tract_jupyter.context.summaries import Source
+    from tract_jupyter.models.merge import Resolver
+
+
+_SHORTEST = 10  # characters
+Index = Annotated[int, "Of the summary, from 0."]
+
+
+class PendingCompress(Guided):
+    """Put summaries in the places of messages.
+
+    Args:
+        compressor: does it.
+        source: writes summaries again; after a restart the tract's own model does, if there is one.
+        options: see `BuiltinPending`.
+    """
+
+    name = "compress"
+    label = "Compress the context"
+    about: ClassVar[Mapping[str, str]] = {
+        "summaries": "The summaries, in the order of what they stand for.",
+        "source_commits": "Hashes of the commits that each summary stands for.",
+        "preserved_commits": "Hashes of the commits that stay, as they are pinned or to be preserved.",
+        "original_tokens": "How many tokens the messages have that the summaries stand for.",
+        "estimated_tokens": "How many tokens the summaries have together.",
+        "target_tokens": "How many tokens a summary should have; any number if null.",
+        "most_tokens": "How many tokens each summary may have; any number if null.",
+        "price": "What it costs and saves.",
+        "instructions": "What the summarizer is told besides the guidance.",
+        "message": "A line for the log; the beginning of the summary if null.",
+        **Guided.about,
+        **PLACE,
+    }
+    in_view = frozenset({"summaries"})
+    summaries = Field()
+    source_commits = Field()
+    preserved_commits = Field()
+    original_tokens = Field()
+    estimated_tokens = Field()
+
+    def __init__(
+        self, fields: dict[str, Any], *, compressor: Compressor, source: Source, **options: Any
+    ) -> None:
+        super().__init__(fields, run=self._run, **options)
+        self._compressor = compressor
+        self._source = source
+
+    @property
+    def compression_ratio(self) -> float:
+        """The size of the summaries, as a part of that of the messages."""
+        return self.estimated_tokens / max(self.original_tokens, 1)  # type: ignore[no-any-return] # fields
+
+    @action
+    def edit_summary(self, index: Index, text: str) -> None:
+        """Write a summary yourself."""
+        self._change(index, text)
+
+    @action
+    def retry(
+        self,
+        index: Index,
+        guidance: Annotated[
+            str | None, "What to look after this time; that of the whole if left out."
+        ] = None,
+    ) -> str:
+        """Have one summary written again, and return it."""
+        _, selection = self._compressor.selected(self.fields)
+        text = self._source.write(selection.groups[self._index(index)], guidance or self.guidance)
+        self._change(index, text)
+        return text
+
+    @reading
+    def validate(self) -> ValidationResult:
+        """Whether every summary is good: long enough, short enough, with all that must be kept."""
+        _, selection = self._compressor.selected(self.fields)
+        for index, (text, group) in enumerate(zip(self.summaries, selection.groups, strict=True)):
+            found = self._source.problem(text, group)
+            problem = self._length_problem(index, text) if found is None else found.text
+            if problem is not None:
+                return ValidationResult(passed=False, diagnosis=problem, index=index)
+        return ValidationResult(passed=True)
+
+    @reading
+    def list_summaries(self) -> list[str]:
+        """All summaries, in order."""
+        return list(self.summaries)
+
+    @reading
+    def get_summary(self, index: Index) -> str:
+        """One summary."""
+        return str(self.summaries[self._index(index)])
+
+    def summary(self) -> str:
+        """What would happen."""
+        count = sum(len(group) for group in self.source_commits)
+        many = "1 summary" if len(self.summaries) == 1 else f"{len(self.summaries)} summaries"
+        return (
+            f"{count:,} messages of {self.fields['branch']!r} ({self.original_tokens:,} tokens) become {many} "
+            f"({self.estimated_tokens:,} tokens). That {self.fields['price']}. expand() and undo() bring the originals "
+            "back."
+        )
+
+    def tables(self) -> tuple[ValueTable, ...]:
+        """The summaries with what they stand for."""
+        rows = tuple(
+            ValueRow.of(str(index), f"{len(group)} messages from {group[0][:8]}", text)
+            for index, (group, text) in enumerate(zip(self.source_commits, self.summaries, strict=True))
+        )
+        return (ValueTable("Summaries", rows),)
+
+    def check_touched(self) -> None:
+        """Check that the messages that the summaries stand for are there, and read as they did."""
+        self._compressor.selected(self.fields)
+
+    def _run(self, fields: dict[str, Any]) -> Any:
+        return self._compressor.carry_out(fields, self._source, fields["message"])
+
+    def _change(self, index: int, text: str) -> None:
+        summaries = list(self.summaries)
+        summaries[self._index(index)] = text
+        self.estimated_tokens = self._compressor.tokens(summaries)  # refuses what is no text
+        self.summaries = summaries
+
+    def _index(self, index: int) -> int:
+        if not 0 <= index < len(self.summaries):
+            raise CompressionError(f"there is no summary {index}; they are 0 to {len(self.summaries) - 1}")
+        return index
+
+    def _length_problem(self, index: int, text: str) -> str | None:
+        if len(text.strip()) < _SHORTEST:
+            return f"{text!r} is too short for a summary ({_SHORTEST} characters at least)"
+        most = [self.fields["most_tokens"][index]]
+        try:
+            self._compressor.check_lengths({**self.fields, "summaries": [text], "most_tokens": most})
+        except CompressionError as error:
+            return str(error)
+        return None
+
+
+class PendingGC(BuiltinPending):
+    """Remove commits that nothing leads to, for good."""
+
+    name = "gc"
+    label = "Garbage collection"
+    about: ClassVar[Mapping[str, str]] = {
+        "commits_to_remove": "Hashes of the commits that would go.",
+        "tokens_to_free": "How many tokens they have together.",
+        "excluded": "Hashes of commits that stay, with all that they need.",
+        "orphan_retention_days": "What is younger stays, in days.",
+        "archive_retention_days": "Originals of summaries that ended longer ago go too, in days; none do if empty.",
+    }
+    commits_to_remove = Field()
+    tokens_to_free = Field()
+    excluded = Field()
+
+    @action
+    def exclude(self, commit_hash: Annotated[str, "Of a candidate; its first digits suffice."]) -> None:
+        """Keep a commit, with all that it needs."""
+        found = self.tract.get_commit(commit_hash).commit_hash
+        if found not in self.commits_to_remove:
+            raise CommitNotFoundError(
+                f"{commit_hash!r} is no candidate, and stays anyway; list_candidates() lists what would go"
+            )
+        self.excluded = sorted([*self.excluded, found])
+        left = self.tract.gc(
+            orphan_retention_days=self.fields["orphan_retention_days"],
+            archive_retention_days=self.fields["archive_retention_days"],
+            keep=self.excluded,
+            dry_run=True,
+        )
+        self.commits_to_remove = [name for name in self.commits_to_remove if name in left.commits]
+        self.tokens_to_free = left.tokens
+
+    @reading
+    def list_candidates(self) -> list[dict[str, object]]:
+        """The commits that would be removed, oldest first, with their messages and sizes."""
+        infos = [self.tract.get_commit(name) for name in self.commits_to_remove]
+        return [
+            {"commit_hash": info.commit_hash, "message": info.message, "token_count": info.token_count}
+            for info in infos
+        ]
+
+    def summary(self) -> str:
+        """What would go."""
+        count = len(self.commits_to_remove)
+        return f"Remove {count:,} commits ({self.tokens_to_free:,} tokens) that nothing leads to. There is no undo."
+
+
+Key = Annotated[str, "Of the conflict, such as 'both_edit:0f3a9b…'; list_conflicts() has them."]
+How = Annotated[Literal["ours", "theirs", "replace", "skip"], "With `replace`, give the text."]
+
+
+class PendingMerge(Guided):
+    """Merge a branch whose changes collide with those of the current one.
+
+    Args:
+        merge: does it.
+        resolver: decides conflicts again; None after a restart.
+        options: see `BuiltinPending`.
+    """
+
+    name = "merge"
+    label = "Merge"
+    about: ClassVar[Mapping[str, str]] = {
+        "source_branch": "The branch that is merged.",
+        "target_branch": "The branch that it is merged into.",
+        "conflicts": "What both sides changed, with both texts.",
+        "resolutions": "What is decided about each conflict, by its key.",
+        "strategy": "`auto`, or `strict`, where warnings need a decision too.",
+        "no_ff": "Whether there is a merge commit even where the branch could just move on.",
+        "delete_branch": "Whether the merged branch is deleted then.",
+        "message": "The message of the merge commit; names both branches if null.",
+        "source_head": "The commit that the merged branch was at when this was asked.",
+        **Guided.about,
+        **PLACE,
+    }
+    in_view = frozenset({"conflicts", "resolutions"})
+    resolutions = Field()
+    source_branch = Field()
+    target_branch = Field()
+    conflicts = Field()
+
+    def __init__(
+        self, fields: dict[str, Any], *, merge: Merge, resolver: Resolver | None = None, **options: Any
+    ) -> None:
+        super().__init__(fields, run=self._run, **options)
+        self._merge = merge
+        self._resolver = resolver
+
+    @action
+    def set_resolution(self, key: Key, action: How, text: str | None = None, reason: str = "") -> None:
+        """Decide about a conflict."""
+        conflict = self._conflict(key)
+        Resolution(action, text, reason)  # raises if the two do not go together
+        self.resolutions[conflict["key"]] = {"action": action, "replacement": text, "reason": reason}
+
+    @action
+    def edit_resolution(self, key: Key, text: str) -> None:
+        """Write another text for a conflict that is decided."""
+        if key not in self.resolutions:
+            raise HistoryError(f"{key!r} is not decided yet; use set_resolution")
+        self.resolutions[key] = {**self.resolutions[key], "action": "replace", "replacement": text}
+
+    @action
+    def edit_interactive(self) -> None:
+        """Ask at the keyboard about each conflict that is not decided."""
+        for conflict in self.conflicts:
+            if conflict["key"] not in self.resolutions:
+                print(f"{conflict['key']}\n  ours:   {conflict['ours']}\n  theirs: {conflict['theirs']}")  # noqa: T201
+                given = input("ours / theirs / skip, or the new text: ").strip()
+                simple = given in {"ours", "theirs", "skip"}
+                self.resolutions[conflict["key"]] = {
+                    "action": given if simple else "replace",
+                    "replacement": None if simple else given,
+                    "reason": "",
+                }
+
+    @action
+    def retry(
+        self,
+        guidance: Annotated[
+            str | None, "What to look after this time; that of the whole if left out."
+        ] = None,
+    ) -> None:
+        """Have the resolver decide about all conflicts again."""
+        if not callable(self._resolver):
+            raise HistoryError("there is no resolver that could decide again; use set_resolution")
+        told = guidance or self.guidance
+        self.resolutions = resolutions_of(self._conflicts(), with_guidance(self._resolver, told))
+
+    @reading
+    def validate(self) -> ValidationResult:
+        """Whether every conflict that blocks is decided."""
+        for index, conflict in enumerate(self.conflicts):
+            if conflict["is_blocking"] and conflict["key"] not in self.resolutions:
+                return ValidationResult(
+                    passed=False, diagnosis=f"{conflict['key']} is not decided", index=index
+                )
+        return ValidationResult(passed=True)
+
+    @reading
+    def list_conflicts(self) -> list[dict[str, Any]]:
+        """All conflicts, with both texts."""
+        return [dict(conflict) for conflict in self.conflicts]
+
+    @reading
+    def get_conflict(self, key: Key) -> dict[str, Any]:
+        """One conflict, with both texts."""
+        return dict(self._conflict(key))
+
+    @reading
+    def get_resolution(self, key: Key) -> dict[str, Any] | None:
+        """What is decided about a conflict, None if nothing is."""
+        return self.resolutions.get(self._conflict(key)["key"])  # type: ignore[no-any-return] # a field's value
+
+    def summary(self) -> str:
+        """What would happen."""
+        left = sum(c["is_blocking"] and c["key"] not in self.resolutions for c in self.conflicts)
+        state = (
+            f"{left} of {len(self.conflicts)} conflicts are not decided."
+            if left
+            else "All conflicts are decided."
+        )
+        return f"Merge {self.source_branch!r} into {self.target_branch!r}. {state}"
+
+    def tables(self) -> tuple[ValueTable, ...]:
+        """Each conflict with both sides and what is decided."""
+        rows = []
+        for conflict in self.conflicts:
+            decided = self.resolutions.get(conflict["key"])
+            chosen = "not decided" if decided is None else decided["replacement"] or decided["action"]
+            parts = {name: conflict[name] for name in ("ours", "theirs", "base", "target", "is_blocking")}
+            told = {**parts, "decided": decided and dict(sorted(decided.items()))}  # as after a restart
+            sides = "\n".join(f"{name}: {value!r}" for name, value in told.items() if value is not None)
+            rows.append(ValueRow(conflict["key"], conflict["kind"], sides, f"→ {chosen}"))
+        return (ValueTable("Conflicts", tuple(rows), "rows"),)
+
+    def check_touched(self) -> None:
+        """Check that the other branch is where it was, and that what collides is what was shown."""
+        self._as_shown(self.fields)
+
+    def _as_shown(self, fields: Mapping[str, Any]) -> Found:
+        found = self._look(fields, Tips(fields["branch"], fields["source_head"]))
+        now = [conflict_to_dict(conflict) for conflict in found.result.conflicts]
+        if _blocking(now) != _blocking(fields["conflicts"]):
+            raise HistoryError(
+                f"what collides in merging {fields['source_branch']!r} is not what was shown any more; nothing was "
+                "changed. Ask for it again"
+            )
+        return found
+
+    def _run(self, fields: dict[str, Any]) -> Any:
+        return self._merge.join(
+            self._as_shown(fields),
+            resolver={key: resolution_from(made) for key, made in fields["resolutions"].items()},
+            delete_branch=fields["delete_branch"],
+            message=fields["message"],
+        )
+
+    def _look(self, fields: Mapping[str, Any], expected: Tips | None = None) -> Found:
+        how = {"strategy": fields["strategy"], "no_ff": fields["no_ff"]}
+        return self._merge.look(fields["source_branch"], **how, expected=expected)
+
+    def _conflict(self, key: str) -> dict[str, Any]:
+        found = next((conflict for conflict in self.conflicts if conflict["key"] == key), None)
+        if found is None:
+            keys = [conflict["key"] for conflict in self.conflicts]
+            raise HistoryError(
+                f"there is no conflict {key!r}.{nearest(key, keys)} They are: {', '.join(keys)}"
+            )
+        return found  # type: ignore[no-any-return] # a field's value
+
+    def _conflicts(self) -> Sequence[Conflict]:
+        return self._look(self.fields).result.conflicts
+
+
+def _blocking(conflicts: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """Those that a decision is needed about, by key."""
+    return {conflict["key"]: conflict for conflict in conflicts if conflict["is_blocking"]}
+
+
+def conflict_to_dict(conflict: Conflict) -> dict[str, Any]:
+    """A conflict as JSON values."""
+    return {
+        "key": conflict.key,
+        "kind": ConflictKind(conflict.kind).value,
+        "target": conflict.target,
+        "base": conflict.base_text,
+        "ours": conflict.ours_text,
+        "theirs": conflict.theirs_text,
+        "is_blocking": conflict.is_blocking,
+    }
+
+
+def resolutions_of(conflicts: Sequence[Conflict], resolver: Resolver | None) -> dict[str, Any]:
+    """What a resolver says about conflicts, as JSON values."""
+    return {key: _resolution_to_dict(made) for key, made in answers(conflicts, resolver).items()}
+
+
+def resolution_from(made: Mapping[str, Any]) -> Resolution:
+    """Read what `resolutions_of` made."""
+    return Resolution(made["action"], made["replacement"], made["reason"])
+
+
+def _resolution_to_dict(made: Resolution) -> dict[str, Any]:
+    replacement = made.replacement
+    if isinstance(replacement, BaseModel):
+        replacement = replacement.model_dump(mode="json")
+    return {"action": str(made.action), "replacement": replacement, "reason": made.reason}
+
+
+def with_guidance(resolver: Any, guidance: str | None) -> Any:
+    """A resolver that is told the guidance, if it takes it; another one as it is."""
+    try:
+        takes_it = "guidance" in inspect.signature(resolver).parameters
+    except (TypeError, ValueError):
+        takes_it = False
+    return (lambda conflict: resolver(conflict, guidance=guidance)) if takes_it else resolver
+
+
+class PendingRebase(BuiltinPending):
+    """Put the own commits of the current branch onto the tip of another one.
+
+    Args:
+        rebase: does it.
+        options: see `BuiltinPending`.
+    """
+
+    name = "rebase"
+    label = "Rebase"
+    about: ClassVar[Mapping[str, str]] = {
+        "target_base": "The branch to go on from.",
+        "replay_plan": "The own commits that would be placed anew, oldest first.",
+        "excluded": "Hashes of own commits that are left out.",
+        "warnings": "What both branches changed.",
+        "resolutions": "What is decided about that, by the key of the conflict.",
+        "target_head": "The commit that the other branch was at when this was asked.",
+        **PLACE,
+    }
+    in_view = frozenset({"replay_plan", "warnings"})
+    replay_plan = Field()
+    target_base = Field()
+    warnings = Field()
+    excluded = Field()
+
+    def __init__(self, fields: dict[str, Any], *, rebase: Rebase, **options: Any) -> None:
+        super().__init__(fields, run=self._run, **options)
+        self._rebase = rebase
+
+    @action
+    def exclude(self, commit_hash: Annotated[str, "Of an own commit; its first digits suffice."]) -> None:
+        """Leave an own message out, with all that edits or annotates it."""
+        found = [
+            step for step in self.replay_plan if commit_hash and step["commit_hash"].startswith(commit_hash)
+        ]
+        if len(found) != 1:
+            which = "several own commits begin" if found else "no own commit begins"
+            raise CommitNotFoundError(f"{which} with {commit_hash!r}; list_commits() lists them")
+        name = found[0]["commit_hash"]
+        own = {step["commit_hash"] for step in self.replay_plan}
+        if found[0]["target"] is not None and found[0]["target"] not in {*own, *self.excluded}:
+            raise HistoryError(
+                f"{name[:8]} changes a message that both branches have, and takes part in how they are brought "
+                "together; undo it on the branch, and rebase then"
+            )
+        gone = [
+            step["commit_hash"] for step in self.replay_plan if name in (step["commit_hash"], step["target"])
+        ]
+        self.excluded = [*self.excluded, *gone]
+        self.replay_plan = [step for step in self.replay_plan if step["commit_hash"] not in gone]
+
+    @reading
+    def list_commits(self) -> list[dict[str, Any]]:
+        """The commits that would be placed anew, oldest first."""
+        return [dict(step) for step in self.replay_plan]
+
+    def summary(self) -> str:
+        """What would happen."""
+        count = len(self.replay_plan)
+        return (
+            f"Place {count:,} commit{'s' * (count != 1)} of {self.fields['branch']!r} anew, onto {self.target_base!r}. "
+            "undo() brings the originals back."
+        )
+
+    def tables(self) -> tuple[ValueTable, ...]:
+        """The commits, and what to look at."""
+        rows = tuple(
+            ValueRow(step["commit_hash"][:8], step["operation"], step["message"], _place(step))
+            for step in self.replay_plan
+        )
+        warnings = tuple(
+            ValueRow(str(number), "conflict", text) for number, text in enumerate(self.warnings, 1)
+        )
+        found = (ValueTable("Commits", rows, "rows"), ValueTable("Conflicts", warnings))
+        return tuple(table for table in found if table.rows)
+
+    def check_touched(self) -> None:
+        """Check that the other branch is where it was, and that no own commit is gone or was changed."""
+        sides, drafts = self._rebase.look(self.target_base, _expected(self.fields))
+        if not (sides.is_ahead or sides.is_behind):
+            check_planned(drafts, _planned(self.fields))
+
+    def _run(self, fields: dict[str, Any]) -> Any:
+        return self._rebase.run(
+            fields["target_base"],
+            {key: resolution_from(made) for key, made in fields["resolutions"].items()},
+            leave_out=fields["excluded"],
+            planned=_planned(fields),
+            expected=_expected(fields),
+        )
+
+
+def _planned(fields: Mapping[str, Any]) -> set[str]:
+    """The own commits that were known when this was asked."""
+    return {step["commit_hash"] for step in fields["replay_plan"]}.union(fields["excluded"])
+
+
+def _expected(fields: Mapping[str, Any]) -> Tips:
+    return Tips(fields["branch"], fields["target_head"])
+
+
+def _place(step: Mapping[str, Any]) -> str:
+    """Which commit it is, and which one it is about."""
+    about = "" if step["target"] is None else f", about {step['target']}"
+    return f"{step['commit_hash']}{about}"

@@ -1,0 +1,1 @@
+"""Parameters, JSON Schema and Python types: one description in three forms."""

@@ -1,0 +1,432 @@
+"""A JSON Schema that somebody else wrote: checked, and bounded in what it may cost.
+
+A schema may come from a server, so it is data that may be wrong or hostile. Nothing of it is fetched or evaluated, a
+check ends in time, and what cannot be bounded is refused. jsonschema does the validating; it is imported when the
+first schema is read, since that takes as long as all that `%load_ext` needs.
+
+jsonschema matches patterns with `re`, which may take exponential time, and compares each element of a list with each
+other. Here patterns go through pydantic's matcher, whose time is linear, and every step looks at the clock.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from contextvars import ContextVar
+from fractions import Fraction
+from functools import cache, lru_cache, wraps
+from itertools import chain
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from pydantic_core import SchemaError, SchemaValidator, core_schema
+
+from tract_jupyter.exceptions import ContentError, SpecError
+from tract_jupyter.models.canonical import canonical_json
+from tract_jupyter.models.text import brief_repr, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    Keyword = Callable[[Any, Any, Any, Any], Iterator[Any] | None]
+
+
+LARGEST: Final = 1_000_000
+"""Characters of a schema."""
+
+MOST_PARTS: Final = 5_000
+"""Objects, lists and values in it. The schemas that a prompt can hold have a few hundred."""
+
+SECONDS: Final = 2.0
+"""How long one check may take."""
+
+_SHOWN: Final = 200
+_DEEPEST: Final = 60
+_LONGEST_CHAIN: Final = 50
+_REFERENCES: Final = ("$ref", "$dynamicRef")
+
+
+class Place(NamedTuple):
+    """A schema within a document, and how its references are looked up from there."""
+
+    schema: Any
+    resolver: Any
+    specification: Any
+
+    def within(self, schema: Any) -> Place:
+        """A subschema of this one."""
+        resource = self.specification.create_resource(schema)
+        return self._replace(schema=schema, resolver=self.resolver.in_subresource(resource))
+
+    def target(self, keyword: str = "$ref") -> Place:
+        """What the reference refers to.
+
+        Raises:
+            SpecError: it is no place of this document. Nothing is fetched.
+        """
+        from referencing.exceptions import Unresolvable
+
+        reference = self.schema[keyword]
+        try:
+            found = self.resolver.lookup(reference)
+        except (Unresolvable, ValueError, TypeError) as error:
+            raise SpecError(
+                f"{keyword} {brief_repr(reference)} leads nowhere; only what the schema holds itself is looked up"
+            ) from error
+        if not isinstance(found.contents, dict | bool):
+            raise SpecError(f"{keyword} {brief_repr(reference)} leads to what is no schema")
+        return self._replace(schema=found.contents, resolver=found.resolver)
+
+    def targets(self) -> Iterator[Place]:
+        """What all references of this schema refer to."""
+        return (self.target(keyword) for keyword in _REFERENCES if keyword in self.schema)
+
+    def subschemas(self) -> Iterator[Place]:
+        """The schemas right within this one."""
+        return map(self.within, self.specification.subresources_of(self.schema))
+
+    def every(self) -> Iterator[Place]:
+        """What must hold of the same value too."""
+        if "$ref" in self.schema:
+            yield self.target()
+        yield from map(self.within, self.schema.get("allOf", ()))
+
+    def alternatives(self) -> Iterator[list[Place]]:
+        """Of each list, one at least must hold of the same value."""
+        for keyword in ("anyOf", "oneOf"):
+            if keyword in self.schema:
+                yield [self.within(part) for part in self.schema[keyword]]
+
+    def sometimes(self) -> Iterator[Place]:
+        """What must hold of the same value under a condition."""
+        yield from (
+            self.within(self.schema[keyword]) for keyword in ("then", "else") if keyword in self.schema
+        )
+        for keyword in ("dependentSchemas", "dependencies"):
+            parts = self.schema.get(keyword, {}).values()
+            yield from (self.within(part) for part in parts if isinstance(part, dict))
+
+    def of_the_same_value(self) -> Iterator[Place]:
+        """All that may be applied to the value that this is applied to."""
+        others = (self.within(self.schema[keyword]) for keyword in ("not", "if") if keyword in self.schema)
+        return chain(self.targets(), self.every(), *self.alternatives(), self.sometimes(), others)
+
+
+class JsonSchema:
+    """A schema that was checked.
+
+    A number such as 1.0 is no integer here, and formats are not checked, as the standard has it. A pattern is matched
+    in linear time; one that cannot be, since it looks around or refers back, is left to whoever gets the values.
+
+    Args:
+        schema: of draft 2020-12, unless its `$schema` names draft 4, 6, 7 or 2019-09.
+
+    Raises:
+        SpecError: it is no JSON Schema, is too large, refers to what it does not hold or to itself without end.
+    """
+
+    def __init__(self, schema: Any) -> None:
+        from referencing.jsonschema import EMPTY_REGISTRY, specification_with
+
+        document = read_schema(schema)
+        # whoever finds it in the document would validate what is within by another class than this one
+        draft = validator_class(str(document.pop("$schema", "")))
+        _check(draft, document)
+        specification = specification_with(draft.META_SCHEMA.get("$schema"))
+        resolver = EMPTY_REGISTRY.resolver_with_root(specification.create_resource(document))
+        self.root = Place(document, resolver, specification)
+        _check_keywords(self.root)
+        _check_ends(self.root)
+        self._validator = draft(document, registry=EMPTY_REGISTRY)
+
+    def errors(self, values: Any) -> list[Any]:
+        """What is wrong with the values: `ValidationError`s of jsonschema.
+
+        Raises:
+            SpecError: checking takes too long.
+        """
+        try:
+            with bounded(SECONDS):
+                return list(self._validator.iter_errors(values))
+        except TooSlowError:
+            raise SpecError(f"checking against the schema takes more than {SECONDS:g} seconds") from None
+        except (TooDeepError, RecursionError):
+            raise SpecError("the values are nested too deep to be checked against the schema") from None
+
+
+def read_schema(schema: Any) -> dict[str, Any]:
+    """A copy of a schema, as JSON would give it back.
+
+    Raises:
+        SpecError: it has no JSON form, is no object or is too large.
+    """
+    if not isinstance(schema, dict):
+        raise SpecError(f"a JSON Schema is an object, got {type(schema).__name__}")
+    try:
+        size = len(canonical_json(schema))
+    except ContentError as error:
+        raise SpecError(f"the schema cannot be read: {error}") from None
+    if size > LARGEST:
+        raise SpecError(f"the schema has {size:,} characters; {LARGEST:,} is the most")
+    levels = list(_levels(schema))
+    parts = sum(map(len, levels))
+    if parts > MOST_PARTS:
+        raise SpecError(f"the schema has {parts:,} parts; {MOST_PARTS:,} is the most")
+    if len(levels) > _DEEPEST:
+        raise SpecError(f"the schema is nested {len(levels)} levels deep; {_DEEPEST} is the most")
+    return json.loads(json.dumps(schema))  # type: ignore[no-any-return] # an object, like the schema
+
+
+def count_parts(value: Any) -> int:
+    """How many objects, lists and values there are in a JSON value, itself included."""
+    return sum(map(len, _levels(value)))
+
+
+def _levels(value: Any) -> Iterator[list[Any]]:
+    """The value, the values in it, those in them, and so on."""
+    level = [value]
+    while level:
+        yield level
+        level = list(chain.from_iterable(map(_parts, level)))
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list | tuple) else ()
+
+
+def _check(draft: Any, document: dict[str, Any]) -> None:
+    """Check that a document is a schema.
+
+    Raises:
+        SpecError: it is none.
+    """
+    from jsonschema.exceptions import SchemaError
+
+    try:
+        draft.check_schema(document, format_checker=None)  # `re` reads fewer patterns than there are
+    except SchemaError as error:
+        place = "/".join(map(str, error.absolute_path)) or "the whole"
+        raise SpecError(
+            f"the JSON Schema is not valid at {printable(place, _SHOWN)}: {printable(error.message, _SHOWN)}"
+        ) from None
+
+
+def _check_keywords(root: Place) -> None:
+    """Check that nothing is in a schema that cannot be bounded, and that every reference leads somewhere.
+
+    Raises:
+        SpecError: it is, or one does not.
+    """
+    keywords = set(chain.from_iterable(place.schema for place in _places(root)))
+    if "$schema" in keywords:
+        raise SpecError("a schema within the schema has a `$schema` of its own; only the whole may have one")
+    if {"unevaluatedProperties", "patternProperties"} <= keywords:
+        raise SpecError(
+            "`unevaluatedProperties` beside `patternProperties` cannot be checked in bounded time"
+        )
+
+
+def _check_ends(root: Place) -> None:
+    """Check that no schema is applied to a value because it is applied to that value already.
+
+    Raises:
+        SpecError: one is, or very many are applied to one value, each because of the other.
+    """
+    lengths: dict[int, int] = {}
+
+    def length(place: Place, above: frozenset[int]) -> int:
+        key = id(place.schema)
+        if key in above:
+            raise SpecError("the schema refers to itself without end")
+        if key not in lengths:
+            parts = place.of_the_same_value() if isinstance(place.schema, dict) else ()
+            lengths[key] = 1 + max((length(part, above | {key}) for part in parts), default=0)
+        if len(above) + lengths[key] > _LONGEST_CHAIN:
+            raise SpecError(f"more than {_LONGEST_CHAIN} schemas lead from one to the other")
+        return lengths[key]
+
+    for place in _places(root):
+        length(place, frozenset())
+
+
+def _places(root: Place) -> Iterator[Place]:
+    """All schemas of a document, also those that only references lead to."""
+    waiting, seen = [root], {id(root.schema)}
+    while waiting:
+        place = waiting.pop()
+        if not isinstance(place.schema, dict):
+            continue
+        yield place
+        for found in chain(place.targets(), place.subschemas()):
+            if id(found.schema) not in seen:
+                seen.add(id(found.schema))
+                waiting.append(found)
+
+
+DRAFTS: Final = {
+    "http://json-schema.org/draft-04/schema": "Draft4Validator",
+    "http://json-schema.org/draft-06/schema": "Draft6Validator",
+    "http://json-schema.org/draft-07/schema": "Draft7Validator",
+    "https://json-schema.org/draft/2019-09/schema": "Draft201909Validator",
+    "https://json-schema.org/draft/2020-12/schema": "Draft202012Validator",
+}
+"""The classes of jsonschema by what `$schema` says. Anything else is read as the newest."""
+
+_DEEPEST_CHECKED: Final = 100
+"""Keywords within keywords. Each takes about four frames, of which Python has a thousand."""
+
+
+class TooSlowError(Exception):
+    """A check takes longer than it may."""
+
+
+class TooDeepError(Exception):
+    """A check goes deeper than it may."""
+
+
+class _Bounds:
+    """How far a check has come."""
+
+    def __init__(self, seconds: float) -> None:
+        self._deadline = perf_counter() + seconds
+        self._depth = 0
+
+    @contextmanager
+    def step(self) -> Iterator[None]:
+        if perf_counter() > self._deadline:
+            raise TooSlowError
+        if self._depth >= _DEEPEST_CHECKED:
+            raise TooDeepError
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
+
+
+_bounds: ContextVar[_Bounds] = ContextVar("_bounds")
+
+
+@contextmanager
+def bounded(seconds: float) -> Iterator[None]:
+    """Let checks within the block end in time.
+
+    Raises:
+        TooSlowError: they take longer.
+        TooDeepError: values and schema are nested too deep for Python's stack.
+    """
+    token = _bounds.set(_Bounds(seconds))
+    try:
+        yield
+    finally:
+        _bounds.reset(token)
+
+
+@cache
+def validator_class(dialect: str) -> Any:
+    """The validator of a draft, with our keywords in the place of those that cannot be bounded."""
+    import jsonschema
+    from jsonschema.validators import extend
+
+    draft = getattr(jsonschema, DRAFTS.get(dialect.rstrip("#"), "Draft202012Validator"))
+    keywords = {name: _timed(keyword) for name, keyword in {**draft.VALIDATORS, **_OWN}.items()}
+    return extend(draft, keywords, type_checker=draft.TYPE_CHECKER.redefine("integer", _is_integer))
+
+
+def _is_integer(_: Any, value: Any) -> bool:
+    """1.0 is none, as in the rest of the package."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _timed(keyword: Keyword) -> Keyword:
+    @wraps(keyword)
+    def check(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
+        with _bounds.get().step():
+            yield from keyword(validator, value, instance, schema) or ()
+
+    return check
+
+
+def _pattern(validator: Any, pattern: str, instance: Any, _: Any) -> Iterator[Any]:
+    from jsonschema import ValidationError
+
+    if validator.is_type(instance, "string") and not _matches(pattern, instance):
+        yield ValidationError("")
+
+
+def _pattern_properties(validator: Any, patterns: dict[str, Any], instance: Any, _: Any) -> Iterator[Any]:
+    if validator.is_type(instance, "object"):
+        for pattern, schema in patterns.items():
+            for name in instance:
+                if _matches(pattern, name):
+                    yield from validator.descend(instance[name], schema, path=name, schema_path=pattern)
+
+
+def _additional_properties(validator: Any, allowed: Any, instance: Any, schema: Any) -> Iterator[Any]:
+    from jsonschema import ValidationError
+
+    if not validator.is_type(instance, "object"):
+        return
+    for name in instance:
+        if name in schema.get("properties", ()) or any(
+            _matches(p, name) for p in schema.get("patternProperties", ())
+        ):
+            continue
+        if allowed is False:
+            yield ValidationError("", path=[name])
+        else:
+            yield from validator.descend(instance[name], allowed, path=name)
+
+
+def _unique_items(validator: Any, wanted: Any, instance: Any, _: Any) -> Iterator[Any]:
+    from jsonschema import ValidationError
+
+    if (
+        wanted
+        and validator.is_type(instance, "array")
+        and len(set(map(_comparable, instance))) < len(instance)
+    ):
+        yield ValidationError("")
+
+
+def _multiple_of(validator: Any, factor: Any, instance: Any, _: Any) -> Iterator[Any]:
+    """As decimal numbers: 0.3 is a multiple of 0.1."""
+    from jsonschema import ValidationError
+
+    if validator.is_type(instance, "number") and Fraction(str(instance)) % Fraction(str(factor)):
+        yield ValidationError("")
+
+
+def _comparable(value: Any) -> str:
+    """A text that is the same for equal values; 1.0 and 1 are."""
+    return canonical_json(json.loads(canonical_json(value), parse_float=_number))
+
+
+def _number(text: str) -> float | int:
+    number = float(text)
+    return int(number) if number.is_integer() else number
+
+
+_OWN: Final[dict[str, Any]] = {
+    "pattern": _pattern,
+    "patternProperties": _pattern_properties,
+    "additionalProperties": _additional_properties,
+    "uniqueItems": _unique_items,
+    "multipleOf": _multiple_of,
+}
+
+
+def _matches(pattern: str, text: str) -> bool:
+    """Whether a text has a match; so has any, of a pattern that cannot be matched in linear time."""
+    matcher = _matcher(pattern)
+    return matcher is None or matcher.isinstance_python(text)
+
+
+@lru_cache(maxsize=64)  # a hostile one takes up to 10 MB
+def _matcher(pattern: str) -> SchemaValidator | None:
+    try:
+        return SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex"))
+    except SchemaError:
+        return None

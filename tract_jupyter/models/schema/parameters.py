@@ -1,0 +1,376 @@
+"""Named, typed, described values: an operation's fields, an action's parameters, a tool's arguments.
+
+One class serves all three, so that what a panel's form offers, what a model's JSON Schema promises and what the
+validator accepts cannot drift apart. Validation is strict: `True` is no `int`, `"7"` is no number, every element of
+a list is looked at, and all problems are reported at once. Arguments that somebody else's JSON Schema describes are in
+`schema_parameters`; to those who use them they are the same.
+"""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Any, Final, NotRequired, Optional
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
+from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
+from pydantic.json_schema import GenerateJsonSchema
+from typing_extensions import TypedDict
+
+from tract_jupyter.exceptions import ParameterError, SpecError, nearest
+from tract_jupyter.models.schema.types import type_text
+from tract_jupyter.models.text import brief_repr, safe_repr
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+
+REQUIRED: Final = inspect.Parameter.empty
+"""Default of a parameter that must be given."""
+
+MAX_PROBLEMS: Final = 10
+"""How many are told of one call."""
+
+_MAX_NAMES = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One named value: its type, default (or `REQUIRED`) and what it is for."""
+
+    name: str
+    annotation: Any = Any
+    default: Any = REQUIRED
+    description: str = ""
+
+    @property
+    def required(self) -> bool:
+        """Whether a value must be given."""
+        return self.default is REQUIRED
+
+    @property
+    def optional(self) -> bool:
+        """Whether it may be left out without a value of its own taking its place: the default is None."""
+        return self.default is None
+
+    @property
+    def default_text(self) -> str:
+        """` = <default>`, or nothing if a value must be given."""
+        return "" if self.required else f" = {safe_repr(self.default)}"
+
+    @property
+    def accepted(self) -> Any:
+        """The annotation, widened by None where None is the default."""
+        return Optional[self.annotation] if self.optional and self.annotation is not Any else self.annotation  # noqa: UP045
+
+    def fits(self, value: Any) -> bool:
+        """Whether a value is of the type."""
+        try:
+            TypeAdapter(self.accepted, config=None).validate_python(value, strict=True)
+        except ValidationError:
+            return False
+        return True
+
+    def with_default(self, value: Any) -> Parameter:
+        """The same with another default; of any type, if that is wider than ours."""
+        return replace(self, default=value, annotation=self.annotation if self.fits(value) else Any)
+
+
+class ParameterSet(ABC):
+    """An ordered set of parameters, wherever their types come from.
+
+    Attributes:
+        subject: what the parameters belong to; errors begin with it.
+        arguments: the parameters by their names in Python, which may differ from those that are validated. Required
+            ones come first, as Python asks.
+    """
+
+    subject: str
+    arguments: Mapping[str, Parameter]
+
+    @property
+    @abstractmethod
+    def json_schema(self) -> dict[str, Any]:
+        """JSON Schema of an object with these properties."""
+
+    @property
+    def object_schema(self) -> dict[str, Any]:
+        """The same as providers of models take it, which may say less."""
+        return self.json_schema
+
+    @abstractmethod
+    def validate(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a new dict of `values` with defaults filled in (fresh copies of mutable ones).
+
+        Raises:
+            ParameterError: values are missing, unknown or ill-typed; every problem is listed.
+        """
+
+    def __iter__(self) -> Iterator[Parameter]:
+        return iter(self.arguments.values())
+
+    def __len__(self) -> int:
+        return len(self.arguments)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names, in the order of the signature."""
+        return tuple(p.name for p in self)
+
+    def types(self) -> dict[str, Any]:
+        """The type of each name, in full."""
+        return {p.name: p.annotation for p in self}
+
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Give positional arguments their names, as a Python call would.
+
+        Raises:
+            ParameterError: too many, or one given twice.
+        """
+        if not args:
+            return kwargs
+        positional = self._positional
+        if len(args) > len(positional):
+            raise ParameterError(
+                self.subject,
+                [f"takes at most {len(positional)} by position ({', '.join(positional)}), got {len(args)}"],
+            )
+        twice = [name for name in positional[: len(args)] if name in kwargs]
+        if twice:
+            raise ParameterError(
+                self.subject, [f"got {name!r} twice, by position and by name" for name in twice]
+            )
+        return {**dict(zip(positional, args, strict=False)), **kwargs}
+
+    def signature(self, *leading: str) -> inspect.Signature:
+        """Return the signature that a Python function with these parameters has, after the `leading` names."""
+        items = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in leading]
+        items += [
+            inspect.Parameter(name, self._kind(p), default=p.default, annotation=p.annotation)
+            for name, p in self.arguments.items()
+        ]
+        return inspect.Signature(items)
+
+    def signature_text(self, *leading: str) -> str:
+        """The signature as a person writes it: `(pending, strict: bool = False)`."""
+        return f"({', '.join(signature_parts(self.signature(*leading), _argument_text))})"
+
+    def _missing(self, name: str) -> str:
+        for argument, p in self.arguments.items():
+            if p.name == name and p.required:
+                written = "" if argument == name else f"; in Python {argument!r}"
+                return f"{name!r} is missing ({type_text(p.annotation)}{written})"
+        return f"{name!r} is missing"
+
+    def _unknown(self, name: str) -> str:
+        more = ", …" if len(self.names) > _MAX_NAMES else ""
+        known = f"It takes {', '.join(self.names[:_MAX_NAMES])}{more}." if self.names else "It takes none."
+        return f"{name!r} is unknown.{nearest(name, self.names)} {known}"
+
+    def _kind(self, p: Parameter) -> Any:  # noqa: ARG002 # others tell
+        return inspect.Parameter.POSITIONAL_OR_KEYWORD
+
+    @cached_property
+    def _positional(self) -> tuple[str, ...]:
+        by_name = inspect.Parameter.KEYWORD_ONLY
+        return tuple(name for name, p in self.arguments.items() if self._kind(p) is not by_name)
+
+
+class Parameters(ParameterSet):
+    """Parameters with Python types, which validate values and describe themselves.
+
+    Args:
+        subject: what the parameters belong to; errors begin with it.
+        parameters: in the order of the author. Required ones come first in the signature, as Python asks.
+
+    Raises:
+        SpecError: a default does not fit its own type, or nothing can be checked against a type.
+    """
+
+    def __init__(self, subject: str, parameters: Iterable[Parameter]) -> None:
+        self.subject = subject
+        self.arguments = {p.name: p for p in sorted(parameters, key=lambda p: not p.required)}
+        try:
+            self._validate = _adapter({p.name: _validated(p) for p in self}).validator.validate_python
+        except (PydanticUserError, PydanticUndefinedAnnotation) as error:
+            raise SpecError(f"{subject}: a type cannot be checked: {error.message}") from None
+        self._check_defaults()
+
+    @classmethod
+    def of(
+        cls,
+        function: Callable[..., Any],
+        *,
+        skip: int = 0,
+        descriptions: Mapping[str, str] = MappingProxyType({}),
+    ) -> Parameters:
+        """The parameters of a Python function, from its type hints; `Annotated[T, "text"]` describes one.
+
+        Args:
+            function: its parameters have names; `*args` and `**kwargs` are refused.
+            skip: how many leading parameters are not the caller's, such as `self`.
+            descriptions: of those that have none in their type hints.
+
+        Raises:
+            SpecError: the signature has something that cannot be named, or a type hint means nothing.
+        """
+        own = getattr(function, "parameters", None)
+        if isinstance(own, Parameters):
+            return own
+        hints = hints_of(function)
+        given = list(inspect.signature(function).parameters.values())[skip:]
+        if any(p.kind in {p.VAR_POSITIONAL, p.VAR_KEYWORD, p.POSITIONAL_ONLY} for p in given):
+            raise SpecError(
+                f"{function.__name__}: every parameter needs a name; '*args' and '**kwargs' have none"
+            )
+        made = (_described(p.name, hints.get(p.name, Any), p.default) for p in given)
+        return cls(
+            function.__name__,
+            [p if p.description else replace(p, description=descriptions.get(p.name, "")) for p in made],
+        )
+
+    def without(self, names: Collection[str]) -> Parameters:
+        """The others."""
+        return Parameters(self.subject, [p for p in self if p.name not in names])
+
+    def validate(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a new dict of `values` with defaults filled in (fresh copies of mutable ones).
+
+        Raises:
+            ParameterError: values are missing, unknown or ill-typed; every problem is listed.
+        """
+        try:
+            return self._validate(values)  # type: ignore[no-any-return]
+        except ValidationError as error:
+            raise ParameterError(self.subject, self._problems(error)) from None
+
+    @cached_property
+    def json_schema(self) -> dict[str, Any]:
+        """JSON Schema (draft 2020-12) of an object with these properties."""
+        schema = _adapter({p.name: _documented(p) for p in self}).json_schema(schema_generator=_PlainSchema)
+        return {"type": "object", "properties": schema.get("properties", {}),
+                "required": schema.get("required", []), "additionalProperties": False,
+                **({"$defs": schema["$defs"]} if "$defs" in schema else {})}  # fmt: skip
+
+    def _check_defaults(self) -> None:
+        for p in self:
+            if not p.required and not p.fits(p.default):
+                raise SpecError(
+                    f"{self.subject}: the default {brief_repr(p.default)} of {p.name!r} is no {type_text(p.annotation)}"
+                )
+
+    def _problems(self, error: ValidationError) -> list[str]:
+        details = error.errors(include_url=False, include_context=False)
+        problems = [self._problem(d["type"], d["loc"], d["msg"], d["input"]) for d in details[:MAX_PROBLEMS]]
+        if len(details) > MAX_PROBLEMS:
+            problems.append(f"and {len(details) - MAX_PROBLEMS} more")
+        return problems
+
+    def _problem(self, kind: str, loc: tuple[int | str, ...], message: str, value: Any) -> str:
+        name = str(loc[0]) if loc else ""
+        if kind == "missing" and len(loc) == 1:
+            return self._missing(name)
+        if kind == "extra_forbidden" and len(loc) == 1:
+            return self._unknown(name)
+        if kind == "string_unicode":
+            return f"{ascii(value)[:60]} is no valid Unicode"
+        if not loc:
+            return no_dict(value)
+        if kind == "invalid_key":
+            return no_name(name)
+        place = repr(name) + "".join(f"[{part!r}]" for part in loc[1:] if _is_data(part))
+        wanted = message.removeprefix("Input should be ").replace("Input should", "should")
+        return misfit(place, wanted, value)
+
+
+def signature_parts(signature: inspect.Signature, text: Callable[[inspect.Parameter], str]) -> Iterator[str]:
+    """What stands between the brackets of a function: the `text` of each parameter, and the stars where they belong."""
+    only_by_name = False
+    for given in signature.parameters.values():
+        if given.kind is given.KEYWORD_ONLY and not only_by_name:
+            only_by_name = True
+            yield "*"
+        yield f"**{text(given)}" if given.kind is given.VAR_KEYWORD else text(given)
+
+
+def _argument_text(given: inspect.Parameter) -> str:
+    if given.annotation is given.empty:
+        return given.name
+    default = "" if given.default is given.empty else f" = {safe_repr(given.default)}"
+    return f"{given.name}: {type_text(given.annotation)}{default}"
+
+
+def misfit(place: str, wanted: str, value: Any) -> str:
+    """What is wrong with a value."""
+    return f"{place} should be {wanted}, got {brief_repr(value)} ({type(value).__name__})"
+
+
+def no_dict(value: Any) -> str:
+    """What is wrong with arguments that are no dict."""
+    return f"a dict of values is needed, got {type(value).__name__}"
+
+
+def no_name(name: Any) -> str:
+    """What is wrong with the name of an argument."""
+    return f"{name!r} is no name; names are strings"
+
+
+def _validated(p: Parameter) -> Any:
+    return p.accepted if p.required else NotRequired[Annotated[p.accepted, Field(default=p.default)]]
+
+
+def _documented(p: Parameter) -> Any:
+    details: dict[str, Any] = {"description": p.description} if p.description else {}
+    # a None default only means "may be left out": the plain type says more
+    if not p.required and not p.optional:
+        details["default"] = p.default
+    annotation: Any = Annotated[p.annotation, Field(**details)]
+    return annotation if p.required else NotRequired[annotation]
+
+
+def _adapter(entries: dict[str, Any]) -> TypeAdapter[dict[str, Any]]:
+    """An adapter for a TypedDict class: pydantic's public way to validate a dict with any keys."""
+    typed: Any = TypedDict("Parameters", entries)  # type: ignore[misc] # the keys are data
+    shape: Any = with_config(ConfigDict(strict=True, extra="forbid"))(typed)
+    return TypeAdapter(shape)
+
+
+def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """The type hints of a function, by name.
+
+    Raises:
+        SpecError: one names what is not there.
+    """
+    try:
+        return typing.get_type_hints(function, include_extras=True)
+    except (NameError, TypeError, SyntaxError, AttributeError) as error:
+        raise SpecError(
+            f"{function.__name__}: a type hint means nothing here ({error}); types that it names must be defined in "
+            "the module or cell of the function"
+        ) from None
+
+
+def _described(name: str, hint: Any, default: Any) -> Parameter:
+    if typing.get_origin(hint) is not Annotated:
+        return Parameter(name, hint, default)
+    text = next((extra for extra in hint.__metadata__ if isinstance(extra, str)), "")
+    constraints = tuple(extra for extra in hint.__metadata__ if not isinstance(extra, str))
+    kept = Annotated[(hint.__origin__, *constraints)] if constraints else hint.__origin__
+    return Parameter(name, kept, default, text)
+
+
+class _PlainSchema(GenerateJsonSchema):
+    """Leaves out titles: they only repeat the names, and cost a model tokens."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
+        return False
+
+
+def _is_data(part: int | str) -> bool:
+    # pydantic puts the branch of a union into the location, as 'list[str]' or 'int'
+    return isinstance(part, int) or (
+        not any(mark in part for mark in "[]()") and part not in {"str", "int", "none"}
+    )

@@ -1,0 +1,431 @@
+"""Where the operations of a graph stand: a column for each level of dependencies, the main call between the hooks."""
+
+from __future__ import annotations
+
+import html
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from tract_jupyter.models.text import printable
+from tract_jupyter.notebook.runs.picture import GLYPHS, State, commit_order, duration
+from tract_jupyter.notebook.views.html import text_width
+from tract_jupyter.runs.terms import Hook
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tract_jupyter.notebook.runs.picture import Node, Picture
+
+
+ROWS = 14
+"""The most in a column; a level with more takes several."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A node's column and row; both count from 0, within its hook."""
+
+    node: Node
+    column: int
+    row: int
+
+
+@dataclass(frozen=True)
+class Band:
+    """The operations of one hook, how many columns and rows they take, and who depends on whom among them."""
+
+    hook: Hook
+    places: tuple[Place, ...]
+    columns: int
+    rows: int
+    edges: tuple[tuple[Place, Place], ...]
+
+
+def lay_out(nodes: Sequence[Node]) -> tuple[Band, ...]:
+    """A band for each hook that has operations."""
+    bands = (_band(hook, [node for node in nodes if node.hook is hook]) for hook in Hook)
+    return tuple(band for band in bands if band.places)
+
+
+def _band(hook: Hook, nodes: list[Node]) -> Band:
+    levels = _levels(nodes)
+    places: dict[str, Place] = {}
+    column = 0
+    for level in range(max(levels.values(), default=-1) + 1):
+        here = sorted(
+            (n for n in nodes if levels[n.id] == level), key=lambda n: (_wanted(n, places), n.order, n.id)
+        )
+        for number, node in enumerate(here):
+            places[node.id] = Place(node, column + number // ROWS, number % ROWS)
+        column += -(-len(here) // ROWS)
+    edges = [
+        (places[one], place) for place in places.values() for one in place.node.depends_on if one in places
+    ]
+    rows = max((place.row for place in places.values()), default=-1) + 1
+    return Band(hook, tuple(places.values()), column, rows, tuple(edges))
+
+
+def _levels(nodes: list[Node]) -> dict[str, int]:
+    """One more than the highest of the dependencies. What waits in a circle, and never runs, stands with the first."""
+    known = {node.id: node for node in nodes}
+    levels = dict.fromkeys(known, 0)
+    for key in commit_order(nodes):
+        below = [levels[one] for one in known[key].depends_on if one in known]
+        levels[key] = max(below, default=-1) + 1
+    return levels
+
+
+def _wanted(node: Node, places: dict[str, Place]) -> float:
+    """The mean row of what it depends on, so that lines cross little."""
+    rows = [places[one].row for one in node.depends_on if one in places]
+    return sum(rows) / len(rows) if rows else 0.0
+
+
+# Pixels. Nothing can measure text without a script, so widths of text are upper estimates for common fonts.
+_TEXT = 6.9
+_TIME = 56
+_NAME = 22
+_HEAD = 24
+_PAD = 12
+_BETWEEN = 16
+_MAIN = 104
+_SMALLEST = 0.7  # of its size; what does not fit even so is scrolled
+_MOST_NAMED = 60
+_HEADS = {Hook.BEFORE: "before the main call", Hook.AFTER: "after the main call"}
+
+
+class _Size(NamedTuple):
+    """Of a node, and how far apart they stand."""
+
+    width: float
+    height: float
+    across: float
+    down: float
+    is_named: bool
+
+    @classmethod
+    def of(cls, nodes: Sequence[Node], *, timed: bool) -> _Size:
+        """Small squares where there are too many for names."""
+        if len(nodes) > _MOST_NAMED:
+            return cls(18, 18, 44, 23, is_named=False)
+        widest = max((text_width(short(node.title, _NAME)) for node in nodes), default=4)
+        width = round(36 + widest * _TEXT + (_TIME if timed else 0))
+        return cls(width, 26, width + 44, 35, is_named=True)
+
+
+def graph_svg(picture: Picture) -> str:
+    """The drawing of a run; everything escaped. Screen readers are told a list of operations."""
+    size = _Size.of(picture.nodes, timed=True)
+    return _drawing(lay_out(picture.nodes), size, "Operations of the run", picture.main)
+
+
+def profile_svg(nodes: Sequence[Node]) -> str:
+    """The same of operations that are not in a run."""
+    return _drawing(lay_out(nodes), _Size.of(nodes, timed=False), "Operations of the profile", None)
+
+
+def short(text: str, limit: int) -> str:
+    """The beginning of a name, of at most so many columns of a font of fixed width."""
+    name = " ".join(printable(text).split())
+    if text_width(name) <= limit:
+        return name
+    while text_width(name) >= limit:
+        name = name[: -max(1, (text_width(name) - limit) // 2)]
+    return f"{name}…"
+
+
+def _drawing(bands: tuple[Band, ...], size: _Size, label: str, main: State | None) -> str:
+    rows = max((band.rows for band in bands), default=1)
+    height = _HEAD + 2 * _PAD + (rows - 1) * size.down + max(size.height, 26)
+    parts, x = [], 0.0
+    by_hook = {band.hook: band for band in bands}
+    for hook in Hook:
+        if hook in by_hook:
+            width = _band_width(by_hook[hook], size)
+            parts.append(_band_svg(by_hook[hook], size, x, width, height))
+            x += width + _BETWEEN
+        if hook is Hook.BEFORE:
+            parts.append(_main_svg(main, x, height))
+            x += _MAIN + _BETWEEN
+    end = x - _BETWEEN + 2  # a thick line is wider than its shape
+    return (
+        f'<svg role="list" aria-label="{html.escape(label)}" width="{end:g}" height="{height:g}" '
+        f'style="min-width:{_SMALLEST * end:g}px" viewBox="0 0 {end:g} {height:g}" xmlns="http://www.w3.org/2000/svg">{"".join(parts)}</svg>'
+    )
+
+
+def _band_width(band: Band, size: _Size) -> float:
+    return max(
+        2 * _PAD + (band.columns - 1) * size.across + size.width, 2 * _PAD + len(_HEADS[band.hook]) * _TEXT
+    )
+
+
+def _band_svg(band: Band, size: _Size, x: float, width: float, height: float) -> str:
+    left, top = x + _PAD, _HEAD + _PAD
+    edges = "".join(_edge(one, other, size, left, top) for one, other in band.edges)
+    nodes = "".join(_node(place, size, left, top) for place in band.places)
+    many = "" if size.is_named else " tract-many"
+    return (
+        f'<rect class="tract-band" x="{x:g}" y="{_HEAD}" width="{width:g}" height="{height - _HEAD:g}" rx="6"/>'
+        f'<text class="tract-dim" aria-hidden="true" x="{x + 2:g}" y="{_HEAD - 8}">{_HEADS[band.hook]}</text>'
+        f'<g class="tract-edges{many}" aria-hidden="true">{edges}</g>{nodes}'
+    )
+
+
+def _main_svg(main: State | None, x: float, height: float) -> str:
+    """The main call: all operations before it come together there."""
+    state = main or State.PLANNED
+    y = round(_HEAD + (height - _HEAD) / 2)
+    said = "main call" if main is None else f"main call, {_main_word(state)}"
+    glyph = "" if main is None else GLYPHS[state]
+    arrows = "".join(
+        f'<path class="tract-arrow" d="M{at:g} {y - 5}l6 5l-6 5"/>'
+        for at in (x - _BETWEEN + 5, x + _MAIN + 5)
+    )
+    return (
+        f'<g aria-hidden="true">{arrows}</g><g role="listitem" class="tract-node tract-main tract-{state}" '
+        f'aria-label="{said}"><title>{said}</title><rect x="{x:g}" y="{y - 18}" width="{_MAIN}" height="36" rx="18"/>'
+        f'<text class="tract-glyph" x="{x + 12:g}" y="{y + 4}">{glyph}</text>'
+        f'<text x="{x + (28 if glyph else 22):g}" y="{y + 4}">main call</text></g>'
+    )
+
+
+def _main_word(state: State) -> str:
+    return {State.SKIPPED: "not made", State.PLANNED: "not made yet"}.get(state, state.value)
+
+
+def _node(place: Place, size: _Size, left: float, top: float) -> str:
+    node = place.node
+    x, y = left + place.column * size.across, top + place.row * size.down
+    words = _words(node, size, x, y) if size.is_named else ""
+    css = f"tract-node tract-{node.state}{' tract-required' if node.required else ''}"
+    middle = y + size.height / 2 + 4
+    glyph_x = x + (10 if size.is_named else 5)
+    return (
+        f'<g role="listitem" class="{css}" aria-label="{html.escape(spoken(node))}">'
+        f"<title>{html.escape(hover(node))}</title>"
+        f'<rect x="{x:g}" y="{y:g}" width="{size.width:g}" height="{size.height:g}" rx="{5 if size.is_named else 3}"/>'
+        f'<text class="tract-glyph" x="{glyph_x:g}" y="{middle:g}">{GLYPHS[node.state]}</text>{words}</g>'
+    )
+
+
+def _words(node: Node, size: _Size, x: float, y: float) -> str:
+    middle = y + size.height / 2 + 4
+    name = html.escape(short(node.title, _NAME))
+    told = node.note or (duration(node.milliseconds) if node.milliseconds else "")
+    time = html.escape(short(told, 8))
+    end = (
+        f'<text class="tract-dim tract-end" x="{x + size.width - 8:g}" y="{middle:g}">{time}</text>'
+        if time
+        else ""
+    )
+    return f'<text x="{x + 25:g}" y="{middle:g}">{name}</text>{end}'
+
+
+def _edge(one: Place, other: Place, size: _Size, left: float, top: float) -> str:
+    x = left + one.column * size.across + size.width
+    y = top + one.row * size.down + size.height / 2
+    to_x = left + other.column * size.across
+    to_y = top + other.row * size.down + size.height / 2
+    bend = max(abs(to_x - x) / 2, 20)
+    css = "" if one.node.state is State.DONE or not one.node.why else ' class="tract-broken"'
+    return f'<path{css} d="M{x:g} {y:g}C{x + bend:g} {y:g} {to_x - bend:g} {to_y:g} {to_x:g} {to_y:g}"/>'
+
+
+def spoken(node: Node) -> str:
+    """A node as a sentence, for who hears it."""
+    parts = [
+        printable(node.title),
+        node.state.value,
+        "required" if node.required else "",
+        duration(node.milliseconds) if node.milliseconds else "",
+        f"committed as number {node.committed}" if node.committed else "",
+        node.why,
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def hover(node: Node) -> str:
+    """What is told on hovering."""
+    lines = [
+        printable(node.title),
+        f"id: {printable(node.id)}" if node.name and node.name != node.id else "",
+        f"{node.state}{', required' if node.required else ''}{f', kind {printable(node.kind)}' if node.kind else ''}",
+        f"order {node.order:g}"
+        + (f", after {printable(', '.join(node.depends_on[:20]))}" if node.depends_on else ""),
+        f"took {duration(node.milliseconds)}" if node.milliseconds else "",
+        f"attempts: {node.attempts}" if node.attempts > 1 else "",
+        f"committed as number {node.committed}" if node.committed else "",
+        node.note,
+        node.why,
+    ]
+    return "\n".join(line for line in lines if line)
+
+
+_ROW = 20
+
+_BAR_NAME = 26
+
+_BARS = 390
+_LEAST = 3.0
+_BAR_TIME = 60
+_COMMIT = 66
+_TICKS = 6
+_MOMENT = 1e-6  # seconds that even what took no time is there
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A row: from when to when, in seconds since the first bar's start."""
+
+    title: str
+    state: State
+    start: float
+    end: float
+    node: Node | None = None
+    is_exact: bool = True
+
+    @property
+    def is_main(self) -> bool:
+        """Whether it is the main call."""
+        return self.node is None
+
+
+@dataclass(frozen=True)
+class Gantt:
+    """The rows by their start, and how many seconds they take together."""
+
+    bars: tuple[Bar, ...]
+    seconds: float
+
+    @property
+    def most_at_once(self) -> int:
+        """How many operations ran side by side at most. One that ends when another starts is not beside it."""
+        turns = sorted(
+            turn
+            for bar in self.bars
+            if bar.node
+            for turn in ((bar.start, 1), (max(bar.end, bar.start + _MOMENT), -1))
+        )
+        running = most = 0
+        for _, step in turns:
+            running += step
+            most = max(most, running)
+        return most
+
+
+def gantt(picture: Picture) -> Gantt:
+    """The rows of a run. What never started has none."""
+    started = [node for node in picture.nodes if node.span]
+    spans = [node.span for node in started if node.span]
+    spans += [picture.main_span] if picture.main_span else []
+    if not spans:
+        return Gantt((), 0.0)
+    zero = min(span.start for span in spans)
+    bars = [_of(node, zero, picture.at) for node in started]
+    if picture.main_span:
+        span = picture.main_span
+        end = picture.at if span.end is None else span.end
+        bars.append(Bar("main call", picture.main, span.start - zero, end - zero, is_exact=span.exact))
+    bars.sort(key=lambda bar: (_phase(bar), bar.start, bar.end, bar.title))
+    return Gantt(tuple(bars), max(bar.end for bar in bars))
+
+
+def _of(node: Node, zero: float, at: float) -> Bar:
+    start = node.span.start if node.span else zero
+    end = node.span.end if node.span and node.span.end is not None else max(at, start)
+    return Bar(node.title, node.state, start - zero, end - zero, node)
+
+
+def _phase(bar: Bar) -> int:
+    return 1 if bar.node is None else 0 if bar.node.hook is Hook.BEFORE else 2
+
+
+def gantt_svg(chart: Gantt) -> str:
+    """The drawing; everything escaped. Screen readers are told a list."""
+    name_width = 34 + max(text_width(short(bar.title, _BAR_NAME)) for bar in chart.bars) * _TEXT
+    width = name_width + _BARS + _BAR_TIME + _COMMIT
+    height = _HEAD + _ROW * len(chart.bars) + 6
+    rows = "".join(_row(bar, number, chart.seconds, name_width) for number, bar in enumerate(chart.bars))
+    return (
+        f'<svg role="list" aria-label="When each operation ran" width="{width:g}" height="{height}" '
+        f'viewBox="0 0 {width:g} {height}" xmlns="http://www.w3.org/2000/svg">'
+        f'<g aria-hidden="true">{_axis(chart.seconds, name_width, height)}'
+        f'<text class="tract-dim tract-end" x="{name_width + _BARS + _BAR_TIME:g}" y="15">time</text>'
+        f"{_commit_head(chart, width)}</g>{rows}</svg>"
+    )
+
+
+def _commit_head(chart: Gantt, width: float) -> str:
+    if not any(bar.node and bar.node.committed for bar in chart.bars):
+        return ""
+    return f'<text class="tract-dim tract-end" x="{width - 4:g}" y="15">commit</text>'
+
+
+def _axis(seconds: float, left: float, height: float) -> str:
+    parts = []
+    for tick in _ticks(seconds):
+        x = left + _at(tick, seconds)
+        parts.append(f'<path class="tract-tick" d="M{x:g} {_HEAD - 4}V{height - 6}"/>')
+        parts.append(f'<text class="tract-dim tract-mid" x="{x:g}" y="15">{_tick_text(tick, seconds)}</text>')
+    return "".join(parts)
+
+
+def _ticks(seconds: float) -> Iterator[float]:
+    """Round times, about six of them."""
+    if seconds <= 0:
+        yield 0.0
+        return
+    rough = seconds / _TICKS
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough)
+    number = 0
+    while number * step <= seconds * 0.96:
+        yield number * step
+        number += 1
+
+
+def _tick_text(tick: float, seconds: float) -> str:
+    return "0" if not tick else f"{tick:.3g} s" if seconds >= 1 else f"{tick * 1000:.3g} ms"
+
+
+def _at(moment: float, seconds: float) -> float:
+    return _BARS * moment / seconds if seconds > 0 else 0.0
+
+
+def _row(bar: Bar, number: int, seconds: float, left: float) -> str:
+    y = _HEAD + number * _ROW
+    middle, end = y + _ROW / 2 + 4, left + _BARS + _BAR_TIME
+    x = left + min(_at(bar.start, seconds), _BARS - _LEAST)
+    width = max(_at(bar.end - bar.start, seconds), _LEAST)
+    time = "" if not bar.is_exact else duration((bar.end - bar.start) * 1000)
+    commit = f"{bar.node.committed}" if bar.node and bar.node.committed else ""
+    of_main = f" tract-main{'' if bar.is_exact else ' tract-about-then'}" if bar.is_main else ""
+    said = html.escape(_said(bar))
+    name = html.escape(short(bar.title, _BAR_NAME))
+    return (
+        f'<g role="listitem" class="tract-node tract-{bar.state}{of_main}" aria-label="{said}"><title>{said}</title>'
+        f'<rect class="tract-row" x="0" y="{y}" width="{end + _COMMIT:g}" height="{_ROW}"/>'
+        f'<text class="tract-glyph" x="6" y="{middle:g}">{GLYPHS[bar.state]}</text>'
+        f'<text x="22" y="{middle:g}">{name}</text>'
+        f'<rect class="tract-span" x="{x:.1f}" y="{y + 3}" width="{width:.1f}" height="{_ROW - 6}" rx="3"/>'
+        f'<text class="tract-dim tract-end" x="{end:g}" y="{middle:g}">{time}</text>'
+        f'<text class="tract-dim tract-end" x="{end + _COMMIT - 4:g}" y="{middle:g}">{commit}</text></g>'
+    )
+
+
+def _said(bar: Bar) -> str:
+    times = f"from {duration(bar.start * 1000)} to {duration(bar.end * 1000)}"
+    if bar.node is not None:
+        return f"{spoken(bar.node)}, {times}"
+    about = "" if bar.is_exact else "; with the commits around it: its own time is not known"
+    return f"{printable(bar.title)}, {bar.state}, {times}{about}"
+
+
+def gantt_text(bar: Bar, seconds: float, cells: int) -> str:
+    """A bar of characters."""
+    start = min(int(cells * bar.start / seconds), cells - 1) if seconds > 0 else 0
+    length = max(1, round(cells * (bar.end - bar.start) / seconds)) if seconds > 0 else 1
+    length = min(length, cells - start)
+    return f"{' ' * start}{'━' * length}".ljust(cells)

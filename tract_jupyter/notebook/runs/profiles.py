@@ -1,0 +1,346 @@
+"""A profile as a person sees it: its operations as a graph, what is probably not meant, what each operation is.
+
+Taking over is bound to what was shown: it wants the beginning of the fingerprint that stands there.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from tract_jupyter.exceptions import OperationError, ProfileError, UnknownRunError, nearest
+from tract_jupyter.models.canonical import digest
+from tract_jupyter.models.text import one_line, printable
+from tract_jupyter.notebook.arguments import Command, no_arguments
+from tract_jupyter.notebook.runs.graph import profile_svg
+from tract_jupyter.notebook.runs.picture import planned
+from tract_jupyter.notebook.runs.view import legend_html
+from tract_jupyter.notebook.views.html import OWN_KEYS, Grid, View, escaped, heading, style_tag
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tract_jupyter.notebook.session import Session
+    from tract_jupyter.runs.model import Operation
+    from tract_jupyter.runs.profile.model import BlockRef, Profile
+    from tract_jupyter.runs.store import ProfileEntry
+    from tract_jupyter.tract import Tract
+
+
+_NAME = 60
+_ABOUT = ("description", "capabilities")
+_MORE = ("runConditions", "artifact", "activation", "provider", "timeoutMs", "retry", "debug")
+
+
+class LintWarning(Protocol):
+    """Something about a profile that is allowed, and probably not meant."""
+
+    @property
+    def where(self) -> str:
+        """The operation, and what of it."""
+        ...
+
+    @property
+    def message(self) -> str:
+        """A sentence."""
+        ...
+
+
+@dataclass(frozen=True)
+class ProfileView:
+    """A profile, shown.
+
+    Attributes:
+        standing: a word on whether runs use it, where that is not whether it is active.
+        to_be_read: a person is to read what the operations are given, so that is open, and stands in the text.
+    """
+
+    name: str
+    operations: Sequence[Operation]
+    warnings: Sequence[LintWarning] = ()
+    is_active: bool = False
+    facts: tuple[tuple[str, str], ...] = ()
+    said: str = ""
+    standing: str = ""
+    to_be_read: bool = False
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        return {"text/html": self.to_html(), "text/plain": self.to_text()}
+
+    def to_html(self) -> str:
+        """A part of a page that stands alone, everything escaped."""
+        styles = style_tag("views.css") + style_tag("runs.css") + style_tag("display.css")
+        badge = f'<span class="tract-badge{" tract-done" if self.is_active else ""}">{self._standing}</span>'
+        facts = "".join(f"<span><b>{escaped(n)}</b> {escaped(v)}</span>" for n, v in self.facts)
+        said = f"<p>{escaped(self.said)}</p>" if self.said else ""
+        return (
+            f'{styles}<section class="tract-views tract-run" data-testid="tract-profile" '
+            f'aria-label="Profile"><header>'
+            f"{heading(f'Profile {one_line(self.name, _NAME)}', 3)}{badge}</header>"
+            f'<p class="tract-facts">{facts}</p>{said}{self._graph_html()}{self._warnings_html()}'
+            f'<details class="tract-section"{self._opened}><summary {OWN_KEYS}>Operations <span class="tract-about">'
+            f'{len(self.operations):,}</span></summary><div class="tract-canvas tract-view">{self._grid().to_html()}'
+            f"</div></details>{self._given_html()}</section>"
+        )
+
+    def to_text(self) -> str:
+        """A line for each operation and warning."""
+        facts = ", ".join(f"{name} {value}" for name, value in self.facts)
+        lines = [f"Profile {one_line(self.name, _NAME)}: {self._standing}{f' ({facts})' if facts else ''}"]
+        lines += [self.said] if self.said else []
+        lines += [self._grid().to_text()] if self.operations else ["It has no operations."]
+        lines += [f"! {one_line(w.where, _NAME)}: {one_line(w.message, 400)}" for w in self.warnings]
+        if self.to_be_read:
+            lines += [f"{one_line(one.id, _NAME)}: {_given(one)}" for one in self.operations]
+        return printable("\n".join(lines))
+
+    @property
+    def _standing(self) -> str:
+        return self.standing or ("active" if self.is_active else "not active")
+
+    @property
+    def _opened(self) -> str:
+        return " open" if self.to_be_read else ""
+
+    def _graph_html(self) -> str:
+        nodes = planned(self.operations)
+        if not nodes:
+            return '<p class="tract-dim">It has no operations.</p>'
+        return (
+            f'<div class="tract-canvas tract-flow tract-plan" data-testid="tract-profile-graph" '
+            f'{OWN_KEYS} tabindex="0" role="region" aria-label="Graph of operations">{profile_svg(nodes)}</div>'
+            f"{legend_html(nodes)}"
+        )
+
+    def _warnings_html(self) -> str:
+        rows = "".join(
+            f'<li><i class="tract-mark tract-waiting">!</i><b>{escaped(w.where)}</b> {escaped(w.message)}</li>'
+            for w in self.warnings
+        )
+        return f'<ul class="tract-reasons" data-testid="tract-profile-warnings">{rows}</ul>' if rows else ""
+
+    def _given_html(self) -> str:
+        rows = "".join(
+            f"<dt>{escaped(one_line(one.id, _NAME))}</dt><dd><pre>{escaped(_given(one))}</pre></dd>"
+            for one in self.operations
+        )
+        if not rows:
+            return ""
+        return (
+            f'<details class="tract-section" data-testid="tract-profile-given"{self._opened}><summary {OWN_KEYS}>'
+            f"What they are given</summary><dl>{rows}</dl></details>"
+        )
+
+    def _grid(self) -> Grid:
+        heads = ("Operation", "Kind", "Hooks", "Triggers", "Order", "After", "Artifact", "")
+        return Grid(
+            heads, tuple(map(_row, self.operations)), code=frozenset({"Artifact"}), right=frozenset({"Order"})
+        )
+
+
+def _given(operation: Operation) -> str:
+    """What an operation is given, what it may do and when, and where its value goes: a line each, as JSON."""
+    given = operation.to_dict()
+    config = given["config"]
+    more = [
+        (name, of[name])
+        for of, names in [(given["definition"], _ABOUT), (config, _MORE)]
+        for name in names
+        if name in of
+    ]
+    lines = [*config.get("params", {}).items(), *more]
+    return "\n".join(
+        f"{one_line(name, _NAME)}: {json.dumps(value, ensure_ascii=False)}" for name, value in lines
+    )
+
+
+def _row(operation: Operation) -> tuple[str, ...]:
+    config = operation.config
+    marks = [word for word, holds in (("required", config.required), ("off", not config.enabled)) if holds]
+    return (
+        one_line(operation.id, _NAME),
+        one_line(operation.definition.kind, _NAME),
+        ", ".join(hook.value for hook in config.hooks),
+        ", ".join(trigger.value for trigger in config.triggers),
+        f"{config.order:g}",
+        one_line(", ".join(config.depends_on), _NAME),
+        f"art.{config.artifact.tag}" if config.artifact else "",
+        ", ".join(marks),
+    )
+
+
+_SHORT_NAME = 40
+_SHORT_ABOUT = 60
+_HASH = 16
+_LEAST = 8
+_WAYS = ("--activate", "--off", "--adopt")
+_USAGE = "profile [NAME] [--activate | --adopt FINGERPRINT], profile --off"
+
+
+def _profiles(session: Session, words: list[str]) -> View:
+    no_arguments("profiles", words)
+    rows = tuple(map(_listed_row, session.tract.profiles.list()))
+    heads = ("", "Profile", "Operations", "State", "For")
+    told = (
+        () if rows else ("None yet: tract.profiles.save(Profile.of(NAME, [operation(...), ...])) keeps one.",)
+    )
+    return View("Profiles", told, (Grid(heads, rows, right=frozenset({"Operations"})),))
+
+
+def _listed_row(entry: ProfileEntry) -> tuple[str, ...]:
+    profile = _read(entry)
+    count = "" if profile is None else f"{len(profile.compile().operations):,}"
+    about = "" if profile is None else one_line(profile.description or "", _SHORT_ABOUT)
+    return (
+        "→" if entry.is_active else "",
+        one_line(entry.name, _SHORT_NAME),
+        count,
+        _state(entry, profile),
+        about,
+    )
+
+
+def _state(entry: ProfileEntry, profile: Profile | None) -> str:
+    if profile is None:
+        return "cannot be read"
+    if entry.quarantined:
+        return f"not used: {entry.quarantined}"
+    return "" if profile.enabled else "switched off"
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What `%tract profile` is to do. `adopt` is a fingerprint, empty if none was given."""
+
+    name: str
+    activate: bool = False
+    off: bool = False
+    adopt: str | None = None
+
+
+def _parsed(words: list[str]) -> _Asked:
+    place = words.index("--adopt") if "--adopt" in words else len(words)
+    before, after = words[:place], words[place:]
+    ways = [word for word in words if word in _WAYS]
+    names = [word for word in before if word not in _WAYS]
+    adopt = "".join(after[1:2]) if after else None
+    asked = _Asked(" ".join(names), "--activate" in ways, "--off" in ways, adopt)
+    is_wrong = len(ways) > 1 or len(after) > 2 or asked.name.startswith("-")  # noqa: PLR2004 # it and a fingerprint
+    if is_wrong or bool(names) < (asked.activate or adopt is not None) or (asked.off and names):
+        raise OperationError(f"%tract {_USAGE} is how it is used; got profile {' '.join(words)}")
+    return asked
+
+
+def _profile(session: Session, words: list[str]) -> View | ProfileView:
+    asked, profiles = _parsed(words), session.tract.profiles
+    if asked.off:
+        profiles.deactivate()
+        return View("No profile is active: the context is sent as it stands")
+    entry = _entry(session.tract, asked.name)
+    if asked.adopt is not None:
+        return _adopted(session.tract, entry, asked.adopt)
+    if asked.activate:
+        profiles.activate(entry.name)
+        return _shown(_entry(session.tract, entry.name), "Runs use it from now on.")
+    return _shown(entry)
+
+
+def _entry(tract: Tract, name: str) -> ProfileEntry:
+    """The stored profile of a name, or the active one, used or not."""
+    entries = tract.profiles.list()
+    found = [one for one in entries if (one.name == name if name else one.is_active)]
+    if found:
+        return found[0]
+    if not name:
+        raise OperationError("no profile is active; name one: %tract profiles lists them")
+    raise UnknownRunError(
+        f"there is no profile {name!r}; %tract profiles lists them.{nearest(name, [one.name for one in entries])}"
+    )
+
+
+def _adopted(tract: Tract, entry: ProfileEntry, fingerprint: str) -> ProfileView:
+    if not entry.quarantined:
+        return _shown(entry, "It is yours already: nothing was changed.")
+    known = digest(dict(entry.data))
+    if not fingerprint:
+        return _shown(entry)
+    if len(fingerprint) < _LEAST or not known.startswith(fingerprint.lower()):
+        raise OperationError(
+            f"the profile {entry.name!r} has another fingerprint, and was not taken over; look at it as it is now: "
+            f"%tract profile {entry.name}"
+        )
+    if _read(entry) is None:
+        raise OperationError(f"the profile {entry.name!r} cannot be read, so there is nothing to take over")
+    tract.profiles.adopt(entry)
+    return _shown(_entry(tract, entry.name), "It is yours from now on, and may be used.")
+
+
+def _shown(entry: ProfileEntry, said: str = "") -> ProfileView:
+
+    profile = _read(entry)
+    known = digest(dict(entry.data))
+    if profile is None:
+        raise OperationError(
+            f"the profile {entry.name!r} is damaged in the store, or of another version of tract_jupyter; "
+            "save it anew"
+        )
+    facts = [
+        ("runs", profile.execution_mode.value),
+        ("version", f"{profile.version}"),
+        ("session", one_line(profile.session_id, _SHORT_NAME)),
+        ("fingerprint", known[:_HASH]),
+        ("for", one_line(profile.description or "", _SHORT_ABOUT)),
+        *(("block", one_line(_about_block(ref), _SHORT_ABOUT)) for ref in profile.blocks),
+        ("", "" if profile.enabled else "switched off"),
+    ]
+    if entry.quarantined:
+        said = (
+            f"It is not used: {entry.quarantined}. Read what it does; "
+            f"%tract profile {entry.name} --adopt {known[:_LEAST]} takes over exactly this."
+        )
+    return ProfileView(
+        entry.name,
+        profile.compile().operations,
+        profile.lint(),
+        entry.is_active and not entry.quarantined,
+        tuple((label, value) for label, value in facts if value),
+        said,
+        "not used" if entry.quarantined else "",
+        to_be_read=bool(entry.quarantined),
+    )
+
+
+def _about_block(ref: BlockRef) -> str:
+    block = ref.block
+    name = block.block_id if block.name == block.block_id else f"{block.block_id} ({block.name})"
+    off = "" if ref.enabled and block.enabled else ", switched off"
+    return f"{name}, version {block.version}{off}{f': {block.description}' if block.description else ''}"
+
+
+def _read(entry: ProfileEntry) -> Profile | None:
+    """The profile, whoever has saved it; nothing of it is carried out by reading. None if it is none."""
+    from tract_jupyter.runs.profile.validate import read_profile
+
+    try:
+        return read_profile(dict(entry.data))
+    except ProfileError:
+        return None
+
+
+def profile_words(tract: Tract, given: list[str]) -> list[tuple[str, str]]:
+    """What Tab offers for a profile's name."""
+    if any(not word.startswith("-") for word in given):
+        return []
+    return [(one.name, "profile") for one in tract.profiles.list()]
+
+
+PROFILES = {
+    "profiles": Command("profiles", "profiles: the operations that runs use", _profiles),
+    "profile": Command(
+        _USAGE,
+        "the operations of a profile; use it, or none; take one over",
+        _profile,
+        ("profile", *_WAYS),
+    ),
+}

@@ -1,0 +1,1 @@
+"""What notebooks show of a context: its messages, graph and differences."""

@@ -1,0 +1,284 @@
+"""Two texts line by line, with the words that differ marked within lines that were changed."""
+
+from __future__ import annotations
+
+import html
+import re
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from itertools import groupby, zip_longest
+from typing import TYPE_CHECKING
+
+from tract_jupyter.models.content import Priority
+from tract_jupyter.models.diff import show_delta
+from tract_jupyter.models.text import brief_repr, one_line, printable
+from tract_jupyter.notebook.views.context import full_text, preview, speaker
+from tract_jupyter.notebook.views.html import OWN_KEYS, cut_note, heading, style_tag
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from tract_jupyter.models.diff import DiffResult, MessageDiff
+
+
+_CONTEXT = 3
+_MOST_COMPARED = 400  # lines; comparing is quadratic
+_MOST_SHOWN = 200
+_SAMPLE = 80  # of either side where there are too many lines to be compared
+_LINE = 4_000
+_BEFORE = 200
+_ALIKE = 0.35  # below this share of equal words, marking words is more confusing than not
+_WORDS = re.compile(r"\w+\s*|\s+|[^\w\s]\s*")
+Piece = tuple[bool, str]
+"""Whether this part differs, and the text."""
+
+
+@dataclass(frozen=True, slots=True)
+class DiffLine:
+    """`sign` is `+`, `-`, a space for what is the same, or `@` for a remark about lines that are left out."""
+
+    sign: str
+    pieces: tuple[Piece, ...]
+
+    @property
+    def text(self) -> str:
+        """The line without its sign."""
+        return "".join(text for _, text in self.pieces)
+
+
+def diff_lines(old: str, new: str) -> list[DiffLine]:
+    """The lines that differ, three around them, and a remark for each gap; nothing if the texts are equal."""
+    lines = list(_compared(printable(old).split("\n"), printable(new).split("\n"))) if old != new else []
+    more = len(lines) - _MOST_SHOWN
+    return lines if more <= 0 else [*lines[:_MOST_SHOWN], _remark(more)]
+
+
+def _compared(old: Sequence[str], new: Sequence[str]) -> Iterator[DiffLine]:
+    start = _shared(old, new)
+    rest = _shared(old[start:][::-1], new[start:][::-1])
+    before, after = max(start - _CONTEXT, 0), max(rest - _CONTEXT, 0)
+    old, new = old[before : len(old) - after], new[before : len(new) - after]
+    if before:
+        yield _remark(before, "equal ")
+    if max(len(old), len(new)) > _MOST_COMPARED:
+        yield from _replaced(old[:_SAMPLE], new[:_SAMPLE])
+        yield _remark(max(len(old), len(new)) - _SAMPLE)
+    else:
+        yield from _hunks(old, new)
+    if after:
+        yield _remark(after, "equal ")
+
+
+def _shared(old: Sequence[str], new: Sequence[str]) -> int:
+    """How many lines, words or characters are equal from the beginning."""
+    return next(
+        (i for i, (x, y) in enumerate(zip(old, new, strict=False)) if x != y), min(len(old), len(new))
+    )
+
+
+def _hunks(old: Sequence[str], new: Sequence[str]) -> Iterator[DiffLine]:
+    end = 0
+    for group in SequenceMatcher(None, old, new).get_grouped_opcodes(_CONTEXT):
+        if group[0][1] > end:
+            yield _remark(group[0][1] - end, "equal ")
+        for tag, i, i_end, j, j_end in group:
+            if tag == "equal":
+                yield from (_line(" ", text) for text in old[i:i_end])
+            else:
+                yield from _replaced(old[i:i_end], new[j:j_end])
+        end = group[-1][2]
+
+
+def _replaced(old: Sequence[str], new: Sequence[str]) -> Iterator[DiffLine]:
+    """All old lines, then all new ones; the first of the one are taken for the first of the other."""
+    pairs = [_marked(x, y) for x, y in zip_longest(old, new)]
+    yield from (DiffLine("-", x) for x, _ in pairs[: len(old)])
+    yield from (DiffLine("+", y) for _, y in pairs[: len(new)])
+
+
+def _marked(old: str | None, new: str | None) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
+    if old is None or new is None:
+        return _line("", old or "").pieces, _line("", new or "").pieces
+    start = _shared(old, new) if max(len(old), len(new)) > _LINE else 0
+    x, y = (_WORDS.findall(_cut(text, start)) for text in (old, new))
+    steps = _steps(x, y)
+    equal = sum(len(before) for differs, before, _ in steps if not differs)
+    if equal < _ALIKE * max(len("".join(x)), len("".join(y)), 1):
+        return ((False, "".join(x)),), ((False, "".join(y)),)
+    return (
+        tuple((differs, before) for differs, before, _ in steps if before),
+        tuple((differs, after) for differs, _, after in steps if after),
+    )
+
+
+def _steps(x: list[str], y: list[str]) -> list[tuple[bool, str, str]]:
+    """From the one to the other: whether a part differs, and how it reads on either side."""
+    start = _shared(x, y)
+    end = _shared(x[start:][::-1], y[start:][::-1])
+    x_rest, y_rest = x[start : len(x) - end], y[start : len(y) - end]
+    inner = [
+        (tag != "equal", "".join(x_rest[i:i_end]), "".join(y_rest[j:j_end]))
+        for tag, i, i_end, j, j_end in SequenceMatcher(None, x_rest, y_rest).get_opcodes()
+    ]
+    head, tail = "".join(x[:start]), "".join(x[len(x) - end :])
+    return [(False, head, head), *inner, (False, tail, tail)]
+
+
+def _cut(text: str, start: int) -> str:
+    """At most so much of the line as can be read, from a little before `start`."""
+    begin = max(start - _BEFORE, 0)
+    return f"{'…' if begin else ''}{text[begin : begin + _LINE]}{'…' if len(text) > begin + _LINE else ''}"
+
+
+def _line(sign: str, text: str) -> DiffLine:
+    return DiffLine(sign, ((False, _cut(text, 0)),))
+
+
+def _remark(count: int, kind: str = "more ") -> DiffLine:
+    return DiffLine("@", ((False, f"⋮ {count:,} {kind}line{'s' * (count != 1)}"),))
+
+
+_MOST = 100
+_PREVIEW = 100
+_WHOLE = 10_000
+_TEXT_LINES = 12
+_SIGNS = {"added": "+", "removed": "−", "changed": "~"}  # noqa: RUF001 # a minus
+
+
+def diff_view(result: DiffResult) -> dict[str, str]:
+    """The representations of a difference for IPython: `text/html` and `text/plain`."""
+    return {"text/html": _html(result), "text/plain": _text(result)}
+
+
+def _parts(
+    result: DiffResult, show: Callable[[MessageDiff], str], fold: Callable[[str], str]
+) -> Iterator[str]:
+    """Each change, and a remark for each run of messages that are the same."""
+    changes = 0
+    for is_same, run in groupby(result.message_diffs, lambda diff: diff.kind == "unchanged"):
+        diffs = list(run)
+        if is_same:
+            yield fold(f"{len(diffs):,} unchanged message{'s' * (len(diffs) != 1)}")
+            continue
+        yield from map(show, diffs[: _MOST - changes])
+        changes += len(diffs)
+        if changes > _MOST:
+            stat = result.stat
+            yield fold(f"{stat.added + stat.removed + stat.changed - _MOST:,} more changes")
+            return
+
+
+def _title(result: DiffResult) -> str:
+    a, b = (commit[:8] if commit else "nothing" for commit in (result.a, result.b))
+    return f"{a} → {b}"
+
+
+def _config_lines(result: DiffResult) -> list[str]:
+    changes = result.generation_config_changes.items()
+    return [f"{one_line(name, 60)}: {_value(old)} → {_value(new)}" for name, (old, new) in changes]
+
+
+def _value(value: object) -> str:
+    return "not set" if value is None else one_line(brief_repr(value), 80)
+
+
+def _html(result: DiffResult) -> str:
+    config = "".join(f"<p>{html.escape(line)}</p>" for line in _config_lines(result))
+    parts = "".join(_parts(result, lambda diff: _change_html(diff, result.token_source), _fold_html))
+    return (
+        f'{style_tag("views.css")}<div class="tract-views">{heading("Difference", 3, _title(result))}'
+        f"<p><b>{result.stat}</b></p>{config}{parts}</div>"
+    )
+
+
+def _fold_html(text: str) -> str:
+    return f'<p class="tract-dim">⋮ {text}</p>'
+
+
+def _change_html(diff: MessageDiff, source: str) -> str:
+    details = "".join(f"<p>{html.escape(line)}</p>" for line in _details(diff))
+    head = (
+        f'<div class="tract-head"><b>{_SIGNS[diff.kind]} {diff.kind}</b>'
+        f"<span>{html.escape(_speakers(diff))}</span><code>{html.escape(_commits(diff))}</code>"
+        f"<span>{show_delta(diff.token_delta, source)} tokens</span></div>"
+    )
+    return f'<div class="tract-change tract-{diff.kind}">{head}{details}{_body_html(diff)}</div>'
+
+
+def _body_html(diff: MessageDiff) -> str:
+    if diff.old is not None and diff.new is not None:
+        lines = "".join(map(_line_html, diff_lines(full_text(diff.old), full_text(diff.new))))
+        return (
+            f'<div class="tract-lines" {OWN_KEYS} tabindex="0" role="region" aria-label="Lines">{lines}</div>'
+            if lines
+            else ""
+        )
+    message = diff.message
+    first, whole = html.escape(preview(message, _PREVIEW)), full_text(message)
+    if html.escape(whole) == first:
+        return f"<div>{first}</div>"
+    more = cut_note(len(whole), _WHOLE)
+    note = f'<p class="tract-dim">{more}</p>' if more else ""
+    return (
+        f"<details><summary {OWN_KEYS}>"
+        f"{first}</summary><pre>{html.escape(printable(whole, _WHOLE))}</pre>{note}</details>"
+    )
+
+
+def _line_html(line: DiffLine) -> str:
+    tag = {"+": "ins", "-": "del"}.get(line.sign, "span")
+    parts = (
+        f"<{tag}>{html.escape(text)}</{tag}>" if differs else html.escape(text)
+        for differs, text in line.pieces
+    )
+    return f'<div data-sign="{line.sign}"><span>{"".join(parts)}</span></div>'
+
+
+def _text(result: DiffResult) -> str:
+    lines = [f"Difference {_title(result)}: {result.stat}", *_config_lines(result)]
+    lines += _parts(result, lambda diff: _change_text(diff, result.token_source), lambda text: f"  ⋮ {text}")
+    return "\n".join(lines)
+
+
+def _change_text(diff: MessageDiff, source: str) -> str:
+    head = f"{_SIGNS[diff.kind]} {_speakers(diff)} {_commits(diff)}".rstrip()
+    lines = [f"{head} · {show_delta(diff.token_delta, source)} tokens", *(f"    {d}" for d in _details(diff))]
+    if diff.old is not None and diff.new is not None:
+        drawn = diff_lines(full_text(diff.old), full_text(diff.new))
+        lines += [f"    {line.sign if line.sign != '@' else ' '} {line.text}".rstrip() for line in drawn]
+        return "\n".join(lines)
+    whole = printable(full_text(diff.message), _WHOLE).split("\n")
+    lines += [f"    {one_line(text, _PREVIEW)}".rstrip() for text in whole[:_TEXT_LINES]]
+    more = len(whole) - _TEXT_LINES
+    return "\n".join([*lines, *([f"    ⋮ {more:,} more line{'s' * (more != 1)}"] if more > 0 else [])])
+
+
+def _speakers(diff: MessageDiff) -> str:
+    names = dict.fromkeys(speaker(message) for message in (diff.old, diff.new) if message is not None)
+    return " → ".join(names)
+
+
+def _commits(diff: MessageDiff) -> str:
+    hashes = dict.fromkeys(m.commit_hash[:8] for m in (diff.old, diff.new) if m is not None and m.commit_hash)
+    return " → ".join(hashes)
+
+
+def _details(diff: MessageDiff) -> list[str]:
+    """What changed besides the text."""
+    old, new = diff.old, diff.new
+    if old is None or new is None:
+        priority = diff.message.priority
+        return [] if priority is Priority.NORMAL else [f"priority: {priority}"]
+    pairs = [
+        ("priority", old.priority.value, new.priority.value),
+        ("type", old.content_type, new.content_type),
+        ("answers the call", old.tool_call_id, new.tool_call_id),
+        ("calls", [call.id for call in old.tool_calls], [call.id for call in new.tool_calls]),
+    ]
+    names = sorted(old.generation_config.keys() | new.generation_config.keys())
+    pairs += [(name, old.generation_config.get(name), new.generation_config.get(name)) for name in names]
+    return [f"{one_line(what, 60)}: {_plain(x)} → {_plain(y)}" for what, x, y in pairs if x != y]
+
+
+def _plain(value: object) -> str:
+    return one_line(value, 80) if isinstance(value, str) else _value(value)

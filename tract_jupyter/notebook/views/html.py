@@ -1,0 +1,138 @@
+"""Pieces of HTML that views and panels share."""
+
+from __future__ import annotations
+
+import html
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING
+from unicodedata import east_asian_width
+
+from tract_jupyter.models.text import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tract_jupyter.review.display import Piece
+
+
+OWN_KEYS = 'data-lm-suppress-shortcuts="true"'
+"""Stands on each element that can have the focus: elsewhere "d d" there deletes the cell in JupyterLab.
+
+Its commands look at the element with the focus first, so that an attribute further out comes too late.
+"""
+
+
+def escaped(text: str) -> str:
+    """A text of unknown origin as HTML; nothing of it is hidden or turned around."""
+    return html.escape(printable(text))
+
+
+def pieces_html(pieces: Iterable[Piece]) -> str:
+    """A text in pieces; each that an approval depends on says by its key whether it was on display."""
+    return "".join(
+        f'<span data-line="{piece.key}">{escaped(piece.text)}</span>' if piece.key else escaped(piece.text)
+        for piece in pieces
+    )
+
+
+def heading(text: str, level: int, about: str | Iterable[Piece] = "") -> str:
+    """A heading with a note behind it, both escaped.
+
+    JupyterLab adds an anchor link to every real `h3`, which
+    would end up in its text.
+    """
+    name = "tract-title" if level == 3 else "tract-heading"  # noqa: PLR2004
+    said = escaped(about) if isinstance(about, str) else pieces_html(about)
+    more = f' <span class="tract-about">{said}</span>' if said else ""
+    return f'<div class="{name}" role="heading" aria-level="{level}">{escaped(text)}{more}</div>'
+
+
+def cut_note(length: int, limit: int) -> str:
+    """What to say behind a text that was cut after `limit` characters; nothing if it was not."""
+    return f"… {length - limit:,} more characters" if length > limit else ""
+
+
+def text_width(text: str) -> int:
+    """How many columns the text takes in a font of fixed width."""
+    if text.isascii():
+        return len(text)
+    return sum(2 if east_asian_width(c) in "WF" else 1 for c in text)
+
+
+@cache
+def style_tag(name: str) -> str:
+    """The style sheet of that name beside this module, as an element."""
+    return f"<style>{files(__package__).joinpath(name).read_text(encoding='utf-8')}</style>"
+
+
+_TEXT_WIDTH = 80
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table. Cells are plain text; columns named in `code` are set in the code font, those in `right` flush right."""
+
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    title: str = ""
+    code: frozenset[str] = frozenset()
+    right: frozenset[str] = frozenset()
+
+    def to_html(self) -> str:
+        """The table as HTML, everything escaped."""
+        title = heading(self.title, 4) if self.title else ""
+        head = "".join(f"<th{self._css(h)} scope='col'>{escaped(h)}</th>" for h in self.heads)
+        body = "".join(f"<tr>{''.join(map(self._cell, self.heads, row))}</tr>" for row in self.rows)
+        return f"{title}<table class='tract-grid'><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+    def to_text(self) -> str:
+        """The table with aligned columns."""
+        table = [self.heads, *(tuple(map(_shortened, row)) for row in self.rows)]
+        widths = [max(len(row[i]) for row in table) for i in range(len(self.heads))]
+        lines = [
+            "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in table
+        ]
+        return "\n".join([*([self.title] if self.title else []), *lines])
+
+    def _css(self, head: str) -> str:
+        return " class='tract-right'" if head in self.right else ""
+
+    def _cell(self, head: str, cell: str) -> str:
+        text = escaped(cell)
+        return f"<td{self._css(head)}>{f'<code>{text}</code>' if head in self.code and text else text}</td>"
+
+
+def _shortened(cell: str) -> str:
+    return cell if len(cell) <= _TEXT_WIDTH else cell[: _TEXT_WIDTH - 1] + "…"
+
+
+@dataclass(frozen=True)
+class View:
+    """What a command shows."""
+
+    title: str
+    lines: tuple[str, ...] = ()
+    grids: tuple[Grid, ...] = field(default_factory=tuple)
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        return {"text/html": self.to_html(), "text/plain": self.to_text()}
+
+    def to_html(self) -> str:
+        """The view as HTML, everything escaped."""
+        lines = "".join(f"<p>{escaped(line)}</p>" for line in self.lines)
+        grids = "".join(grid.to_html() for grid in self.grids if grid.rows)
+        return (
+            f"<style>{_style()}</style><div class='tract-view'>{heading(self.title, 3)}{lines}{grids}</div>"
+        )
+
+    def to_text(self) -> str:
+        """The view in plain text."""
+        texts = [self.title, *self.lines, *(grid.to_text() for grid in self.grids if grid.rows)]
+        return printable("\n".join(texts))
+
+
+@cache
+def _style() -> str:
+    return files(__package__).joinpath("display.css").read_text(encoding="utf-8")

@@ -1,0 +1,334 @@
+"""A function's body as text: put under a `def` line, with its lines, and the strings in them, left as they are.
+
+The body runs in an interpreter of its own, on a copy of the fields. Nothing there stands for anything of this
+process: its `pending` is an object of the sandbox, which is read when the body has ended. So a body that fails has
+changed nothing and decided nothing, and one that ends well decides about its own pending only, once.
+
+What declares `isolation: sandbox` is checked, and never becomes a function of this process. The rest: the body
+is parsed on its own and put under a function's syntax node, so strings over several lines keep their text and line 1
+of a traceback is line 1 of what the author wrote. Compiling runs nothing: the only statement that is executed is the
+`def`, which has no decorators, defaults or annotations.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import io
+import json
+import linecache
+import warnings
+from types import CodeType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tract_jupyter.exceptions import ContentError, SandboxError, SpecError
+from tract_jupyter.models.canonical import canonical_json
+from tract_jupyter.models.text import brief_repr
+from tract_jupyter.sandbox.pool import LACKS, Hints
+from tract_jupyter.sandbox.subset import MODULES, UNCHANGED, IsolatedCode, lacks, run_isolated
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from types import FunctionType
+
+    from tract_jupyter.operations.pending import DynamicPending
+    from tract_jupyter.operations.spec import ActionDef
+
+
+def as_function(name: str, parameters: Iterable[str], body: str) -> str:
+    """The text of a function; line 1 of the body is its line 2.
+
+    Args:
+        name: of the function.
+        parameters: their names, in order.
+        body: it parses.
+
+    Raises:
+        ValueError: the body cannot be indented without changing what it means.
+    """
+    before = ast.parse(body).body
+    inside = lines_inside_strings(before)
+    lines = enumerate(io.StringIO(body, newline=None), 1)
+    placed = "".join(line if number in inside else f" {line}" for number, line in lines)
+    text = f"def {name}({', '.join(parameters)}):\n{placed}\n"
+    if not _is_same(text, before):
+        raise ValueError("it means something else when it is indented; remove control characters")
+    return text
+
+
+def lines_inside_strings(body: list[ast.stmt]) -> set[int]:
+    """The lines that begin within a string over several lines: what stands at their beginning is its text."""
+    inside: set[int] = set()
+    for statement in body:
+        for node in ast.walk(statement):
+            is_string = isinstance(node, ast.Constant) and isinstance(node.value, str | bytes)
+            if is_string or isinstance(node, ast.JoinedStr):
+                inside.update(range(node.lineno + 1, (node.end_lineno or node.lineno) + 1))  # type: ignore[attr-defined]
+    return inside
+
+
+def _is_same(text: str, body: list[ast.stmt]) -> bool:
+    try:
+        module = ast.parse(text).body
+    except SyntaxError:
+        return False
+    made = module[0] if len(module) == 1 else None
+    return isinstance(made, ast.FunctionDef) and list(map(ast.dump, made.body)) == list(map(ast.dump, body))
+
+
+REACH = "It runs in the sandbox: reaches only pending.fields, approve and reject."
+"""What a reviewer is told."""
+MOST_JSON = 5_000_000
+"""Characters of JSON, of what crosses in and of what crosses out."""
+
+_MEMBERS = {"pending": frozenset({"fields", "approve", "reject"}), "tools": frozenset[str]()}
+_CLOSED = "It has no files, no network, no environment and no tools; pending.fields is all that it can read and change"
+_KERNEL = "Write it otherwise, or leave out 'isolation: sandbox', for code that a person reviews"
+_HINTS = Hints(
+    lacks=f"{LACKS}. {_KERNEL}",
+    modules=f"Of modules it has {', '.join(sorted(MODULES))}",
+    closed=_CLOSED,
+    members=(("'Pending' object", "In the sandbox, pending has fields, approve() and reject(reason)"),),
+)
+
+# its names begin with an underscore, as those of actions and parameters cannot
+_PRELUDE = """\
+class Pending:
+    def __init__(self, fields):
+        self.fields = fields
+        self._decided = []
+
+    def approve(self):
+        self._decide("approve")
+
+    def reject(self, reason=""):
+        if not isinstance(reason, str):
+            raise TypeError("the reason of reject(reason) is a text")
+        self._decide("reject", reason)
+
+    def _decide(self, *how):
+        if self._decided:
+            raise RuntimeError("it is decided already; the first decision counts")
+        self._decided = list(how)
+
+_pending = Pending(_fields)
+"""
+
+
+class Outcome(NamedTuple):
+    """What a body made of the copy that it was given.
+
+    Attributes:
+        returned: its value.
+        fields: as they are in the end.
+        decision: `approve` or `reject`; empty for none.
+        reason: of a rejection.
+    """
+
+    returned: Any
+    fields: dict[str, Any]
+    decision: str
+    reason: str
+
+
+def check_sandboxed(action: ActionDef) -> None:
+    """Check for what the sandbox surely lacks. Nothing is made of the code, and nothing runs.
+
+    Raises:
+        SpecError: what is lacking, with the first line that uses it.
+    """
+    _placed(action)
+    found = sorted(lacks(action.code, ("pending", *action.params), _MEMBERS))
+    if found:
+        line, what, hint = found[0]
+        there = f"; {hint}" if hint else ""
+        raise SpecError(f"the sandbox has {what}{there}. {_KERNEL}", line=line, action=action.name)
+
+
+def sandboxed_body(action: ActionDef, filename: str) -> Callable[..., Any]:
+    """What runs an action in the sandbox: `body(pending, **arguments)`, with the arguments validated.
+
+    It raises `SandboxError` where the code fails, `NoSandboxError` where there is no sandbox, and `ParameterError`
+    where the fields do not fit in the end; the pending is as it was then.
+    """
+    call = f"[{action.name}(_pending, **_arguments), _pending.fields, _pending._decided]"
+    code = IsolatedCode(_PRELUDE, _placed(action), call, filename, _HINTS)
+
+    def body(pending: DynamicPending, **arguments: Any) -> Any:
+        __tracebackhide__ = True
+        inputs = {
+            "_fields": _crossing("the fields", pending.fields, filename),
+            "_arguments": _crossing("the arguments", arguments, filename),
+        }
+        return _applied(pending, _outcome(run_isolated(pending.tract.sandboxes, code, inputs), filename))
+
+    return body
+
+
+def _placed(action: ActionDef) -> str:
+    try:
+        return as_function(action.name, ("pending", *action.params), action.code)
+    except ValueError as error:
+        raise SpecError(f"the code cannot be run in the sandbox: {error}", action=action.name) from None
+
+
+def _applied(pending: DynamicPending, outcome: Outcome) -> Any:
+    """Take over what the body made; what approval runs, runs now, as a part of the same decision."""
+    pending.fields = pending.field_parameters.validate(outcome.fields)
+    if outcome.decision == "approve":
+        pending.approve()
+    elif outcome.decision == "reject":
+        pending.reject(outcome.reason)
+    return outcome.returned
+
+
+def _outcome(found: Any, filename: str) -> Outcome:
+    """What came out, if it is what could: the code may have changed all that it found in its own process."""
+    returned, fields, decided = found
+    if not isinstance(fields, dict) or not all(isinstance(name, str) for name in fields):
+        raise _refused("pending.fields is a dict, with the values by name", filename)
+    fields = {
+        n: _crossing(f"pending.fields[{brief_repr(n)}]", value, filename) for n, value in fields.items()
+    }
+    returned = _crossing("what it returns", returned, filename)
+    match decided:
+        case []:
+            return Outcome(returned, fields, "", "")
+        case ["approve"]:
+            return Outcome(returned, fields, "approve", "")
+        case ["reject", str(reason)]:
+            return Outcome(returned, fields, "reject", _crossing("the reason", reason, filename))
+    raise _refused("a decision is made by pending.approve() or pending.reject(reason)", filename)
+
+
+def _crossing(what: str, value: Any, filename: str) -> Any:
+    """A copy, as plain data."""
+    try:
+        text = canonical_json(value)
+    except ContentError as error:
+        raise _refused(f"{what}: {error}", filename) from None
+    if len(text) > MOST_JSON:
+        raise _refused(
+            f"{what}: {len(text):,} characters of JSON, and {MOST_JSON:,} are the most that go in or out",
+            filename,
+        )
+    return json.loads(text)
+
+
+def _refused(why: str, filename: str) -> SandboxError:
+    return SandboxError(f"{filename}: {why}. {UNCHANGED}")
+
+
+_NOT_PLAIN = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+
+
+def compile_action(action: ActionDef, *, operation: str = "") -> Callable[..., Any]:
+    """Compile an action's code into `function(pending, ...)`.
+
+    Args:
+        action: its parameters become the function's, required ones first; arguments are validated at each call.
+        operation: the operation's name, for tracebacks: `<action:operation.name>`.
+
+    Returns:
+        A function with `__signature__`, its `parameters`, and the `body` that takes validated arguments. The body of
+        a sandboxed action runs there, and changes the pending only if it ends well.
+
+    Raises:
+        SpecError: the code is empty, has a syntax error (with its line), or can never run as an action.
+    """
+    parameters = action.parameters()
+    filename = f"<action:{operation}.{action.name}>" if operation else f"<action:{action.name}>"
+    if action.is_sandboxed:
+        check_code(action)
+        body: Callable[..., Any] = sandboxed_body(action, filename)
+    else:
+        body = _compile_body(action, parameters.names, filename)
+
+    def run(pending: Any, *args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        return body(pending, **parameters.validate(parameters.bind(args, kwargs)))
+
+    run.__name__ = run.__qualname__ = action.name
+    run.__doc__ = action.description
+    run.__signature__ = parameters.signature("pending")  # type: ignore[attr-defined]
+    run.parameters = parameters  # type: ignore[attr-defined]
+    run.body = body  # type: ignore[attr-defined]
+    # mtime None: linecache drops an entry whose file is not on disk otherwise
+    linecache.cache[filename] = (
+        len(action.code),
+        None,
+        list(io.StringIO(action.code, newline=None)),
+        filename,
+    )
+    return run
+
+
+def check_code(action: ActionDef) -> None:
+    """Check that an action's code would compile. The code object is thrown away: nothing is made, nothing runs.
+
+    Raises:
+        SpecError: as for `compile_action`; or it runs in the sandbox, and uses what is not there.
+    """
+    _code_of(action, tuple(action.params), f"<action:{action.name}>")
+    if action.is_sandboxed:
+        check_sandboxed(action)
+
+
+def _compile_body(action: ActionDef, names: tuple[str, ...], filename: str) -> FunctionType:
+    namespace: dict[str, Any] = {"__builtins__": builtins, "__name__": filename}
+    exec(_code_of(action, names, filename), namespace)  # noqa: S102 # only the 'def'
+    made: FunctionType = namespace[action.name]
+    return made
+
+
+def _code_of(action: ActionDef, names: tuple[str, ...], filename: str) -> CodeType:
+    """The code object of a module that holds only the action's `def`."""
+    try:
+        statements = _quietly(lambda: ast.parse(action.code, filename)).body
+        module = _module_of(action.name, names, statements)
+        code: CodeType = _quietly(lambda: compile(module, filename, "exec", dont_inherit=True))
+    except SyntaxError as error:
+        raise SpecError(_explain(error), line=error.lineno, action=action.name) from None
+    except UnicodeEncodeError:
+        raise SpecError(
+            "the code holds a lone surrogate, which is no valid Unicode", action=action.name
+        ) from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise SpecError(
+            f"the code cannot be compiled: {str(error) or 'nested too deeply'}", action=action.name
+        ) from None
+    if not statements:
+        raise SpecError("there is no code; write at least 'pending.approve()'", action=action.name)
+    bodies = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+    if any(body.co_flags & _NOT_PLAIN for body in bodies):
+        raise SpecError(
+            "the code uses 'yield' or 'await', so calling it would not run it", action=action.name
+        )
+    return code
+
+
+def _module_of(name: str, names: tuple[str, ...], statements: list[ast.stmt]) -> ast.Module:
+    arguments = ast.arguments(
+        posonlyargs=[],
+        args=[ast.arg("pending"), *map(ast.arg, names)],
+        kwonlyargs=[],
+        kw_defaults=[],
+        defaults=[],
+    )
+    function = ast.FunctionDef(name, arguments, statements or [ast.Pass()], decorator_list=[])
+    if "type_params" in ast.FunctionDef._fields:  # Python 3.12 and later
+        function.type_params = []  # type: ignore[attr-defined, unused-ignore]
+    return ast.fix_missing_locations(ast.Module([function], type_ignores=[]))
+
+
+def _quietly(parse: Callable[[], Any]) -> Any:
+    """Without the compiler's own warnings: the reviewer reads findings, not stderr."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return parse()
+
+
+def _explain(error: SyntaxError) -> str:
+    text = (error.text or "").strip()
+    return f"{error.msg}{f': {text[:80]}' if text else ''}"

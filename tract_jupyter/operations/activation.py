@@ -1,0 +1,302 @@
+"""Code that awaits activation: what the proposals of operations and of handlers share."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from tract_jupyter.analysis.findings import Category, Finding, RiskLevel, Span
+from tract_jupyter.exceptions import GrantError
+from tract_jupyter.hooks.pending import Pending, action
+from tract_jupyter.models.schema.types import type_text
+from tract_jupyter.operations.advice import reach_table, spec_reach
+from tract_jupyter.operations.pending import definition_of
+from tract_jupyter.operations.spec import spec_from_json, spec_to_json
+from tract_jupyter.review.decision import fingerprint, how
+from tract_jupyter.review.recorded import CHANNELS
+from tract_jupyter.review.request import CodeBlock, ValueRow, ValueTable, findings_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
+
+    from tract_jupyter.models.schema.parameters import Parameter
+    from tract_jupyter.operations.spec import ActionDef, OperationSpec
+
+
+class Proposal(Pending):
+    """Something with code. Nothing of it is compiled or run before it is approved.
+
+    A subclass has what would be activated as its `spec`, read from the fields, which the fingerprint binds.
+
+    Args:
+        operation: what approving it is called.
+        activate: makes the spec active.
+        options: see `Pending`.
+    """
+
+    labels: ClassVar[Mapping[str, str]] = {"approve": "Activate", "reject": "Reject"}
+    spec: Any
+
+    def __init__(self, operation: str, *, activate: Callable[[Any], object], **options: Any) -> None:
+        super().__init__(operation, execute_fn=lambda pending: activate(pending.spec), **options)
+
+    @property
+    def is_definition(self) -> bool:
+        """It is one."""
+        return True
+
+    @property
+    def resumable(self) -> bool:
+        """Any process can activate it: all that is needed is stored."""
+        return True
+
+    def summary(self) -> str:
+        """The author's own description."""
+        return str(self.spec.description)
+
+    def more_tables(self) -> tuple[ValueTable, ...]:
+        """What its author says of it, whole."""
+        rows = tuple(ValueRow(name, "", text) for name, text in self.said().items() if text)
+        return (ValueTable("Definition", rows, "rows"),)
+
+    def said(self) -> dict[str, str]:
+        """What the definition consists of beside its code and its fields."""
+        raise NotImplementedError
+
+
+def changes_block(which: str, changes: str) -> CodeBlock:
+    """The difference to an earlier version."""
+    return CodeBlock(f"Changes since the {which} version", changes, language="diff", binds="nothing")
+
+
+def unified_diff(before: Sequence[str], after: Sequence[str], old: str) -> str:
+    """How the lines that are proposed differ from those before; empty if they are the same."""
+    return "\n".join(difflib.unified_diff(before, after, old, "proposed", lineterm="", n=2))
+
+
+ACTIVATE = "activate_operation"
+_UNHANDLED = {
+    "approve": "approve: approved without a question where no handler decides",
+    "ask": "ask: a person is asked where no handler decides",
+}
+REQUEST = "TJ-VOLATILE"
+"""The code of the finding that a proposal wants something which only a person decides; no rule of the analysis."""
+_ACCEPTING = CHANNELS | {"recorded"}
+_ACTIVE_ALREADY = (
+    "A model's version of this one is active without a review, since all of its code runs in the sandbox."
+)
+
+
+class PendingActivation(Proposal):
+    """A proposed operation. Nothing of it is compiled or run before it is approved.
+
+    Args:
+        spec: the checked proposal.
+        requests: the fields that it wants to be volatile, where it is not for whoever wrote it to say so. They are not,
+            unless a person accepts that.
+        active: the version that is active now, if any.
+        approved: the version that was approved last, active or not; the panel shows the difference.
+        options: see `Proposal`.
+    """
+
+    in_view = frozenset({"spec"})
+
+    def __init__(
+        self,
+        spec: OperationSpec,
+        *,
+        requests: Iterable[str] = (),
+        active: OperationSpec | None = None,
+        approved: OperationSpec | None = None,
+        **options: Any,
+    ) -> None:
+        asked = {"volatile": sorted(requests)}
+        fields = {"spec": spec_to_json(spec), **(asked if asked["volatile"] else {})}
+        super().__init__(ACTIVATE, fields=fields, **options)
+        self._active = active
+        self._approved = approved or active
+
+    @property
+    def spec(self) -> OperationSpec:
+        """What would be activated: read from the fields, which the fingerprint binds."""
+        return spec_from_json(self.fields["spec"])
+
+    @property
+    def requests(self) -> tuple[str, ...]:
+        """The fields that standing approvals and recorded decisions will not look at, if a person accepts that."""
+        asked = self.fields.get("volatile", ())
+        return tuple(name for name in self.spec.fields if name in asked)
+
+    @action
+    def approve(
+        self,
+        *,
+        volatile: Annotated[
+            bool,
+            "Accept that standing approvals and recorded decisions will not look at the fields that it names.",
+        ] = False,
+    ) -> Any:
+        """Approve, and activate it.
+
+        Which of its fields are volatile is a person's to say, unless a person wrote it.
+        """
+        del volatile  # see `edited`
+        return self.run_approved()
+
+    def through_gate(self, name: str, arguments: dict[str, Any], run: Callable[[], Any]) -> Any:
+        """Store with an approval only that something was accepted."""
+        __tracebackhide__ = True
+        given = {key: value for key, value in arguments.items() if value} if name == "approve" else arguments
+        return super().through_gate(name, given, run)
+
+    def edited(
+        self, action: str, arguments: Mapping[str, Any], *, keep: bool = True
+    ) -> AbstractContextManager[None]:
+        """Make those fields volatile that a person accepts as such; undone if the block raises, or with `keep=False`.
+
+        Raises:
+            GrantError: it is no person who accepts it, or nothing is to be accepted.
+        """
+        fields = self.fields
+        if action == "approve" and arguments.get("volatile"):
+            fields = {"spec": spec_to_json(self._accepted())}
+        return self._changed(fields, keep=keep)
+
+    def _accepted(self) -> OperationSpec:
+        if not self.requests:
+            raise GrantError(f"{self.title!r} wants no field to be volatile; approve it without that")
+        if how().channel not in _ACCEPTING:
+            raise GrantError(
+                "only a person accepts that standing approvals do not look at a field: in a panel, at a prompt or in "
+                "their own code"
+            )
+        return self.spec.with_volatile(self.requests)
+
+    @property
+    def title(self) -> str:
+        """Says whether it is new or a change."""
+        new, changed = titles(self.spec.name)
+        return new if self._active is None else changed
+
+    @property
+    def fingerprint(self) -> str:
+        """Binds the whole spec."""
+        return activation_fingerprint(self.spec)
+
+    def why(self) -> str:
+        """Why a person is asked."""
+        source = f" (from {self.triggered_by})" if self.triggered_by else ""
+        told = [
+            f"Code that was written for you runs only after you approved it{source}.",
+            _ACTIVE_ALREADY if self.spec.name in self.tract.operations.registry.unreviewed else "",
+            _request_text(self.requests),
+            findings_text(self.code_blocks()),
+        ]
+        return " ".join(filter(None, told))
+
+    def code_blocks(self) -> tuple[CodeBlock, ...]:
+        """The change since the active version, if there is one, and the code of each action."""
+        spec = self.spec
+        advice = self.tract.operations.advice
+        blocks = [advice.block(action, definition_of(spec, action)) for action in spec.actions.values()]
+        if self.requests:
+            blocks.insert(0, _request_block(spec, self.requests))
+        if self._approved is not None:
+            which = "active" if self._approved is self._active else "last approved"
+            blocks.insert(0, changes_block(which, spec_diff(self._approved, spec)))
+        return tuple(blocks)
+
+    def tables(self) -> tuple[ValueTable, ...]:
+        """The fields, and what the code can reach: all of it, or what the last approved version could not."""
+        spec, approved = self.spec, self._approved
+        fields = ValueTable("Fields", tuple(_field_rows(spec)), "rows")
+        reach = reach_table(None if approved is None else spec_reach(approved), spec_reach(spec))
+        return tuple(table for table in (fields, reach) if table.rows)
+
+    def said(self) -> dict[str, str]:
+        """What it is called, its version, and what happens when it is fired."""
+        spec = self.spec
+        sandboxed = ", ".join(action.name for action in spec.actions.values() if action.is_sandboxed)
+        return {
+            "name": spec.name,
+            "description": spec.description,
+            "version": spec.version,
+            "unhandled": _UNHANDLED[spec.unhandled],
+            "isolation": f"sandbox: {sandboxed}" if sandboxed else "",
+        }
+
+
+def _request_text(names: Sequence[str]) -> str:
+    """What a proposal wants to decide that is a person's to decide; empty if nothing."""
+    if not names:
+        return ""
+    return (
+        f"It asks that standing approvals and recorded decisions do not look at {', '.join(map(repr, names))}; they "
+        "will, unless you accept that."
+    )
+
+
+def _request_block(spec: OperationSpec, names: Sequence[str]) -> CodeBlock:
+    """The fields that a proposal wants to be volatile, each with a finding."""
+    lines = [_readable_field(p, is_volatile=True) for p in spec.parameters() if p.name in names]
+    findings = tuple(
+        Finding(
+            REQUEST, Category.TAMPERING, RiskLevel.HIGH, Span(number, 0, number, len(line)), line,
+            "It asks that standing approvals and recorded decisions do not look at this field: any value of it would "
+            "be approved by one that was given for another value.",
+            "Do not accept it, unless no value of it can matter.", 1.0,
+        )
+        for number, line in enumerate(lines, 1)
+    )  # fmt: skip
+    return CodeBlock("What it asks for", "\n".join(lines), findings)
+
+
+def titles(name: str) -> tuple[str, str]:
+    """What the activation of an operation is called: of a new one, and of another version."""
+    return f"Activate operation {name}", f"Replace operation {name}"
+
+
+def activation_fingerprint(spec: OperationSpec) -> str:
+    """What approving a spec binds to: all of it."""
+    return fingerprint("activation", spec.name, spec.spec_hash, {})
+
+
+def spec_diff(old: OperationSpec, new: OperationSpec) -> str:
+    """A unified diff of two versions, in the form a person writes operations in; empty if they are the same."""
+    return unified_diff(_readable(old), _readable(new), "active")
+
+
+def _readable(spec: OperationSpec) -> list[str]:
+    lines = [f"operation {spec.name}  version {spec.version}  unhandled={spec.unhandled}", spec.description]
+    lines += [_readable_field(p, is_volatile=p.name in spec.volatile) for p in spec.parameters()]
+    for one in spec.actions.values():
+        lines += ["", *_readable_action(one)]
+    return lines
+
+
+def _readable_field(p: Parameter, *, is_volatile: bool) -> str:
+    texts = [p.description, "volatile" if is_volatile else ""]
+    about = f"  # {', '.join(filter(None, texts))}" if any(texts) else ""
+    return f"{p.name}: {type_text(p.annotation)}{p.default_text}{about}"
+
+
+def _readable_action(one: ActionDef) -> list[str]:
+    body = [f"    {line}" for line in one.code.splitlines()]
+    where = "  # in the sandbox" if one.is_sandboxed else ""
+    return [
+        f"def {one.name}{one.parameters().signature_text('pending')}:{where}",
+        f'    """{one.description}"""',
+        *body,
+    ]
+
+
+def _field_rows(spec: OperationSpec) -> Iterator[ValueRow]:
+    for p in spec.parameters():
+        about = "volatile: standing approvals do not look at it" if p.name in spec.volatile else ""
+        meaning = "; ".join(filter(None, [p.description, about]))
+        declared = str(spec.fields[p.name].get("type", "Any"))
+        if p.required:
+            yield ValueRow(p.name, declared, "required", meaning)
+        else:
+            yield ValueRow.of(p.name, declared, p.default, meaning)

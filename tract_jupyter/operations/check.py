@@ -1,0 +1,140 @@
+"""What a spec must satisfy before anything is made of it. Nothing is compiled here, and nothing runs."""
+
+from __future__ import annotations
+
+import keyword
+import unicodedata
+from typing import TYPE_CHECKING
+
+from tract_jupyter.exceptions import OperationExistsError, SpecError
+from tract_jupyter.hooks.introspection import APPROVE_ONLY
+from tract_jupyter.models.text import printable
+from tract_jupyter.operations.pending import DynamicPending
+from tract_jupyter.operations.spec import stored_form
+from tract_jupyter.review.prompt import OWN_WORDS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tract_jupyter.operations.spec import ActionDef, OperationSpec
+
+BUILTIN_OPERATIONS = frozenset({"compress", "gc", "rebase", "merge", "policy", "tool_result", "generate"})
+"""Hookable operations that the package itself fires; a dynamic one cannot have their names."""
+
+TOOL_PREFIX = "fire_"
+"""How the name of an operation's tool begins; no other tool's does."""
+
+MAX_NAME = 59
+"""Of an operation: with the prefix of its tool, as the providers of models take 64 characters."""
+
+_SAID = frozenset({"approve", "reject", APPROVE_ONLY.casefold(), *OWN_WORDS})
+"""What the buttons and prompts of every request say."""
+
+_ALIKE = {"LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE"}
+"""Alphabets with letters that look the same."""
+
+_GREEK_OF_ITS_OWN = frozenset("ΓΔΘΛΞΠΣΦΨΩαβγδεζηθικλμξπρςστυφχψω")
+"""Letters that are used beside Latin ones, as in Δt, and are taken for none of these."""
+
+_MEMBERS = frozenset(dir(DynamicPending)).union(*(cls.__annotations__ for cls in DynamicPending.__mro__[:-1]))
+_DECISIONS = frozenset({"approve", "reject", "pass_through", "fields"})
+_RECORDED = frozenset({"expire"})
+"""What is stored as an action and is none: nobody decided in time."""
+_UNHANDLED = ("approve", "ask")
+
+
+def check_spec(spec: OperationSpec) -> OperationSpec:
+    """Check names, types, defaults and shape, and return a copy that shares nothing with `spec`.
+
+    Raises:
+        OperationExistsError: the name is that of a built-in operation.
+        SpecError: anything else; the message says where and what to do.
+    """
+    spec = stored_form(spec)
+    if spec.name in BUILTIN_OPERATIONS:
+        raise OperationExistsError(f"{spec.name!r} is a built-in operation; choose another name")
+    check_name("an operation", spec.name, reserved=_DECISIONS)
+    for name in spec.fields:
+        check_name("a field", name, reserved=frozenset({"fields"}))
+    if spec.unhandled not in _UNHANDLED:
+        raise SpecError(f"unhandled is {' or '.join(map(repr, _UNHANDLED))}, not {spec.unhandled!r}")
+    for key, action in spec.actions.items():
+        _check_action(key, action)
+    _check_told_apart(spec.actions)
+    spec.parameters()
+    return spec
+
+
+def _check_action(key: str, action: ActionDef) -> None:
+    check_name("an action", key, reserved=_MEMBERS | _RECORDED)
+    if action.name != key:
+        raise SpecError(f"action {key!r} is called {action.name!r} inside; use one name")
+    for name in action.params:
+        check_name(f"a parameter of {key!r}", name, reserved=frozenset({"pending", "self"}))
+    action.parameters()
+    if not action.code.strip():
+        raise SpecError("there is no code; write at least 'pending.approve()'", action=key)
+
+
+def _check_told_apart(actions: Mapping[str, ActionDef]) -> None:
+    """Check that no button says what another one says, nor what those of every request say.
+
+    Raises:
+        SpecError: one does.
+    """
+    said: dict[str, str] = {}
+    for name in actions:
+        words = " ".join(name.replace("_", " ").split()).casefold()
+        if words in _SAID:
+            raise SpecError(
+                f"{name!r} is reserved and no name for an action: every request says {words!r}; try {name + '_it'!r}"
+            )
+        if words in said:
+            raise SpecError(
+                f"the actions {said[words]!r} and {name!r} would be shown alike, as {words!r}; rename one"
+            )
+        said[words] = name
+
+
+def check_name(what: str, name: object, *, reserved: frozenset[str]) -> None:
+    """Check that a name can be one.
+
+    Raises:
+        SpecError: it is no identifier, a Python keyword, begins with an underscore, is reserved, or can be taken for
+            another one that looks the same.
+    """
+    if not isinstance(name, str) or not name.isidentifier():
+        raise SpecError(
+            f"{_show(name)} is no name for {what}; use letters, digits and '_', beginning with a letter"
+        )
+    if len(name) > MAX_NAME:
+        raise SpecError(
+            f"{_show(name)} is {len(name)} characters long; {MAX_NAME} is the most for the name of {what}"
+        )
+    if (plain := unicodedata.normalize("NFKC", name)) != name:  # Python reads names in this form
+        raise SpecError(f"{_show(name)} is no name for {what}: Python reads it as {plain!r}; write it so")
+    if printable(name) != name:
+        raise SpecError(f"{_show(name)} is no name for {what}: a part of it cannot be seen; leave that out")
+    for word in name.split("_"):
+        alphabets = sorted({_alphabet(letter) for letter in word} & _ALIKE)
+        if len(alphabets) > 1:
+            raise SpecError(
+                f"{_show(name)} is no name for {what}: {_show(word)} has {' and '.join(alphabets)} letters, which look "
+                "alike; write a word in one alphabet"
+            )
+    if keyword.iskeyword(name):
+        raise SpecError(f"{name!r} is a Python keyword and no name for {what}; try {name + '_'!r}")
+    if name.startswith("_"):
+        raise SpecError(
+            f"{name!r} begins with an underscore, which is for Python itself; use {name.strip('_')!r}"
+        )
+    if name in reserved:
+        raise SpecError(f"{name!r} is reserved and no name for {what}; try {name + '_it'!r}")
+
+
+def _alphabet(letter: str) -> str:
+    return "" if letter in _GREEK_OF_ITS_OWN else unicodedata.name(letter, "").split(" ")[0]
+
+
+def _show(name: object) -> str:
+    return ascii(name)[:60]

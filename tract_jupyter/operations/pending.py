@@ -1,0 +1,137 @@
+"""The class of pendings that an operation becomes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from tract_jupyter.analysis import Definition
+from tract_jupyter.hooks.field_pending import FieldPending
+from tract_jupyter.models.pending import PendingStatus
+from tract_jupyter.review.request import findings_text
+from tract_jupyter.storage.interrupts import interruptible
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tract_jupyter.models.schema.parameters import Parameters
+    from tract_jupyter.operations.advice import Advice
+    from tract_jupyter.operations.spec import ActionDef, OperationSpec
+    from tract_jupyter.review.request import CodeBlock
+
+
+class DynamicPending(FieldPending):
+    """A fired dynamic operation.
+
+    Args:
+        tract: the tract that fired it.
+        fields: values of the fields; validated, defaults filled in. Actions may change them.
+        options: `execute_fn`, `triggered_by`, `actor`: see `Pending`.
+
+    Raises:
+        ParameterError: a field is missing, unknown or ill-typed.
+    """
+
+    kind = "operation"
+    spec: ClassVar[OperationSpec]
+    spec_hash: ClassVar[str]
+    _analysed: ClassVar[tuple[Advice, tuple[CodeBlock, ...]] | None] = None
+    field_parameters: ClassVar[Parameters]  # type: ignore[misc] # of the class here, of the instance for tool calls
+
+    def __init__(self, *, tract: Any, fields: dict[str, Any] | None = None, **options: Any) -> None:
+        values = self.field_parameters.validate(fields if fields is not None else {})
+        super().__init__(self.spec.name, tract=tract, fields=values, **options)
+
+    is_offered: bool = False
+    """Whether it is put before a person as it has one action, and no handler decided about it."""
+
+    def runs_nothing(self, action: str) -> bool:
+        """Whether approving leaves undone what there is to do: it has actions, and none of them is chosen."""
+        return action == "approve" and bool(self.spec.actions) and self._execute_fn is None
+
+    @property
+    def definition_hash(self) -> str:  # type: ignore[override] # a property is all that is needed
+        """That of the spec."""
+        return self.spec_hash
+
+    @property
+    def volatile(self) -> frozenset[str]:  # type: ignore[override]
+        """The fields that the author says are no part of what is approved."""
+        return self.spec.volatile
+
+    @property
+    def resumable(self) -> bool:
+        """Whether another process could carry it out: everything it runs is in its spec."""
+        return self._execute_fn is None
+
+    def check_current(self) -> None:
+        """Check that this version of the operation is still the active one."""
+        self.tract.operations.check_current(self)
+
+    def code_blocks(self) -> tuple[CodeBlock, ...]:
+        """The code of each action, with findings."""
+        return blocks_of(type(self), self.tract)
+
+    def why(self) -> str:
+        """What makes it a person's decision, who fired it, and what the analysis found."""
+        asks = "A review was asked for, or a handler left it to a person"
+        if self.is_offered:
+            asks = "It has an action to run, and no handler decides about it"
+        if self.spec.unhandled == "ask":
+            asks = f"{self.operation} asks a person whenever no handler decides"
+        through = f" ({self.triggered_by})" if self.triggered_by else ""
+        told = [
+            f"{asks}; fired by {self.actor}{through}.",
+            unreviewed_text(type(self), self.tract),
+            findings_text(self.code_blocks()),
+        ]
+        return " ".join(filter(None, told))
+
+    def run_action(self, action: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Do one of the operation's own actions, through the gate."""
+        __tracebackhide__ = True
+        parameters: Parameters = action.parameters  # type: ignore[attr-defined]
+        arguments = parameters.validate(parameters.bind(args, kwargs))
+        if self.spec.actions[action.__name__].is_sandboxed:
+            self.tract.sandboxes.opened()  # before anything is decided, where there is none
+        return self.through_gate(action.__name__, arguments, lambda: self._run_body(action, arguments))
+
+    def _run_body(self, action: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+        __tracebackhide__ = True
+        self._require_open(f"call {action.__name__!r} of")
+        self.status, self.error = PendingStatus.PENDING, None  # a failed one is tried again
+        try:
+            returned = interruptible(action.body, self, **arguments)  # type: ignore[attr-defined]
+        except BaseException as error:
+            self.fail(error)
+            raise
+        if returned is not None:
+            self.result = returned
+        return returned
+
+
+def blocks_of(cls: type[DynamicPending], tract: Any) -> tuple[CodeBlock, ...]:
+    """The code of each action, with findings; analysed once for all pendings of a version, with the same rules."""
+    advice: Advice = tract.operations.advice
+    known = cls._analysed  # of the class above
+    if known is None or known[0] is not advice:
+        actions = cls.spec.actions.values()
+        blocks = tuple(advice.block(action, definition_of(cls.spec, action)) for action in actions)
+        known = cls._analysed = (advice, blocks)
+    return known[1]
+
+
+def definition_of(spec: OperationSpec, action: ActionDef) -> Definition:
+    """What a spec says about the names in the code of one of its actions."""
+    members = members_of(DynamicPending).union(spec.actions)
+    return Definition(members, frozenset(spec.fields), frozenset(action.params))
+
+
+def members_of(cls: type) -> set[str]:
+    """What a pending of a class has, as far as the class says."""
+    return {name for base in cls.__mro__[:-1] for name in base.__annotations__}.union(dir(cls))
+
+
+def unreviewed_text(cls: type[DynamicPending], tract: Any) -> str:
+    """Say that nobody has reviewed an operation, where that is so."""
+    unreviewed = cls.spec.name in tract.operations.registry.unreviewed
+    return "A model wrote its code, and nobody has reviewed it." if unreviewed else ""

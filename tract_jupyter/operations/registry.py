@@ -1,0 +1,203 @@
+"""The base of the classes that are made from specs."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from tract_jupyter.exceptions import OperationExistsError, UnknownOperationError, nearest
+from tract_jupyter.hooks.introspection import gated
+from tract_jupyter.operations.action import compile_action
+from tract_jupyter.operations.check import check_spec
+from tract_jupyter.operations.pending import DynamicPending
+from tract_jupyter.operations.spec import changes, spec_from_dict, spec_to_dict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from tract_jupyter.operations.spec import OperationSpec
+
+
+def make_dynamic_pending_class(spec: OperationSpec) -> type[DynamicPending]:
+    """Check a spec, compile its actions and return the class of its pendings.
+
+    Raises:
+        SpecError: the spec is wrong; nothing was made.
+    """
+    spec = check_spec(spec)
+    actions = {name: compile_action(action, operation=spec.name) for name, action in spec.actions.items()}
+    members: dict[str, Any] = {name: _method(name, action) for name, action in actions.items()}
+    members |= {
+        "__doc__": spec.description,
+        "__module__": __name__,
+        "spec": spec,
+        "spec_hash": spec.spec_hash,
+        "field_parameters": spec.parameters(),
+    }
+    camel = "".join(part.capitalize() for part in spec.name.split("_"))
+    return type(f"Pending{camel}", (DynamicPending,), members)
+
+
+def _method(name: str, action: Callable[..., Any]) -> Callable[..., Any]:
+    def method(self: DynamicPending, /, *args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        return self.run_action(action, args, kwargs)
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = action.__doc__
+    signature: inspect.Signature = action.__signature__  # type: ignore[attr-defined]
+    self_parameter = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    method.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[self_parameter, *list(signature.parameters.values())[1:]]
+    )
+    method.parameters = action.parameters  # type: ignore[attr-defined]
+    return gated(method)  # by `run_action`
+
+
+class OperationRegistry:
+    """Specs by name, and the class made of each.
+
+    What goes in is copied, so changing a spec's dicts afterwards changes nothing here.
+    """
+
+    def __init__(self) -> None:
+        self._specs: dict[str, OperationSpec] = {}
+        self._classes: dict[str, type[DynamicPending]] = {}
+        self._hashes: dict[str, str] = {}
+        self._ever: set[str] = set()
+        self._unreviewed: set[str] = set()
+        self.revision = 0
+        """Grows with every change, so that what is derived from the active operations can tell when it is stale."""
+
+    def register(self, spec: OperationSpec, *, replace: bool = False) -> type[DynamicPending]:
+        """Check and compile a spec, activate it, and return its class.
+
+        Raises:
+            OperationExistsError: the name is built in or, without `replace`, active.
+            SpecError: the spec is wrong; nothing changed.
+        """
+        cls = self.compile(spec, replace=replace)
+        self.activate(cls)
+        return cls
+
+    def compile(self, spec: OperationSpec, *, replace: bool = False) -> type[DynamicPending]:
+        """Do what `register` does, without activating."""
+        cls = make_dynamic_pending_class(spec)
+        active = self._specs.get(spec.name)
+        if active is not None and not replace:
+            raise OperationExistsError(_is_active_already(active, cls.spec))
+        return cls
+
+    def activate(self, cls: type[DynamicPending], *, reviewed: bool = True) -> None:
+        """Make a compiled class the active one of its name."""
+        self._specs[cls.spec.name] = cls.spec
+        self._classes[cls.spec.name] = cls
+        self._remember(cls.spec.name, cls.spec_hash, reviewed=reviewed)
+
+    def trust(self, spec: OperationSpec, *, reviewed: bool = True) -> None:
+        """Activate a spec that was checked and activated before; it is compiled when it is first needed."""
+        self._specs[spec.name] = spec
+        self._classes.pop(spec.name, None)
+        self._remember(spec.name, spec.spec_hash, reviewed=reviewed)
+
+    def unregister(self, name: str) -> None:
+        """Deactivate an operation.
+
+        Raises:
+            UnknownOperationError: it is not active.
+        """
+        self.require_spec(name)
+        self._classes.pop(name, None)
+        del self._specs[name], self._hashes[name]
+        self._unreviewed.discard(name)
+        self.revision += 1
+
+    def get_class(self, name: str) -> type[DynamicPending] | None:
+        """The class of an active operation's pendings, None if it is not active."""
+        return self.require_class(name) if name in self._specs else None
+
+    def get_spec(self, name: str) -> OperationSpec | None:
+        """The spec of an active operation, None if it is not active."""
+        return self._specs.get(name)
+
+    def require_class(self, name: str) -> type[DynamicPending]:
+        """The class of an active operation's pendings.
+
+        Raises:
+            UnknownOperationError: it is not active; the message has the nearest name.
+        """
+        cls = self._classes.get(name)
+        if cls is None:
+            cls = self._classes[name] = make_dynamic_pending_class(self.require_spec(name))
+        return cls
+
+    def is_registered(self, name: str) -> bool:
+        """Whether an operation is active."""
+        return name in self._specs
+
+    @property
+    def operation_names(self) -> set[str]:
+        """The names of the active operations."""
+        return set(self._specs)
+
+    def is_active(self, name: str, spec_hash: str) -> bool:
+        """Whether this very version is the active one of its name."""
+        return self._hashes.get(name) == spec_hash
+
+    @property
+    def unreviewed(self) -> frozenset[str]:
+        """The active operations that no person has approved: a model's, all of whose code runs in the sandbox."""
+        return frozenset(self._unreviewed)
+
+    def reviewed_spec(self, name: str) -> OperationSpec | None:
+        """The spec of an active operation that a person approved; None if there is none."""
+        return None if name in self._unreviewed else self._specs.get(name)
+
+    def was_active(self, spec_hash: str) -> bool:
+        """Whether this version is or was active; one that never was is somebody's own trial."""
+        return spec_hash in self._ever
+
+    def to_config(self) -> list[dict[str, Any]]:
+        """All specs as dicts, by name."""
+        return [spec_to_dict(self._specs[name]) for name in sorted(self._specs)]
+
+    def from_config(self, configs: Iterable[dict[str, Any]]) -> None:
+        """Register specs from dicts; names that are active keep their spec."""
+        for config in configs:
+            spec = spec_from_dict(config)
+            if not self.is_registered(spec.name):
+                self.register(spec)
+
+    def require_spec(self, name: str) -> OperationSpec:
+        """The spec of an active operation.
+
+        Raises:
+            UnknownOperationError: it is not active; the message has the nearest name.
+        """
+        if name not in self._specs:
+            known = (
+                f" Active are: {', '.join(sorted(self._specs))}." if self._specs else " None is active yet."
+            )
+            raise UnknownOperationError(
+                f"no active operation {name!r}.{nearest(str(name), self._specs)}{known}"
+            )
+        return self._specs[name]
+
+    def _remember(self, name: str, spec_hash: str, *, reviewed: bool) -> None:
+        self._hashes[name] = spec_hash
+        self._ever.add(spec_hash)
+        if reviewed:
+            self._unreviewed.discard(name)
+        else:
+            self._unreviewed.add(name)
+        self.revision += 1
+
+
+def _is_active_already(active: OperationSpec, spec: OperationSpec) -> str:
+    changed = changes(active, spec)
+    if not changed:
+        return f"operation {spec.name!r} is active already, in this very version"
+    return (
+        f"operation {spec.name!r} is active already, in another version: {', '.join(changed)}. To replace it, call "
+        "register_operation(spec, replace=True), or propose_operation(spec) for a review of what changed"
+    )

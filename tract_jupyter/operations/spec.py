@@ -1,0 +1,302 @@
+"""A dynamic operation as data: what a person writes in a cell, or a model emits as JSON."""
+
+from __future__ import annotations
+
+import copy
+import json
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
+
+from tract_jupyter.exceptions import ContentError, SpecError, nearest
+from tract_jupyter.models.canonical import canonical_json, digest
+from tract_jupyter.models.schema.parameters import REQUIRED, Parameter, Parameters
+from tract_jupyter.models.schema.types import parse_type
+from tract_jupyter.models.text import brief_repr
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+MAX_SPEC_BYTES = 1_000_000
+
+Isolation = Literal["kernel", "sandbox"]
+_ISOLATIONS: tuple[Isolation, ...] = get_args(Isolation)
+
+
+@dataclass(frozen=True)
+class ActionDef:
+    """One action of an operation.
+
+    Attributes:
+        name: becomes a method.
+        description: one line, for panels and tool schemas.
+        params: type name of each parameter, `{"strict": "bool"}`.
+        code: the body of `def name(pending, ...)`, kept to the letter.
+        required: parameters without a default; the others default to None, or to what `defaults` says.
+        defaults: default values by parameter name.
+        isolation: where the code runs: as Python of the `kernel`, which nothing contains, or in the `sandbox`, where
+            it reaches `pending.fields`, `pending.approve()` and `pending.reject(reason)`, and nothing else.
+    """
+
+    name: str
+    description: str
+    params: dict[str, str]
+    code: str
+    required: list[str] = field(default_factory=list)
+    defaults: dict[str, Any] = field(default_factory=dict)
+    isolation: Isolation = "kernel"
+
+    @property
+    def is_sandboxed(self) -> bool:
+        """Whether it runs in the sandbox."""
+        return self.isolation == "sandbox"
+
+    def parameters(self) -> Parameters:
+        """The parameters with their types parsed.
+
+        Raises:
+            SpecError: a type name is unknown, a default does not fit, `required` names no parameter.
+        """
+        for name in (*self.required, *self.defaults):
+            if name not in self.params:
+                raise SpecError(
+                    f"{name!r} is no parameter.{nearest(name, self.params)} Name it in params too",
+                    action=self.name,
+                )
+        for name in self.required:
+            if name in self.defaults:
+                raise SpecError(
+                    f"{name!r} is required and has a default; it can be only one of them", action=self.name
+                )
+        return Parameters(self.name, [self._parameter(name, kind) for name, kind in self.params.items()])
+
+    def _parameter(self, name: str, kind: str) -> Parameter:
+        default = REQUIRED if name in self.required else copy.deepcopy(self.defaults.get(name))
+        try:
+            return Parameter(name, parse_type(kind), default)
+        except SpecError as error:
+            raise SpecError(f"parameter {name!r}: {error.message}", action=self.name) from None
+
+
+@dataclass(frozen=True)
+class OperationSpec:
+    """An operation: typed fields, and actions that decide about them.
+
+    Attributes:
+        name: the operation's, and the hook event's; the tool is called `fire_<name>`.
+        description: what it is for.
+        fields: `{"urls": {"type": "list[str]", "description": "...", "default": None}}`. A field may be left out, and
+            is None without a default, unless it says `"required": True`. `"volatile": True` says that standing
+            approvals and recorded decisions do not look at the value; from a model it is a request, which a person may
+            accept.
+        actions: by name.
+        version: the author's, for people.
+        unhandled: what a firing without a handler means: `approve`, or `ask` a person.
+    """
+
+    name: str
+    description: str
+    fields: dict[str, dict[str, Any]]
+    actions: dict[str, ActionDef]
+    version: str = "1"
+    unhandled: Literal["approve", "ask"] = "approve"
+
+    def parameters(self) -> Parameters:
+        """The fields with their types parsed.
+
+        Raises:
+            SpecError: a type name is unknown or a default does not fit.
+        """
+        return Parameters(self.name, [_field(name, definition) for name, definition in self.fields.items()])
+
+    @property
+    def volatile(self) -> frozenset[str]:
+        """The fields that are no part of what a standing approval or a recorded decision is about."""
+        return frozenset(name for name, definition in self.fields.items() if definition.get("volatile"))
+
+    def with_volatile(self, names: Collection[str]) -> OperationSpec:
+        """Return the same with these fields as the volatile ones, and no others."""
+        fields = {
+            name: {
+                **{part: value for part, value in definition.items() if part != "volatile"},
+                **({"volatile": True} if name in names else {}),
+            }
+            for name, definition in self.fields.items()
+        }
+        return replace(self, fields=fields)
+
+    @property
+    def is_sandboxed(self) -> bool:
+        """Whether it has code, and all of that runs in the sandbox."""
+        return bool(self.actions) and all(action.is_sandboxed for action in self.actions.values())
+
+    @property
+    def spec_hash(self) -> str:
+        """sha256 of the canonical form: two specs that mean the same have the same."""
+        return digest(spec_to_dict(self))
+
+
+def changes(old: OperationSpec, new: OperationSpec) -> list[str]:
+    """Return what a version changes, each part in a few words; nothing if the two mean the same."""
+    before, after = spec_to_dict(old), spec_to_dict(new)
+    found = [
+        f"{part} is {brief_repr(after[part])}, was {brief_repr(before[part])}"
+        for part in ("description", "version", "unhandled")
+        if before[part] != after[part]
+    ]
+    for kind, name in (("field", "fields"), ("action", "actions")):
+        one, other = before[name], after[name]
+        for key in [*one, *(key for key in other if key not in one)]:
+            if key not in other or key not in one:
+                found.append(f"{kind} {key!r} is {'new' if key in other else 'gone'}")
+            elif one[key] != other[key]:
+                parts = [
+                    part for part in {**one[key], **other[key]} if one[key].get(part) != other[key].get(part)
+                ]
+                found.append(f"{kind} {key!r} has another {' and '.join(parts)}")
+    return found
+
+
+def _field(name: str, definition: dict[str, Any]) -> Parameter:
+    required = bool(definition.get("required"))
+    if required and "default" in definition:
+        raise SpecError(f"field {name!r} is required and has a default; it can be only one of them")
+    default = REQUIRED if required else copy.deepcopy(definition.get("default"))
+    try:
+        return Parameter(
+            name, parse_type(definition.get("type", "Any")), default, definition.get("description", "")
+        )
+    except SpecError as error:
+        raise SpecError(f"field {name!r}: {error.message}") from None
+
+
+def spec_to_dict(spec: OperationSpec) -> dict[str, Any]:
+    """The spec as a dict that JSON can hold; `spec_from_dict` reads it back. Nothing is shared with the spec."""
+    data = asdict(spec)
+    actions = data["actions"] if isinstance(data["actions"], dict) else {}
+    for action in actions.values():
+        if isinstance(action, dict) and action.get("isolation") == "kernel":
+            del action["isolation"]  # the usual one, without which a spec keeps the hash that was approved
+    return data
+
+
+def spec_to_json(spec: OperationSpec) -> str:
+    """The text of a spec: what is signed and stored. Fields and parameters keep the author's order.
+
+    Raises:
+        SpecError: it has no JSON form, or is too large.
+    """
+    data = spec_to_dict(spec)
+    try:
+        canonical_json(data)
+    except ContentError as error:
+        raise SpecError(f"{spec.name!r} cannot be stored: {error}") from None
+    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False)
+    size = len(text.encode())
+    if size > MAX_SPEC_BYTES:
+        raise SpecError(
+            f"{spec.name!r} is {size:,} bytes long; {MAX_SPEC_BYTES:,} is the most. Pass large data as fields"
+        )
+    return text
+
+
+def spec_from_json(text: str) -> OperationSpec:
+    """Read what `spec_to_json` wrote.
+
+    Raises:
+        SpecError: it is no JSON, or no spec.
+    """
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise SpecError(f"it is no JSON: {error}") from None
+    return spec_from_dict(data)
+
+
+def stored_form(spec: OperationSpec) -> OperationSpec:
+    """The spec as the store gives it back: a copy that shares nothing, its shape checked, its tuples lists.
+
+    Raises:
+        SpecError: it is no spec, has no JSON form, or would not be read back.
+    """
+    if not isinstance(spec, OperationSpec):
+        raise SpecError(
+            f"an OperationSpec is needed, got {type(spec).__name__}; spec_from_dict makes one of a dict"
+        )
+    return spec_from_json(spec_to_json(spec))
+
+
+def spec_from_dict(data: Mapping[str, Any]) -> OperationSpec:
+    """Read the dict form, as stored or as a model emits it.
+
+    An action's `name` may be left out; its key is its name.
+
+    Raises:
+        SpecError: parts are missing, unknown or of the wrong shape.
+    """
+    _check_keys("the operation", data, required=("name",), known=_SPEC_KEYS)
+    fields, actions = data.get("fields") or {}, data.get("actions") or {}
+    _expect(fields, dict, "fields")
+    _expect(actions, dict, "actions")
+    for name, definition in fields.items():
+        _check_keys(f"field {name!r}", definition, required=(), known=_FIELD_KEYS)
+        _expect(definition.get("description", ""), str, f"field {name!r}: description")
+        for flag in ("volatile", "required"):
+            _expect(definition.get(flag, False), bool, f"field {name!r}: {flag}")
+    return OperationSpec(
+        name=_expect(data["name"], str, "name"),
+        description=_expect(data.get("description", ""), str, "description"),
+        fields=copy.deepcopy(fields),
+        actions={name: _action(name, definition) for name, definition in actions.items()},
+        version=_version(data.get("version", "1")),
+        unhandled=data.get("unhandled", "approve"),
+    )
+
+
+_FIELD_KEYS = ("type", "description", "default", "required", "volatile")
+_SPEC_KEYS = ("name", "description", "fields", "actions", "version", "unhandled")
+_ACTION_KEYS = ("name", "description", "params", "code", "required", "defaults", "isolation")
+
+
+def _action(name: str, data: Any) -> ActionDef:
+    place = f"action {name!r}"
+    _check_keys(place, data, required=("code",), known=_ACTION_KEYS)
+    return ActionDef(
+        name=_expect(data.get("name", name), str, f"{place}: name"),
+        description=_expect(data.get("description", ""), str, f"{place}: description"),
+        params=dict(_expect(data.get("params") or {}, dict, f"{place}: params")),
+        code=_expect(data["code"], str, f"{place}: code"),
+        required=list(_expect(data.get("required") or [], list, f"{place}: required")),
+        defaults=copy.deepcopy(_expect(data.get("defaults") or {}, dict, f"{place}: defaults")),
+        isolation=_isolation(data.get("isolation", "kernel"), name),
+    )
+
+
+def _isolation(value: Any, action: str) -> Isolation:
+    if value not in _ISOLATIONS:
+        known = " or ".join(map(repr, _ISOLATIONS))
+        raise SpecError(
+            f"isolation is {known}, not {brief_repr(value)}.{nearest(str(value), _ISOLATIONS)}", action=action
+        )
+    return cast("Isolation", value)
+
+
+def _version(value: Any) -> str:
+    return str(value) if type(value) is int else str(_expect(value, str, "version"))
+
+
+def _check_keys(place: str, data: Any, *, required: tuple[str, ...], known: tuple[str, ...]) -> None:
+    _expect(data, dict, place)
+    for key in required:
+        if key not in data:
+            raise SpecError(f"{place} has no {key!r}; it takes {', '.join(known)}")
+    for key in data:
+        if key not in known:
+            raise SpecError(
+                f"{place} has an unknown part {key!r}.{nearest(str(key), known)} It takes {', '.join(known)}"
+            )
+
+
+def _expect(value: Any, kind: type, place: str) -> Any:
+    if not isinstance(value, kind):
+        raise SpecError(f"{place} should be a {kind.__name__}, got {type(value).__name__}")
+    return value

@@ -1,0 +1,556 @@
+"""Profiles in the store of a tract. Those that this user has saved are used, others once they are adopted.
+
+A state is an object that names the artifacts of each session and holds the counters of each profile; an artifact is an
+object that names its value and those before it. So what stays the same is stored once, and undo, reset and branches,
+which only choose another commit, find what belongs to it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import ValidationError
+
+from tract_jupyter.exceptions import (
+    ProfileError,
+    RunError,
+    StoreCorruptError,
+    StoreError,
+    UnknownRunError,
+    nearest,
+)
+from tract_jupyter.models.canonical import canonical_json
+from tract_jupyter.models.checks import check_text
+from tract_jupyter.runs.due import Counters
+from tract_jupyter.runs.model import ArtifactView
+from tract_jupyter.runs.profile.validate import read_profile
+from tract_jupyter.storage.errors import read_dict, read_moment
+from tract_jupyter.storage.runs import StoredRunCommit, name_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
+    from datetime import datetime
+
+    from sqlalchemy import Connection
+
+    from tract_jupyter.review.trust import Signer
+    from tract_jupyter.runs.events import RunStarted
+    from tract_jupyter.runs.model import Operation
+    from tract_jupyter.runs.profile.model import Profile
+    from tract_jupyter.storage.database import Database
+    from tract_jupyter.storage.journal import EventRows
+    from tract_jupyter.storage.runs import RunCommitRows, RunObjectRows
+    from tract_jupyter.storage.signed import RunProfileRows, StoredProfile
+
+
+_TRUST_KIND: Final = "run_profile"
+_FOREIGN: Final = (
+    "nobody here has saved it: it comes from another user, another store or another tract, or it was changed"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileEntry:
+    """A stored profile. `quarantined` says why it is not used; empty if it may be. `data` is its JSON form."""
+
+    name: str
+    data: Mapping[str, Any] = field(repr=False)
+    is_active: bool
+    saved_at: datetime
+    quarantined: str = ""
+
+
+class Profiles:
+    """The profiles of one tract; at most one is active.
+
+    Args:
+        database: where they are.
+        rows: of the tract.
+        events: where it is noted what happens to them.
+        signer: of the tract; signs those that are saved.
+        check: tells what operations of a profile name that is not there, as problems.
+    """
+
+    def __init__(
+        self, database: Database, rows: RunProfileRows, events: EventRows, signer: Signer,
+        check: Callable[[Iterable[Operation]], list[tuple[str, str, str]]] = lambda _: [],
+    ) -> None:  # fmt: skip
+        self._database = database
+        self._rows = rows
+        self._events = events
+        self._signer = signer
+        self._check = check
+
+    def list(self) -> list[ProfileEntry]:
+        """All of them, by name, also those that are not used.
+
+        Raises:
+            StoreError: the store cannot be read.
+            TrustError: the signing secret cannot be read.
+        """
+        with self._database.read() as connection:
+            stored = self._rows.all(connection)
+        return [self._entry(row) for row in stored]
+
+    def get(self, name: str) -> Profile:
+        """A profile that may be used.
+
+        Raises:
+            UnknownRunError: there is none of this name.
+            RunError: nobody here has saved it; `adopt` takes it over. Or a newer version has.
+            StoreCorruptError: what was saved is no JSON object.
+        """
+        with self._database.read() as connection:
+            stored = self._require(connection, name)
+        return self._profile(stored)
+
+    @property
+    def active(self) -> Profile | None:
+        """The active profile.
+
+        Raises:
+            RunError: nobody here has saved it: a run without its operations would be another one.
+            StoreCorruptError: what was saved is no JSON object.
+        """
+        with self._database.read() as connection:
+            stored = self._rows.active(connection)
+        return None if stored is None else self._profile(stored)
+
+    def save(self, profile: Profile, *, activate: bool = False) -> None:
+        """Sign and store a profile, in the place of the one of the same name.
+
+        Raises:
+            ProfileError: it is wrong; with all that is.
+            StoreError: it cannot be stored.
+            TrustError: it cannot be signed.
+        """
+        name = (profile := read_profile(profile)).name
+        if missing := self._check(profile.all_operations):
+            raise ProfileError(missing)
+        text = canonical_json(profile.to_dict())
+        signature = self._sign(name, text)
+        with self._database.write() as connection:
+            self._rows.replace(connection, name, text, signature)
+            if activate:
+                self._rows.activate(connection, name)
+            self._note(connection, "saved", name)
+
+    def deactivate(self) -> None:
+        """Have runs use no profile."""
+        self.activate(None)
+
+    def activate(self, name: str | None) -> None:
+        """Have runs use a profile, or none.
+
+        Raises:
+            UnknownRunError: there is none of this name.
+            RunError: nobody here has saved it.
+        """
+        with self._database.write() as connection:
+            if name is not None:
+                self._trusted(self._require(connection, name))
+            self._rows.activate(connection, name)
+            self._note(connection, "activated", name)
+
+    def adopt(self, entry: ProfileEntry) -> None:
+        """Take over a profile that somebody else has saved, as a person who has read it: from now on it may be used.
+
+        Args:
+            entry: as `list` gave it; exactly that is signed.
+
+        Raises:
+            UnknownRunError: it was removed.
+            RunError: it was changed since it was read.
+            StoreCorruptError: it is no JSON object.
+            TrustError: it cannot be signed.
+        """
+        text = canonical_json(dict(entry.data))
+        signature = self._sign(entry.name, text)
+        with self._database.write() as connection:
+            if canonical_json(_data(self._require(connection, entry.name))) != text:
+                raise RunError(
+                    f"the profile {entry.name!r} was changed since you read it, and was not adopted; list() shows it "
+                    "as it is now"
+                )
+            self._rows.replace(connection, entry.name, text, signature)
+            self._note(connection, "adopted", entry.name)
+
+    def remove(self, name: str) -> None:
+        """Forget a profile.
+
+        Raises:
+            UnknownRunError: there is none of this name.
+        """
+        with self._database.write() as connection:
+            self._require(connection, name)
+            self._rows.remove(connection, name)
+            self._note(connection, "removed", name)
+
+    # ---
+
+    def _note(self, connection: Connection, what: str, name: str | None) -> None:
+        self._events.append(connection, f"run_profile.{what}", "user", {"name": name})
+
+    def _sign(self, name: str, text: str) -> str:
+        return self._signer.sign(_TRUST_KIND, [name, text])
+
+    def _verifies(self, row: StoredProfile) -> bool:
+        return self._signer.verify(_TRUST_KIND, [row.name, row.profile_json], row.signature)
+
+    def _entry(self, row: StoredProfile) -> ProfileEntry:
+        why = "" if self._verifies(row) else _FOREIGN
+        return ProfileEntry(
+            row.name, read_dict(row.profile_json), bool(row.is_active), read_moment(row.created_at), why
+        )
+
+    def _trusted(self, row: StoredProfile) -> dict[str, Any]:
+        if not self._verifies(row):
+            raise RunError(
+                f"the profile {row.name!r} is not used: {_FOREIGN}. Read it, and adopt it if you want it"
+            )
+        return _data(row)
+
+    def _profile(self, row: StoredProfile) -> Profile:
+        data = self._trusted(row)
+        try:
+            return read_profile(data)
+        except ProfileError as error:
+            raise RunError(
+                f"the profile {row.name!r} is not used, as it is none to this tract_jupyter: {error}. Save it anew"
+            ) from None
+
+    def _require(self, connection: Connection, name: str) -> StoredProfile:
+        check_text(name, "a profile's name", error=UnknownRunError)
+        stored = self._rows.get(connection, name)
+        if stored is None:
+            known = [row.name for row in self._rows.all(connection)]
+            listed = ", ".join(map(repr, known)) or "none"
+            raise UnknownRunError(f"there is no profile {name!r}; there are: {listed}.{nearest(name, known)}")
+        return stored
+
+
+def _data(row: StoredProfile) -> dict[str, Any]:
+    try:
+        data = json.loads(row.profile_json)
+    except (ValueError, TypeError, RecursionError):
+        data = None
+    if not isinstance(data, dict):
+        raise StoreCorruptError(
+            f"the profile {row.name!r} is damaged in the store; remove it and save it anew"
+        )
+    return data
+
+
+_OWN_KEYS = {"tag", "value", "history"}
+
+
+@dataclass(frozen=True)
+class TurnState:
+    """What runs remember at one commit.
+
+    Attributes:
+        artifacts: by session and tag, the names of the stored artifacts.
+        counters: by profile and operation.
+    """
+
+    artifacts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    counters: Mapping[str, Mapping[str, Counters]] = field(default_factory=dict)
+
+    def with_artifacts(self, session: str, names: Mapping[str, str]) -> TurnState:
+        """The state with artifacts of a session in the place of those of the same tags."""
+        kept = {**self.artifacts.get(session, {}), **names}
+        return replace(self, artifacts={**self.artifacts, session: kept}) if kept else self
+
+    def with_counters(self, profile: str, counters: Mapping[str, Counters]) -> TurnState:
+        """The state with all counters of a profile; operations that are not among them are forgotten."""
+        return replace(self, counters={**self.counters, profile: dict(counters)}) if counters else self
+
+
+class TurnStates:
+    """The states of one tract. What is written belongs to the transaction of the thread, if one is open.
+
+    Args:
+        database: where they are.
+        rows: of the tract.
+        head: tells the commit that the current branch is at.
+    """
+
+    def __init__(self, database: Database, rows: RunObjectRows, head: Callable[[], str | None]) -> None:
+        self._database = database
+        self._rows = rows
+        self._head = head
+
+    def at(self, commit_hash: str | None) -> TurnState:
+        """The state at a commit; before the first one it is empty.
+
+        Raises:
+            StoreCorruptError: it is damaged.
+        """
+        if commit_hash is None:
+            return TurnState()
+        with self._database.read() as connection:
+            name = self._rows.state_at(connection, commit_hash)
+            return TurnState() if name is None else read_state(self._rows, connection, name)
+
+    def attach(self, state: TurnState) -> None:
+        """Give the commit that the current branch is at another state."""
+        counters = {
+            profile: {key: [one.turns, one.tokens] for key, one in of.items()}
+            for profile, of in state.counters.items()
+        }
+        artifacts = {session: dict(names) for session, names in state.artifacts.items()}
+        body = canonical_json({"artifacts": artifacts, "counters": counters})
+        name = name_of(body)
+        with self._database.write() as connection:  # first of all, as it has a batch write its commits
+            head = self._head()
+            if head is not None:
+                self._rows.add(connection, {name: body})
+                self._rows.attach(connection, head, name)
+
+    # --- artifacts of the commit that the current branch is at
+
+    def load(self, session: str) -> Mapping[str, ArtifactView]:
+        """All artifacts of a session, by tag.
+
+        Raises:
+            StoreCorruptError: one is damaged, or a newer version wrote it.
+        """
+        names = self.at(self._head()).artifacts.get(session, {})
+        with self._database.read() as connection:
+            found = read_artifacts(self._rows, connection, names.values())
+        return {tag: found[name] for tag, name in sorted(names.items())}
+
+    def put(self, session: str, artifacts: Sequence[ArtifactView]) -> None:
+        """Keep artifacts, each in the place of that of the same tag; of two with one tag the last.
+
+        Raises:
+            StoreError: there is no session key, or they cannot be stored.
+            ContentError: a value has no JSON form.
+        """
+        self.remember(session, artifacts)
+
+    def remember(
+        self,
+        session: str | None,
+        artifacts: Sequence[ArtifactView],
+        profile: str = "",
+        counters: Mapping[str, Counters] | None = None,
+    ) -> None:
+        """Keep artifacts of a session, and counters of a profile, from the current commit on."""
+        if artifacts and not session:
+            raise StoreError(
+                "an artifact cannot be persisted without a session key, and this run has no profile to take one from; "
+                "use persistence run_only, or run it with a profile"
+            )
+        with self._database.write() as connection:
+            state = before = self.at(self._head())
+            if artifacts:
+                names = add_artifacts(self._rows, connection, artifacts)
+                kept = {one.tag: name for one, name in zip(artifacts, names, strict=True)}
+                state = state.with_artifacts(session or "", kept)
+            state = state.with_counters(profile, counters or {})
+            if state != before:
+                self.attach(state)
+
+
+class RunArtifacts:
+    """The persisted artifacts of one run: until its reply is there its own, and from then on those of the branch.
+
+    Args:
+        states: of the tract.
+        base: the artifacts that the run began with.
+        is_answered: tells whether the reply is there.
+    """
+
+    def __init__(
+        self, states: TurnStates, base: Mapping[str, ArtifactView], is_answered: Callable[[], bool]
+    ) -> None:
+        self._states = states
+        self._own = dict(base)
+        self._is_answered = is_answered
+
+    def load(self, session: str) -> Mapping[str, ArtifactView]:
+        """All artifacts of a session key, by tag."""
+        return self._states.load(session) if self._is_answered() else dict(self._own)
+
+    def put(self, session: str, artifacts: Sequence[ArtifactView]) -> None:
+        """Keep artifacts in the place of those of the same tags."""
+        if self._is_answered():
+            self._states.put(session, artifacts)
+        else:
+            self._own |= {one.tag: one for one in artifacts}
+
+
+# --- objects
+
+
+def add_artifacts(
+    rows: RunObjectRows, connection: Connection, artifacts: Iterable[ArtifactView]
+) -> list[str]:
+    """Store artifacts, and return their names.
+
+    Raises:
+        ContentError: a value has no JSON form.
+    """
+    objects: dict[str, str] = {}
+
+    def add(data: object) -> str:
+        body = canonical_json(data)
+        name = name_of(body)
+        objects[name] = body
+        return name
+
+    names = []
+    for one in artifacts:
+        settings = one.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude=_OWN_KEYS)
+        history = [add(value) for value in one.history]
+        names.append(add({"tag": one.tag, "settings": settings, "value": add(one.value), "history": history}))
+    rows.add(connection, objects)
+    return names
+
+
+def read_state(rows: RunObjectRows, connection: Connection, name: str) -> TurnState:
+    """The state of this name.
+
+    Raises:
+        StoreCorruptError: it is damaged or missing, or a newer version wrote it.
+    """
+    body = read_objects(rows, connection, [name])[name]
+    try:
+        counters = {
+            profile: {key: Counters(*map(int, count)) for key, count in of.items()}
+            for profile, of in body["counters"].items()
+        }
+        return TurnState({session: dict(names) for session, names in body["artifacts"].items()}, counters)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise StoreCorruptError(
+            "what runs remember is damaged in the store, or a newer tract_jupyter wrote it "
+            f"({type(error).__name__}); upgrade, restore a backup, or go back to an earlier commit"
+        ) from error
+
+
+def damaged_states(rows: RunObjectRows, connection: Connection) -> Iterator[tuple[str, str]]:
+    """The commits at which what runs remember cannot be read, and why; one of each state."""
+    for name, commit_hash in rows.states(connection).items():
+        try:
+            for names in read_state(rows, connection, name).artifacts.values():
+                read_artifacts(rows, connection, names.values())
+        except StoreCorruptError as error:
+            yield commit_hash, str(error)
+
+
+def read_artifacts(
+    rows: RunObjectRows, connection: Connection, names: Iterable[str]
+) -> dict[str, ArtifactView]:
+    """Artifacts by name.
+
+    Raises:
+        StoreCorruptError: one is damaged or missing, or a newer version wrote it.
+    """
+    found = read_objects(rows, connection, names)
+    try:
+        wanted = {key for body in found.values() for key in (body["value"], *body["history"])}
+        values = read_objects(rows, connection, wanted)
+        return {
+            name: ArtifactView.from_dict({
+                **body["settings"], "tag": body["tag"], "value": values[body["value"]],
+                "history": [values[key] for key in body["history"]],
+            })
+            for name, body in found.items()
+        }  # fmt: skip
+    except (ValidationError, KeyError, TypeError) as error:
+        raise StoreCorruptError(
+            "an artifact is damaged in the store, or a newer tract_jupyter wrote it "
+            f"({type(error).__name__}); upgrade, restore a backup, or go back to an earlier commit"
+        ) from error
+
+
+def read_objects(rows: RunObjectRows, connection: Connection, names: Iterable[str]) -> dict[str, Any]:
+    """Objects by name.
+
+    Raises:
+        StoreCorruptError: one is missing, or is not what its name says.
+    """
+    wanted = list(dict.fromkeys(names))
+    found = rows.get(connection, wanted) if wanted else {}
+    for name in wanted:
+        if name not in found or name_of(found[name]) != name:
+            raise StoreCorruptError(
+                f"what runs remember is damaged in the store: {str(name)[:32]} is missing or was changed; restore a "
+                "backup, or go back to an earlier commit"
+            )
+    return {name: json.loads(body) for name, body in found.items()}
+
+
+class SqlCommitLog:
+    """A `CommitLog` of one tract."""
+
+    def __init__(self, database: Database, rows: RunCommitRows) -> None:
+        self._database = database
+        self._rows = rows
+
+    def transaction(self) -> AbstractContextManager[object]:
+        """Keep all that is written meanwhile on this thread, or nothing; within another one it is part of that."""
+        return self._database.write()
+
+    def find(self, run_id: str, hook: str) -> dict[str, Any] | None:
+        """The report of a run's commit at a hook.
+
+        Raises:
+            StoreCorruptError: it is damaged.
+        """
+        with self._database.read() as connection:
+            stored = self._rows.of(connection, run_id, hook)
+        return None if stored is None else _report(stored)
+
+    def add(self, run_id: str, hook: str, report: dict[str, Any]) -> None:
+        """Keep the report, in the transaction of what it tells.
+
+        Raises:
+            StoreError: this run has committed at this hook already; the transaction must not go on.
+        """
+        with self._database.write() as connection:
+            self._rows.add(connection, StoredRunCommit(run_id, hook, canonical_json(report)))
+
+
+def _report(stored: StoredRunCommit) -> dict[str, Any]:
+    try:
+        report = json.loads(stored.report_json)
+    except (ValueError, TypeError, RecursionError):
+        report = None
+    if not isinstance(report, dict):
+        raise StoreCorruptError(
+            f"what run {stored.run_id} committed at {stored.hook} is damaged in the store; restore a backup, so that "
+            "it is not committed twice"
+        )
+    return report
+
+
+_SNAPSHOT_TRUST_KIND: Final = "run_snapshot"
+
+
+def signed(signer: Signer, run_id: str, snapshot: RunStarted) -> RunStarted:
+    """The snapshot with this user's signature, which holds for this run only.
+
+    Raises:
+        TrustError: it cannot be signed.
+        ContentError: it has no JSON form.
+    """
+    signature = signer.sign(_SNAPSHOT_TRUST_KIND, _signed(run_id, snapshot))
+    return snapshot.model_copy(update={"signature": signature})
+
+
+def is_signed(signer: Signer, run_id: str, snapshot: RunStarted) -> bool:
+    """Whether this user began the run, with exactly this snapshot.
+
+    Raises:
+        TrustError: the signing secret cannot be read.
+    """
+    return signer.verify(_SNAPSHOT_TRUST_KIND, _signed(run_id, snapshot), snapshot.signature)
+
+
+def _signed(run_id: str, snapshot: RunStarted) -> list[Any]:
+    return [run_id, snapshot.model_copy(update={"signature": ""}).to_dict()]

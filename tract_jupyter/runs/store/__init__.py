@@ -1,1 +1,0 @@
-"""What runs keep between them in the store of a tract: artifacts, counters, profiles, reports of commits."""

@@ -1,0 +1,220 @@
+"""A turn that is kept in this process alone: for runs without a tract."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any, Literal
+
+from tract_jupyter.exceptions import BranchMovedError, CommitNotFoundError, RunError
+from tract_jupyter.models.commit import CommitOperation
+from tract_jupyter.models.content import role_of
+from tract_jupyter.runs.artifacts import MemoryArtifacts, SessionArtifacts
+from tract_jupyter.runs.commit import CommitReport
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from tract_jupyter.models.commit import CommitInfo
+    from tract_jupyter.runs.artifacts import ArtifactStore
+    from tract_jupyter.runs.terms import Hook
+    from tract_jupyter.runs.turn import CommitLog
+    from tract_jupyter.tract import Tract
+
+
+class MemoryCommitLog:
+    """Reports of this process alone."""
+
+    def __init__(self) -> None:
+        self._reports: dict[tuple[str, str], dict[str, object]] = {}
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Keep all that is added meanwhile, or nothing."""
+        before = dict(self._reports)
+        try:
+            yield
+        except BaseException:
+            self._reports = before
+            raise
+
+    def find(self, run_id: str, hook: str) -> dict[str, object] | None:
+        """The report of a run's commit at a hook."""
+        return self._reports.get((run_id, hook))
+
+    def add(self, run_id: str, hook: str, report: dict[str, object]) -> None:
+        """Keep the report; there is none yet."""
+        self._reports[run_id, hook] = report
+
+
+class MemoryTarget(SessionArtifacts):
+    """Keeps the texts of one run's turn; its parts are `user:1`, `reply:2`, and so on."""
+
+    def __init__(self, *, session: str | None = None, artifacts: MemoryArtifacts | None = None) -> None:
+        self._memory = artifacts or MemoryArtifacts()
+        super().__init__(session, self._memory)
+        self._log = MemoryCommitLog()
+        self._parts: dict[str, str] = {}
+
+    @property
+    def parts(self) -> Mapping[str, str]:
+        """The texts that were written, by part, the oldest first."""
+        return dict(self._parts)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All of it takes effect, or nothing."""
+        before = dict(self._parts)
+        try:
+            with ExitStack() as stack:
+                stack.enter_context(self._log.transaction())
+                stack.enter_context(self._memory.transaction())
+                yield
+        except BaseException:
+            self._parts = before
+            raise
+
+    def committed(self, hook: Hook) -> CommitReport | None:
+        """What this run committed at this hook already."""
+        found = self._log.find("", hook)
+        return None if found is None else CommitReport.from_dict(found)
+
+    def record(self, report: CommitReport) -> None:
+        """Keep the report, so that nothing is committed twice."""
+        self._log.add("", report.hook, report.to_dict())
+
+    def rewrite_user(self, part: str | None, text: str, operation_id: str) -> str:  # noqa: ARG002 # the protocol's
+        """Keep a text of the user."""
+        return self._kept("user", text)
+
+    def rewrite_reply(self, part: str | None, text: str, operation_id: str) -> str:  # noqa: ARG002 # the protocol's
+        """Keep a text of the reply."""
+        return self._kept("reply", text)
+
+    def _kept(self, kind: str, text: str) -> str:
+        part = f"{kind}:{len(self._parts) + 1}"
+        self._parts[part] = text
+        return part
+
+
+CANONICALIZATION = "canonicalization"
+"""The tag of a text that an operation wrote anew."""
+
+
+class TractTarget(SessionArtifacts):
+    """Writes the turn of one run to the current branch of a tract.
+
+    Args:
+        tract: where the turn is.
+        run_id: of the run; no two have the same.
+        session: the key of the persisted artifacts, see `session_key`; None if the run has no session.
+        artifacts: where those are kept; otherwise with this target.
+        log: where reports are kept; otherwise with this target, so that only this process knows of them.
+        branch: that the run began on; the current one if left out.
+    """
+
+    def __init__(
+        self,
+        tract: Tract,
+        run_id: str,
+        *,
+        session: str | None = None,
+        artifacts: ArtifactStore | None = None,
+        log: CommitLog | None = None,
+        branch: str | None = None,
+    ) -> None:
+        self._tract = tract
+        self._run_id = run_id
+        self._branch = branch or tract.current_branch
+        super().__init__(session, artifacts or MemoryArtifacts())
+        self._log = log or MemoryCommitLog()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """One transaction of the store for commits, artifacts and the report.
+
+        Raises:
+            BranchMovedError: the current branch is another one than at the run's start.
+        """
+        with ExitStack() as stack:
+            # those of a database join the batch, which must come first: it takes the writer's lock before the store's
+            for one in (self._artifacts, self._log):
+                if isinstance(one, MemoryArtifacts | MemoryCommitLog):
+                    stack.enter_context(one.transaction())
+            stack.enter_context(self._tract.batch())
+            if self._tract.current_branch != self._branch:
+                raise BranchMovedError(
+                    f"the run began on branch {self._branch!r}, and the current one is "
+                    f"{self._tract.current_branch!r}; nothing was committed. switch({self._branch!r}), then generate() "
+                    "again"
+                )
+            yield
+
+    def committed(self, hook: Hook) -> CommitReport | None:
+        """What this run committed at this hook already."""
+        found = self._log.find(self._run_id, hook)
+        return None if found is None else CommitReport.from_dict(found)
+
+    def record(self, report: CommitReport) -> None:
+        """Keep the report, so that nothing is committed twice."""
+        self._log.add(self._run_id, report.hook, report.to_dict())
+
+    def rewrite_user(self, part: str | None, text: str, operation_id: str) -> str:
+        """Edit the user's message of this turn, and return the hash of the edit.
+
+        Raises:
+            RunError: there is none, or it is not this turn's.
+            TractError: as `Tract.commit` does.
+        """
+        return self._rewrite(part, text, operation_id, "user")
+
+    def rewrite_reply(self, part: str | None, text: str, operation_id: str) -> str:
+        """Edit the reply of this turn, and return the hash of the edit.
+
+        Raises:
+            RunError: it is not committed yet, or is not this turn's.
+            TractError: as `Tract.commit` does.
+        """
+        return self._rewrite(part, text, operation_id, "assistant")
+
+    def _rewrite(
+        self, part: str | None, text: str, operation_id: str, role: Literal["user", "assistant"]
+    ) -> str:
+        if part is None:
+            raise RunError(f"a target is required: this turn has no commit of the {role} to rewrite")
+        replaced = self._found(part)
+        content = self._tract.get_content(part)
+        original = self._checked(replaced, content, role)
+        metadata = {"source": "agent", "replaces": replaced.commit_hash, "run_id": self._run_id}
+        edit = self._tract.commit(
+            {**content, "text": text},
+            operation="edit",
+            edit_target=original,
+            metadata={**replaced.metadata, **metadata, "operation_id": operation_id},
+            generation_config=replaced.generation_config or None,
+            tags=tuple(dict.fromkeys((*replaced.tags, CANONICALIZATION))),
+        )
+        return edit.commit_hash
+
+    def _found(self, part: str) -> CommitInfo:
+        try:
+            return self._tract.get_commit(part)
+        except CommitNotFoundError:
+            raise RunError(f"the commit to rewrite, {part[:12]}, is not found in this tract") from None
+
+    def _checked(self, replaced: CommitInfo, content: Mapping[str, Any], role: str) -> str:
+        """The commit that an edit of `replaced` must name: edits of edits name the original.
+
+        Raises:
+            RunError: it is of another turn, or of somebody else, or holds no text.
+        """
+        is_edit = replaced.operation is CommitOperation.EDIT
+        original = (replaced.edit_target if is_edit else None) or replaced.commit_hash
+        if "text" not in content or role_of(content) != role:
+            raise RunError(f"target mismatch: {replaced.short_hash} is no text of the {role}")
+        messages = self._tract.compile().messages
+        here = [place for place, one in enumerate(messages) if one.commit_hash == original]
+        if not here or any(one.role == "user" for one in messages[here[0] + 1 :]):
+            raise RunError(
+                f"target mismatch: {replaced.short_hash} is not of the current turn; a run rewrites no other"
+            )
+        return original

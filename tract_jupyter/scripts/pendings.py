@@ -1,0 +1,179 @@
+"""A gated call of a script that can wait: the program is saved with the question, and goes on from there."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
+
+from tract_jupyter.exceptions import TrustError
+from tract_jupyter.hooks.builtin.base import Field
+from tract_jupyter.hooks.introspection import value_rows
+from tract_jupyter.hooks.pending import Pending, action
+from tract_jupyter.models.pending import PendingStatus
+from tract_jupyter.review.decision import fingerprint
+from tract_jupyter.review.request import CodeBlock, ValueRow, ValueTable, findings_text
+from tract_jupyter.review.source import Stretch, origins
+from tract_jupyter.storage.interrupts import interruptible
+from tract_jupyter.toolkit.question import CallsTool
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tract_jupyter.review.channel import Asked
+
+
+_SAME: Final = ("code", "call", "first_line", "notebook_id")
+"""What of a script says that it stands at the same call."""
+
+
+class PendingScriptCall(CallsTool):
+    """Call a tool from a script of the sandbox, which is stopped there.
+
+    The fields hold the paused program, so that any process on the store can go on with it.
+
+    Args:
+        fields: see `about`.
+        go_on: takes the saved program up, where the script does not wait in this process: for an approval, and for a
+            rejection too, which the script may catch. None where it waits, so that deciding is all there is to do.
+        options: see `BuiltinPending`.
+    """
+
+    kind = "tool"
+    name = "script_call"
+    about: ClassVar[Mapping[str, str]] = {
+        "tool": "The tool that the script calls.",
+        "arguments": "What it calls it with.",
+        "definition_hash": "Of the tool, as it was when this was asked.",
+        "script": "The script, and where it stands.",
+    }
+    in_view = frozenset({"tool", "arguments", "script"})
+    is_renewed = True
+    tool_field = "tool"
+    arguments_field = "arguments"
+    again = "run the script again"
+    script = Field()
+
+    def __init__(
+        self, fields: dict[str, Any], *, go_on: Callable[[Any], Any] | None = None, **options: Any
+    ) -> None:
+        super().__init__(fields, run=lambda _: None, **options)
+        code, first_line = self.script["code"], self.script["first_line"]
+        self.origins = origins("\n" * (first_line - 1) + code, Stretch(*self.script["call"]))
+        self._execute_fn = go_on
+
+    @property
+    def title(self) -> str:
+        """Names the tool."""
+        return f"Call tool {self.tool_name}"
+
+    @action
+    def reject(self, reason: Annotated[str, "Why; the script is told, and may go on."] = "") -> Any:
+        """Reject, with a reason."""
+        self._require_open("reject")
+        self.status = PendingStatus.REJECTED
+        self.rejection_reason = reason
+        if self._execute_fn is not None and not self.doubt:  # what nobody knows does not go on at all
+            self.result = interruptible(self._execute_fn, self)
+        return self.result
+
+    def repeats(self, other: Asked) -> bool:
+        """Whether the same call of the same script waits: run again, the script stands there anew."""
+        there = other.fields.get("script")
+        return isinstance(there, dict) and all(there.get(name) == self.script[name] for name in _SAME)
+
+    def is_instant(self, action: str) -> bool:
+        """Whether there is nothing to do but to decide: where the script itself waits for that."""
+        if self.chooses(action):
+            return False
+        return self._execute_fn is None or action == "pass_through"
+
+    def check_current(self) -> None:
+        """Check that the tool is the one that was asked about, and the program the one that was saved.
+
+        Raises:
+            FingerprintError: the tool was changed or removed.
+            TrustError: somebody else saved the program, or changed it: nobody can see what it would do.
+        """
+        if self.doubt:
+            raise TrustError(
+                f"{self.doubt} A saved program goes on only where it is known to be yours; turn it down"
+            )
+        super().check_current()
+
+    def code_blocks(self) -> tuple[CodeBlock, ...]:
+        """The code of the operation that is fired, if any, and the whole script, with the line that asked marked."""
+        asked, script = super().asking_block(), self.script
+        title, marked = ("Script", None) if asked is None else (asked.title, asked.marked)
+        whole = CodeBlock(title, script["code"], first_line=script["first_line"], marked=marked)
+        return (*super().code_blocks(), whole)
+
+    def asking_block(self) -> None:
+        """None: it stands in the script."""
+
+    def tables(self) -> tuple[ValueTable, ...]:
+        """What the tool would be called with, and where the script stands; of the saved program the digest."""
+        known = {name: value for name, value in self.script.items() if name not in {"code", "snapshot"}}
+        saved = self.script["snapshot"]
+        digest = hashlib.sha256(saved.encode()).hexdigest()
+        rows = (
+            *value_rows(known, {}),
+            ValueRow("snapshot", "saved program", f"sha256 {digest}, {len(saved):,} characters"),
+        )
+        return (*super().tables(), ValueTable("Where the script stands", rows, "nothing"))
+
+    def summary(self) -> str:
+        """What the tool does."""
+        tool = self.tract.executor.get(self.tool_name)
+        return "" if tool is None else str(tool.description)
+
+    def why(self) -> str:
+        """Who wants to call it, and what deciding later means."""
+        return (
+            f"{self.actor} wants to make this call, and is stopped there. It was saved with this question: decided "
+            f"later, it goes on from this line. {self.about_operation()}"
+        ).rstrip()
+
+
+class PendingScript(Pending):
+    """A script that is to run in the kernel, where nothing contains it. Nothing of it runs before it is approved.
+
+    Args:
+        code: all of it.
+        notebook_id: whose variables it would see.
+        options: see `Pending`.
+    """
+
+    in_view = frozenset({"code"})
+
+    def __init__(self, code: str, *, notebook_id: str, **options: Any) -> None:
+        super().__init__("run_script", fields={"code": code, "notebook_id": notebook_id}, **options)
+
+    @property
+    def title(self) -> str:
+        """Names the notebook."""
+        return f"Run a script in the kernel, with the variables of {self.fields['notebook_id']!r}"
+
+    @property
+    def fingerprint(self) -> str:
+        """Binds all of the code, and where it would run."""
+        return fingerprint("script", "kernel", "", self.fields)
+
+    def why(self) -> str:
+        """Why a person is asked."""
+        found = findings_text(self.code_blocks())
+        reach = "In this kernel it can do whatever you can."
+        calls = "Its calls of tools that do not only read are asked about when it comes to them."
+        return f"{self.actor} wrote this code. {reach} {calls} {found}".rstrip()
+
+    def summary(self) -> str:
+        """What it is."""
+        return "Python code that calls tools, run as a whole."
+
+    def code_blocks(self) -> tuple[CodeBlock, ...]:
+        """The code, with what the analysis says."""
+        advice, tools = self.tract.operations.advice, self.tract.executor.tools()
+        return (advice.code_block("script", self.fields["code"], tools=tools),)
+
+    def tables(self) -> tuple[ValueTable, ...]:
+        """None: the code says it all."""
+        return ()

@@ -1,0 +1,278 @@
+"""Rows of pendings: what was asked, and where it stands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import bindparam, func, select, tuple_
+
+from tract_jupyter.models.canonical import canonical_json
+from tract_jupyter.storage.clock import now_text, to_text
+from tract_jupyter.storage.errors import read_dict, read_moment
+from tract_jupyter.storage.schema import decisions, pendings
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+    from datetime import datetime
+
+    from sqlalchemy import Connection
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPending:
+    """A pending as it lies in the store.
+
+    `request` is what was shown, None if nobody was asked; `signature` is that of whoever asked, and `outcome` that of
+    whoever carried the last decision out.
+    """
+
+    pending_id: str
+    operation: str
+    title: str
+    fields: dict[str, Any]
+    fingerprint: str
+    identity: str
+    status: str
+    actor: str
+    triggered_by: str | None
+    branch: str | None
+    resumable: bool
+    request: dict[str, Any] | None
+    signature: str
+    outcome: str
+    origin: str | None
+    waited_until: datetime | None
+    expires_at: datetime | None
+    on_timeout: str
+    error: str | None
+    created_at: datetime
+    executed_at: datetime | None
+    is_unshown: bool = False
+    """In the inbox only since code made it: nobody was asked."""
+
+
+# made once: building a statement takes longer than running it
+_IS_IT = pendings.c.pending_id == bindparam("id_")
+_GET = select(pendings).where(_IS_IT)
+_STANDING = (
+    select(pendings.c.pending_id, pendings.c.status, func.count(decisions.c.pending_id))
+    .outerjoin(decisions, decisions.c.pending_id == pendings.c.pending_id)
+    .where(pendings.c.pending_id.in_(bindparam("ids", expanding=True)))
+    .group_by(pendings.c.pending_id, pendings.c.status)
+)
+_UPDATE = pendings.update().where(_IS_IT)
+
+
+class PendingRows:
+    """The pendings of one tract."""
+
+    def __init__(self, tract_id: str) -> None:
+        self.tract_id = tract_id
+
+    def insert(self, connection: Connection, values: Mapping[str, Any]) -> None:
+        """Add a pending; `fields` is among the values."""
+        rest = {name: value for name, value in values.items() if name != "fields"}
+        row = {"tract_id": self.tract_id, "fields_json": canonical_json(values["fields"]), **rest}
+        connection.execute(pendings.insert(), row)
+
+    def update(self, connection: Connection, pending_id: str, **values: Any) -> None:
+        """Change what is known of a pending; `fields` may be among the values."""
+        if "fields" in values:
+            values["fields_json"] = canonical_json(values.pop("fields"))
+        if values:
+            connection.execute(_UPDATE, {"id_": pending_id, **values})
+
+    def get(self, connection: Connection, pending_id: str) -> StoredPending | None:
+        """One pending, None if it was never stored."""
+        row = connection.execute(_GET, {"id_": pending_id}).first()
+        return None if row is None else _stored(row)
+
+    def decided_through(self, connection: Connection, channels: Collection[str]) -> list[StoredPending]:
+        """Those that were decided over some channels."""
+        decided = select(decisions.c.pending_id).where(
+            decisions.c.tract_id == self.tract_id, decisions.c.channel.in_(channels)
+        )
+        query = select(pendings).where(pendings.c.pending_id.in_(decided))
+        return [_stored(row) for row in connection.execute(query)]
+
+    def standing(self, connection: Connection, ids: Iterable[str]) -> dict[str, tuple[str, int]]:
+        """The status of some pendings and how many decisions each has, by id; without those that were never stored."""
+        rows = connection.execute(_STANDING, {"ids": list(ids)})
+        return {pending_id: (status, count) for pending_id, status, count in rows}
+
+    def unsettled(
+        self, connection: Connection, limit: int, after: StoredPending | None = None
+    ) -> list[StoredPending]:
+        """What is left to decide or to run, oldest first; with `after`, the page that follows it."""
+        query = select(pendings).where(*self._unsettled())
+        order = (pendings.c.created_at, pendings.c.pending_id)
+        if after is not None:
+            query = query.where(tuple_(*order) > (to_text(after.created_at), after.pending_id))
+        return [_stored(row) for row in connection.execute(query.order_by(*order).limit(limit))]
+
+    def count_unsettled(self, connection: Connection) -> int:
+        """How many are left to decide or to run."""
+        return connection.scalar(select(func.count()).where(*self._unsettled())) or 0
+
+    def same(self, connection: Connection, identity: str) -> list[StoredPending]:
+        """Those of the same identity that are left to decide or to run, oldest first."""
+        query = select(pendings).where(*self._unsettled(), pendings.c.identity == identity)
+        return [_stored(row) for row in connection.execute(query.order_by(pendings.c.created_at))]
+
+    def of_operation(self, connection: Connection, operation: str) -> list[StoredPending]:
+        """Those of an operation that are left to decide or to run, oldest first."""
+        query = select(pendings).where(*self._unsettled(), pendings.c.operation == operation)
+        return [_stored(row) for row in connection.execute(query.order_by(pendings.c.created_at))]
+
+    def has_title(self, connection: Connection, titles: Collection[str]) -> bool:
+        """Whether one of these titles was ever asked about."""
+        query = select(pendings.c.pending_id).where(
+            pendings.c.tract_id == self.tract_id, pendings.c.title.in_(titles)
+        )
+        return connection.execute(query.limit(1)).first() is not None
+
+    def _unsettled(self) -> tuple[Any, ...]:
+        return pendings.c.tract_id == self.tract_id, pendings.c.settled_at.is_(None)
+
+
+def _stored(row: Any) -> StoredPending:
+    asked = read_dict(row.request_json)
+    return StoredPending(
+        row.pending_id, row.operation, row.title, read_dict(row.fields_json), row.fingerprint, row.identity,
+        row.status, row.actor, row.triggered_by, row.branch, row.resumable,
+        asked.get("request"), str(asked.get("signature", "")), str(asked.get("outcome", "")), row.origin,
+        _moment(row.waited_until), _moment(row.expires_at), row.on_timeout, row.error,
+        read_moment(row.created_at), _moment(row.executed_at), bool(asked.get("is_unshown")),
+    )  # fmt: skip
+
+
+def _moment(text: str | None) -> datetime | None:
+    return None if text is None else read_moment(text)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDecision:
+    """A decision as it lies in the store. `claimed_by` tells who carries it out, or did."""
+
+    pending_id: str
+    round: int
+    action: str
+    arguments: dict[str, Any]
+    reason: str
+    decided_by: str
+    channel: str
+    fingerprint: str
+    identity: str
+    signature: str
+    decided_at: datetime
+    claimed_by: str | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    error: str | None
+
+
+# made once: building a statement takes longer than running it
+_ON_IT = decisions.c.pending_id == bindparam("id_")
+_COUNT = select(func.count()).where(_ON_IT)
+_OF = select(decisions).where(_ON_IT).order_by(decisions.c.round)
+_LAST = select(decisions).where(_ON_IT).order_by(decisions.c.round.desc()).limit(1)
+_ROUND = decisions.update().where(_ON_IT, decisions.c.round == bindparam("round_"))
+_CLAIM = _ROUND.where(decisions.c.finished_at.is_(None), decisions.c.claimed_by == bindparam("before_"))
+_TAKE = _ROUND.where(decisions.c.finished_at.is_(None), decisions.c.claimed_by.is_(None))
+
+
+class DecisionRows:
+    """The decisions of one tract."""
+
+    def __init__(self, tract_id: str) -> None:
+        self.tract_id = tract_id
+
+    def insert(
+        self,
+        connection: Connection,
+        pending_id: str,
+        round_: int,
+        arguments: dict[str, Any],
+        values: Mapping[str, Any],
+    ) -> None:
+        """Add the decision of a round that nobody has decided."""
+        row = {
+            "tract_id": self.tract_id,
+            "pending_id": pending_id,
+            "round": round_,
+            "arguments_json": canonical_json(arguments),
+            **values,
+        }
+        connection.execute(decisions.insert(), row)
+
+    def count(self, connection: Connection, pending_id: str) -> int:
+        """How many decisions were made on a pending so far."""
+        return connection.scalar(_COUNT, {"id_": pending_id}) or 0
+
+    def of(self, connection: Connection, pending_id: str) -> list[StoredDecision]:
+        """The decisions on a pending, in their order."""
+        return [_stored_decision(row) for row in connection.execute(_OF, {"id_": pending_id})]
+
+    def last(self, connection: Connection, pending_id: str) -> StoredDecision | None:
+        """The last decision on a pending."""
+        row = connection.execute(_LAST, {"id_": pending_id}).first()
+        return None if row is None else _stored_decision(row)
+
+    def was_chosen(self, connection: Connection, identity: str, action: str) -> bool:
+        """Whether an action was ever chosen about the same thing."""
+        table = decisions.c
+        where = (table.tract_id == self.tract_id, table.identity == identity, table.action == action)
+        return connection.scalar(select(table.id).where(*where).limit(1)) is not None
+
+    def newest(self, connection: Connection, limit: int) -> list[StoredDecision]:
+        """The newest decisions first."""
+        query = select(decisions).where(decisions.c.tract_id == self.tract_id)
+        return [
+            _stored_decision(row)
+            for row in connection.execute(query.order_by(decisions.c.id.desc()).limit(limit))
+        ]
+
+    def through(self, connection: Connection, channels: Collection[str]) -> list[StoredDecision]:
+        """The decisions that came over some channels, oldest first."""
+        where = (decisions.c.tract_id == self.tract_id, decisions.c.channel.in_(channels))
+        return [
+            _stored_decision(row)
+            for row in connection.execute(select(decisions).where(*where).order_by(decisions.c.id))
+        ]
+
+    def claim(
+        self, connection: Connection, pending_id: str, round_: int, by: str, *, instead_of: str | None
+    ) -> bool:
+        """Say that `by` begins to carry it out. False if somebody else did.
+
+        Args:
+            connection: of a write transaction.
+            pending_id: the pending.
+            round_: which decision on it.
+            by: the process.
+            instead_of: who was to carry it out: itself, or None if it was left to whoever asked. For another process
+                a person must have said so.
+        """
+        values = {"id_": pending_id, "round_": round_, "claimed_by": by, "started_at": now_text()}
+        if instead_of is None:
+            return connection.execute(_TAKE, values).rowcount == 1
+        return connection.execute(_CLAIM, {**values, "before_": instead_of}).rowcount == 1
+
+    def sign(self, connection: Connection, pending_id: str, round_: int, signature: str) -> None:
+        """Give a decision another signature."""
+        connection.execute(_ROUND, {"id_": pending_id, "round_": round_, "signature": signature})
+
+    def finish(self, connection: Connection, pending_id: str, round_: int, error: str | None) -> None:
+        """Record that it was carried out, or failed."""
+        values = {"id_": pending_id, "round_": round_, "finished_at": now_text(), "error": error}
+        connection.execute(_ROUND, values)
+
+
+def _stored_decision(row: Any) -> StoredDecision:
+    return StoredDecision(
+        row.pending_id, row.round, row.action, read_dict(row.arguments_json), row.reason, row.decided_by,
+        row.channel, row.fingerprint, row.identity, row.signature, read_moment(row.created_at), row.claimed_by,
+        None if row.started_at is None else read_moment(row.started_at),
+        None if row.finished_at is None else read_moment(row.finished_at), row.error,
+    )  # fmt: skip

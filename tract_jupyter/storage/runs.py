@@ -1,0 +1,180 @@
+"""Rows of what a run committed, written in the transaction of the effects: so these are applied once.
+
+A run holds a branch. The row of one that ended without a reply stays: it names the question that is still open.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from sqlalchemy import bindparam, func, select
+from sqlalchemy.exc import IntegrityError
+
+from tract_jupyter.exceptions import StoreError
+from tract_jupyter.models.canonical import sha256
+from tract_jupyter.storage.clock import now_text
+from tract_jupyter.storage.connections import Prepared
+from tract_jupyter.storage.schema import commits, run_commits, run_leases, run_objects
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from sqlalchemy import Connection
+
+
+class StoredRunCommit(NamedTuple):
+    """The report of one commit of a run, as it lies in the store."""
+
+    run_id: str
+    hook: str
+    report_json: str
+
+
+# made once: building a statement takes longer than running it
+_MINE = select(*(run_commits.c[name] for name in StoredRunCommit._fields)).where(
+    run_commits.c.tract_id == bindparam("tract")
+)
+_OF = _MINE.where(run_commits.c.run_id == bindparam("run"), run_commits.c.hook == bindparam("at"))
+_INSERT = run_commits.insert()
+
+
+class RunCommitRows:
+    """The commits of one tract's runs."""
+
+    def __init__(self, tract_id: str) -> None:
+        self.tract_id = tract_id
+
+    def add(self, connection: Connection, commit: StoredRunCommit) -> None:
+        """Say that a run has committed, in the transaction of what it commits.
+
+        Raises:
+            StoreError: it has committed at that hook already; so nothing of this transaction may be written.
+        """
+        values = {"tract_id": self.tract_id, "created_at": now_text(), **commit._asdict()}
+        try:
+            connection.execute(_INSERT, values)
+        except IntegrityError as error:
+            raise StoreError(
+                f"run {commit.run_id} has committed at {commit.hook} already, and nothing is committed twice"
+            ) from error
+
+    def of(self, connection: Connection, run_id: str, hook: str) -> StoredRunCommit | None:
+        """What a run committed at a hook, if it did."""
+        row = connection.execute(_OF, {"tract": self.tract_id, "run": run_id, "at": hook}).first()
+        return None if row is None else StoredRunCommit._make(row)
+
+    def all(self, connection: Connection) -> list[StoredRunCommit]:
+        """What all runs committed."""
+        rows = connection.execute(_MINE, {"tract": self.tract_id})
+        return [StoredRunCommit._make(row) for row in rows]
+
+
+class StoredLease(NamedTuple):
+    """A lease as it lies in the store; `held_until` is a text, as `clock` writes it; `process` is empty once over."""
+
+    run_id: str
+    process: str
+    held_until: str
+    branch: str | None = None
+    question: str | None = None
+
+
+_ON = (run_leases.c.tract_id == bindparam("tract"), run_leases.c.run_id == bindparam("run"))
+# made once: building a statement takes longer than running it
+_LEASE_OF = select(*(run_leases.c[name] for name in StoredLease._fields)).where(*_ON)
+_ON_BRANCH = (
+    select(*(run_leases.c[name] for name in StoredLease._fields))
+    .where(run_leases.c.tract_id == bindparam("tract"), run_leases.c.branch == bindparam("named"))
+    .order_by(run_leases.c.held_until, run_leases.c.run_id)
+)
+_DELETE = run_leases.delete().where(*_ON)
+_INSERT_LEASE = run_leases.insert()
+
+
+class RunLeaseRows:
+    """The leases of one tract's runs."""
+
+    def __init__(self, tract_id: str) -> None:
+        self.tract_id = tract_id
+
+    def of(self, connection: Connection, run_id: str) -> StoredLease | None:
+        """Who holds a run, if anybody does."""
+        row = connection.execute(_LEASE_OF, self._on(run_id)).first()
+        return None if row is None else StoredLease._make(row)
+
+    def on_branch(self, connection: Connection, branch: str) -> list[StoredLease]:
+        """All leases of a branch, the oldest first."""
+        rows = connection.execute(_ON_BRANCH, {"tract": self.tract_id, "named": branch})
+        return [StoredLease._make(row) for row in rows]
+
+    def put(self, connection: Connection, lease: StoredLease) -> None:
+        """Say who holds a run, whoever did before: the caller has looked, in the same write transaction."""
+        self.remove(connection, lease.run_id)
+        connection.execute(_INSERT_LEASE, {"tract_id": self.tract_id, **lease._asdict()})
+
+    def remove(self, connection: Connection, run_id: str) -> None:
+        """Say that nobody holds it."""
+        connection.execute(_DELETE, self._on(run_id))
+
+    def _on(self, run_id: str) -> dict[str, str]:
+        return {"tract": self.tract_id, "run": run_id}
+
+
+_ADD = Prepared(
+    lambda dialect: dialect.insert(run_objects).on_conflict_do_nothing(), ("tract_id", "name", "body_json")
+)
+_AT_ONCE: Final = 500  # SQLite bounds the number of variables
+_NAME: Final = 32
+# made once: building a statement takes longer than running it
+_GET = select(run_objects.c.name, run_objects.c.body_json).where(
+    run_objects.c.tract_id == bindparam("tract"), run_objects.c.name.in_(bindparam("names", expanding=True))
+)
+_OWN = (commits.c.tract_id == bindparam("tract"), commits.c.commit_hash == bindparam("of_commit"))
+_STATE = select(commits.c.run_state).where(*_OWN)
+_STATES = (
+    select(commits.c.run_state, func.min(commits.c.commit_hash).label("commit_hash"))
+    .where(commits.c.tract_id == bindparam("tract"), commits.c.run_state.is_not(None))
+    .group_by(commits.c.run_state)
+    .order_by(func.min(commits.c.id))
+)
+_ATTACH = commits.update().where(*_OWN).values(run_state=bindparam("state"))
+
+
+def name_of(body_json: str) -> str:
+    """The name of an object: the beginning of its sha256."""
+    return sha256(body_json.encode())[:_NAME]
+
+
+class RunObjectRows:
+    """The objects of one tract, and the state of runs at its commits."""
+
+    def __init__(self, tract_id: str) -> None:
+        self.tract_id = tract_id
+
+    def add(self, connection: Connection, objects: Mapping[str, str]) -> None:
+        """Store objects by name; those that are there are the same."""
+        if objects:
+            _ADD.run_all(connection, [(self.tract_id, name, body) for name, body in objects.items()])
+
+    def get(self, connection: Connection, names: Iterable[str]) -> dict[str, str]:
+        """The objects of these names, as far as they are there."""
+        wanted = list(dict.fromkeys(names))
+        found: dict[str, str] = {}
+        for start in range(0, len(wanted), _AT_ONCE):
+            values = {"tract": self.tract_id, "names": wanted[start : start + _AT_ONCE]}
+            found.update((row.name, row.body_json) for row in connection.execute(_GET, values))
+        return found
+
+    def state_at(self, connection: Connection, commit_hash: str) -> str | None:
+        """The name of the state of runs at a commit: that of its parent, unless a run has given it another."""
+        state: str | None = connection.scalar(_STATE, {"tract": self.tract_id, "of_commit": commit_hash})
+        return state
+
+    def states(self, connection: Connection) -> dict[str, str]:
+        """The names of all states that commits have, the oldest first, each with one of these commits."""
+        rows = connection.execute(_STATES, {"tract": self.tract_id})
+        return {row.run_state: row.commit_hash for row in rows}
+
+    def attach(self, connection: Connection, commit_hash: str, state: str) -> None:
+        """Give a commit another state; those that come after it inherit it."""
+        connection.execute(_ATTACH, {"tract": self.tract_id, "of_commit": commit_hash, "state": state})

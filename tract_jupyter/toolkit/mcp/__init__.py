@@ -1,0 +1,1 @@
+"""Tools of other programs, and this store's tools for them, by the Model Context Protocol."""

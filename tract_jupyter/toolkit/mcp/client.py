@@ -1,0 +1,338 @@
+"""A server of tools elsewhere, by the Model Context Protocol (MCP).
+
+It may be a program on this machine, or a URL. Whatever it sends is a claim of somebody else's: bounded, and never run.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+
+from tract_jupyter.exceptions import (
+    ContentError,
+    McpConnectionError,
+    McpError,
+    McpStartError,
+    McpTimeoutError,
+    ToolExecutionError,
+)
+from tract_jupyter.models.canonical import plain, sha256
+from tract_jupyter.models.text import brief_repr, one_line
+from tract_jupyter.operations.check import TOOL_PREFIX
+from tract_jupyter.toolkit.mcp.sdk import needing_sdk
+from tract_jupyter.toolkit.mcp.tools import McpTool
+from tract_jupyter.toolkit.stubs import HELPERS, python_name
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+    from pathlib import Path
+
+    from mcp import Client
+    from mcp_types import (
+        CallToolResult,
+    )
+
+    from tract_jupyter.toolkit.mcp.connection import Connection, Endpoint
+    from tract_jupyter.toolkit.mcp.tools import McpTool
+
+T = TypeVar("T")
+
+# bytes; an image, which is only described, may be larger than a text
+_MESSAGE_LIMIT: Final = 16 * 1024 * 1024
+
+
+class McpServer:
+    """One MCP server. Its program is started, or its URL connected to, at the first use, and then kept.
+
+    Threads may share it; their calls run side by side.
+
+    Args:
+        name: what it is called here: a Python name.
+        command: the program and its arguments. It may do all that you may do.
+        url: of a server over HTTP instead.
+        env: variables of the program besides PATH, HOME and the like. No others are passed on.
+        cwd: the folder that the program runs in.
+        headers: sent with each request to the URL, such as `{"Authorization": "Bearer ..."}`.
+        timeout: seconds that a call may take, if it does not say.
+        start_timeout: seconds until it must be ready.
+        max_result: the most bytes of text that one call may bring.
+        trust_annotations: believe what the server says about which of its tools only read, so that models may call
+            these without being asked about.
+
+    Raises:
+        McpError: the name is none, it is not said how to reach it, or an option is none.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str] | None = None,
+        *,
+        url: str | None = None,
+        env: Mapping[str, str] | None = None,
+        cwd: str | Path | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float = 60.0,
+        start_timeout: float = 30.0,
+        max_result: int = 1_000_000,
+        trust_annotations: bool = False,
+    ) -> None:
+        check_server(name, command, url)
+        check_limits(name, timeout=timeout, start_timeout=start_timeout, max_result=max_result)
+        self._env, self._headers = checked_texts(name, "env", env), checked_texts(name, "headers", headers)
+        self.name = name
+        self.command = None if command is None else tuple(command)
+        self.url = url
+        self.timeout = timeout
+        self.max_result = max_result
+        self.trust_annotations = trust_annotations
+        self._start_timeout = start_timeout
+        self._cwd = cwd
+        self._connection: Connection | None = None
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self.listed: tuple[McpTool, ...] = ()
+        """Its tools, as it listed them last; another tuple as soon as it lists others."""
+        self.problem = ""
+        """What was wrong with its last list of tools."""
+
+    @property
+    def place(self) -> str:
+        """The command, or the URL."""
+        return self.url or " ".join(self.command or ())
+
+    @property
+    def identity(self) -> str:
+        """64 hex digits over what is reached: another command, folder or variable is another server."""
+        reached = [self.command, self.url, str(self._cwd), sorted(self._env.items())]
+        return sha256(ascii(reached).encode())  # a path on this machine need not be valid Unicode
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it is connected now."""
+        connection = self._connection
+        return connection is not None and connection.is_open
+
+    @property
+    def stderr(self) -> str:
+        """The end of what its program wrote to stderr."""
+        connection = self._connection
+        return "" if connection is None else connection.endpoint.tail.text
+
+    def start(self) -> None:
+        """Connect, and look at its tools, unless that was done.
+
+        Raises:
+            McpStartError: it cannot be started or reached, or is not ready in time.
+            McpResultError: what it lists are no tools.
+        """
+        self._connected()
+
+    def list_tools(self) -> list[McpTool]:
+        """Ask for its tools.
+
+        Raises:
+            McpError: it cannot be started, does not answer in time, or lists what are no tools.
+        """
+        self._request(self._look, self.timeout, "asked for its tools")
+        return list(self.listed)
+
+    def call(
+        self, tool: str, arguments: Mapping[str, Any] | None = None, *, timeout: float | None = None
+    ) -> Any:
+        """Call a tool, and return its structured content, or else its text.
+
+        A call is made once. Whatever becomes of it, it is not made again by itself, since it may have had its effect.
+
+        Args:
+            tool: its name, as the server has it.
+            arguments: by name, with values that have a JSON form.
+            timeout: seconds until the call is cancelled.
+
+        Raises:
+            ToolExecutionError: the tool or the server says that it failed.
+            McpError: the server cannot be started, is lost, does not answer in time, or sends too much.
+        """
+        full = f"{self.name}.{tool}"
+        try:
+            given = plain(dict(arguments or {}))
+        except ContentError as error:
+            raise ToolExecutionError(
+                full, arguments or {}, f"the arguments cannot be sent: {error}"
+            ) from None
+        result = self._request(
+            lambda client: _call(client, self.name, tool, given),
+            self.timeout if timeout is None else timeout,
+            "called",
+        )
+        from tract_jupyter.toolkit.mcp.calls import reason_of, value_of
+
+        if result.is_error:
+            raise ToolExecutionError(full, given, reason_of(result))
+        return value_of(result, full, self.max_result)
+
+    def close(self) -> None:
+        """Disconnect, and end its program. A second call does nothing."""
+        with self._lock:
+            self._is_closed = True
+            self._drop(self._connection)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<McpServer {self.name}: {self.place}>"
+
+    # ---
+
+    def _request(self, job: Callable[[Client], Awaitable[T]], timeout: float, was: str) -> T:
+        """Have the connection do something; `was` says what the server was meanwhile, for errors."""
+        connection = self._connected()
+        try:
+            return connection.run(job, timeout)
+        except TimeoutError:
+            raise McpTimeoutError(
+                f"MCP server {self.name!r} was {was} and did not answer within {timeout:g} s, so that was cancelled; "
+                "it may have had its effect"
+            ) from None
+        except McpError:
+            raise
+        except Exception as error:
+            with self._lock:
+                self._drop(connection)
+            raise McpConnectionError(
+                f"MCP server {self.name!r} was lost while it was {was}, which may have had its effect, and is started "
+                f"anew when it is next used: {connection.endpoint.why_it_ended()}"
+            ) from error
+
+    async def _look(self, client: Client) -> None:
+        """Take over its list of tools; of a list that cannot be used, nothing."""
+        from tract_jupyter.toolkit.mcp.calls import list_tools
+
+        try:
+            listed, self.problem = await list_tools(client, self.name), ""
+        except McpError as error:
+            self.listed, self.problem = (), str(error)
+            raise
+        if listed != self.listed:  # what is made of them is kept as long as they are the same
+            self.listed = listed
+
+    def _connected(self) -> Connection:
+        with self._lock:
+            if self._is_closed:
+                raise McpStartError(f"MCP server {self.name!r} was closed; add it again")
+            if not self.is_running:
+                self._drop(self._connection)
+                self._connection = self._connect()
+            return self._connection  # type: ignore[return-value] # it is one now
+
+    def _drop(self, connection: Connection | None) -> None:
+        """Let go of a connection, if it is still the current one. The caller holds the lock."""
+        if connection is not None and connection is self._connection:
+            self._connection = None
+            connection.close()
+
+    def _connect(self) -> Connection:
+        with needing_sdk():
+            from tract_jupyter.toolkit.mcp.connection import Connection
+        endpoint = self._endpoint()
+        try:
+            return Connection(endpoint, self._start_timeout, self._look)
+        except McpError:
+            raise
+        except TimeoutError:
+            why = f"it was not ready within {self._start_timeout:g} s{endpoint.tail.quoted()}"
+        except OSError as error:
+            why = str(error)
+        except Exception as error:  # noqa: BLE001 # of HTTP, of the protocol
+            why = f"{endpoint.why_it_ended()} ({type(error).__name__}: {one_line(str(error), 500)})"
+        raise McpStartError(f"MCP server {self.name!r} ({self.place}) cannot be used: {why}")
+
+    def _endpoint(self) -> Endpoint:
+        if self.url is not None:
+            from tract_jupyter.toolkit.mcp.transports import HttpEndpoint
+
+            return HttpEndpoint(self.url, self._headers, _MESSAGE_LIMIT)
+        from tract_jupyter.toolkit.mcp.transports import StdioEndpoint
+
+        return StdioEndpoint(self.command or (), self._env, self._cwd, _MESSAGE_LIMIT)
+
+
+def _call(client: Client, server: str, tool: str, arguments: dict[str, Any]) -> Awaitable[CallToolResult]:
+
+    from tract_jupyter.toolkit.mcp.calls import call_tool
+
+    return call_tool(client, server, tool, arguments)
+
+
+_LONGEST_NAME: Final = 64
+
+
+def check_server(name: str, command: Sequence[str] | None, url: str | None) -> None:
+    """Check what a server is called, and how it is reached.
+
+    Raises:
+        McpError: the name is none, or there is not either a command or a URL.
+    """
+    _check_name(name)
+    if (command is None) == (url is None):
+        raise McpError(f"MCP server {name!r} needs either a command or a url")
+    if url is not None and not str(url).startswith(("http://", "https://")):
+        raise McpError(
+            f"the url of MCP server {name!r} must begin with http:// or https://, got {brief_repr(url)}"
+        )
+    if command is not None and not (_is_list(command) and all(isinstance(word, str) for word in command)):
+        raise McpError(
+            f"the command of MCP server {name!r} must be a list of texts, the program first; shlex.split makes one of "
+            f"a line of a shell. Got {brief_repr(command)}"
+        )
+
+
+def check_limits(name: str, **limits: float) -> None:
+    """Check the bounds of a server.
+
+    Raises:
+        McpError: one is no number above 0.
+    """
+    for option, value in limits.items():
+        if not isinstance(value, int | float) or isinstance(value, bool) or not value > 0:
+            raise McpError(
+                f"{option} of MCP server {name!r} must be a number above 0, got {brief_repr(value)}"
+            )
+
+
+def checked_texts(name: str, option: str, given: Mapping[str, str] | None) -> dict[str, str]:
+    """What an option says by name.
+
+    Raises:
+        McpError: it is no dict of texts.
+    """
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping) or not all(
+        isinstance(word, str) for item in given.items() for word in item
+    ):
+        # without the values, which may be secrets
+        raise McpError(
+            f"{option} of MCP server {name!r} must be a dict of texts, such as {{'NAME': 'value'}}"
+        )
+    return dict(given)
+
+
+def _check_name(name: str) -> None:
+    is_name = isinstance(name, str) and name == python_name(name) and len(name) <= _LONGEST_NAME
+    # models are given NAME_tool
+    if not is_name or name in HELPERS or f"{name}_".startswith(("_", TOOL_PREFIX)):
+        raise McpError(
+            f"{brief_repr(name)} cannot be the name of an MCP server. Its tools are at tools.NAME, so it must be a "
+            f"Python name of at most {_LONGEST_NAME} characters that does not begin with '_' or {TOOL_PREFIX!r}, and "
+            f"none of {', '.join([*HELPERS, TOOL_PREFIX.rstrip('_')])}"
+        )
+
+
+def _is_list(command: Sequence[str]) -> bool:
+    return isinstance(command, list | tuple) and bool(command)

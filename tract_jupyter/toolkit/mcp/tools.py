@@ -1,0 +1,169 @@
+"""The tools of MCP servers among those of the executor: `NAME.tool`, and `tools.NAME.tool` in code.
+
+What a server says about its tools is a claim. A tool that cannot be used as it is described is left out, and the
+others stay. The hash of a definition covers all that was claimed and which server it was, so that an approval of one is
+none of another.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from tract_jupyter.exceptions import ContentError, McpError, SpecError, ToolExecutionError, nearest
+from tract_jupyter.models.canonical import digest
+from tract_jupyter.models.schema.json_schema import count_parts
+from tract_jupyter.models.text import one_line, printable
+from tract_jupyter.toolkit.definitions import ToolDefinition, Traits
+from tract_jupyter.toolkit.results import ToolResult
+from tract_jupyter.toolkit.stubs import python_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tract_jupyter.toolkit.mcp.client import McpServer
+
+_LONGEST_NAME: Final = 128  # https://modelcontextprotocol.io/specification: tool names
+_MOST_PARTS: Final = 50_000  # of all schemas of a server; reading these takes some ten seconds
+_CHANGED: Final = (
+    "its server changed or removed it meanwhile, so it was not called; look at it, and call it again"
+)
+
+
+@dataclass(frozen=True)
+class McpTool:
+    """A tool as its server describes it. The hints are the server's claims; None where it claims nothing."""
+
+    name: str
+    description: str
+    input_schema: dict[str, Any]
+    output_schema: dict[str, Any] | None = None
+    read_only: bool | None = None
+    destructive: bool | None = None
+    open_world: bool | None = None
+
+
+@dataclass
+class _Made:
+    """What was made of one list of a server."""
+
+    listed: tuple[McpTool, ...]
+    tools: dict[str, ToolDefinition] = field(default_factory=dict)
+    problems: dict[str, str] = field(default_factory=dict)
+
+
+class McpTools:
+    """MCP servers by name, and their tools."""
+
+    def __init__(self) -> None:
+        self.servers: dict[str, McpServer] = {}
+        # one attribute, since threads that ask at once must find the two in step
+        self._current: tuple[dict[str, _Made], dict[str, ToolDefinition]] = ({}, {})
+
+    def __call__(self) -> dict[str, ToolDefinition]:
+        """All of them, by name; the same dict as long as no server lists others."""
+        return self._up_to_date()[1]
+
+    def problems(self, name: str) -> dict[str, str]:
+        """Why some of a server's tools are left out.
+
+        Raises:
+            McpError: there is no server of that name.
+        """
+        self._check_known(name)
+        return self._up_to_date()[0][name].problems
+
+    def remove(self, name: str) -> None:
+        """End a server, and forget it with its tools.
+
+        Raises:
+            McpError: there is none of that name.
+        """
+        self._check_known(name)
+        self.servers.pop(name).close()
+
+    def close(self) -> None:
+        """End all of them."""
+        while self.servers:
+            self.servers.popitem()[1].close()
+
+    def _check_known(self, name: str) -> None:
+        if name not in self.servers:
+            known = f" There are: {', '.join(self.servers)}." if self.servers else " There is none."
+            raise McpError(f"no MCP server {name!r}.{nearest(str(name), self.servers)}{known}")
+
+    def _up_to_date(self) -> tuple[dict[str, _Made], dict[str, ToolDefinition]]:
+        made, servers = self._current[0], dict(self.servers)
+        if made.keys() != servers.keys() or any(made[n].listed is not s.listed for n, s in servers.items()):
+            made = {name: _made(server, made.get(name)) for name, server in servers.items()}
+            self._current = made, {name: tool for one in made.values() for name, tool in one.tools.items()}
+        return self._current
+
+
+def _made(server: McpServer, before: _Made | None) -> _Made:
+    listed = server.listed
+    if before is not None and before.listed is listed:
+        return before
+    made, parts = _Made(listed), 0
+    names = Counter(tool.name for tool in listed)
+    short = Counter(python_name(name) for name in names)
+    for tool in listed:
+        parts += count_parts([tool.input_schema, tool.output_schema])
+        try:
+            _check_name(tool.name, names[tool.name], short[python_name(tool.name)])
+            _check_parts(parts)
+            definition = _definition(server, tool)
+        except (SpecError, ContentError) as error:
+            made.problems[one_line(tool.name, 60)] = str(error)
+        else:
+            made.tools[definition.name] = definition
+    return made
+
+
+def _check_name(name: str, times: int, times_in_python: int) -> None:
+    if not name.strip() or len(name) > _LONGEST_NAME or printable(name) != name or "\n" in name:
+        raise SpecError(f"its name is none: 1 to {_LONGEST_NAME} characters that can be shown, in one line")
+    if times > 1:
+        raise SpecError(f"{times} tools have this name, so nobody can tell which one a call is for")
+    if times_in_python > 1:
+        raise SpecError(f"{times_in_python} tools would be called {python_name(name)!r} in Python")
+
+
+def _check_parts(parts: int) -> None:
+    if parts > _MOST_PARTS:
+        raise SpecError(
+            f"the schemas up to this one have {parts:,} parts; {_MOST_PARTS:,} is the most of one server"
+        )
+
+
+def _definition(server: McpServer, tool: McpTool) -> ToolDefinition:
+    made = ToolDefinition.from_schema(
+        f"{server.name}.{tool.name}", tool.description, tool.input_schema, _handler(server, tool),
+        traits=_traits(tool, trusted=server.trust_annotations), owner=f"mcp:{server.name}",
+        output_schema=tool.output_schema,
+    )  # fmt: skip
+    claims = {**asdict(tool), "server": server.identity}
+    return replace(made, namespace=server.name, version=digest(claims))
+
+
+def _handler(server: McpServer, tool: McpTool) -> Callable[..., ToolResult]:
+    def call(**arguments: Any) -> ToolResult:
+        full = f"{server.name}.{tool.name}"
+        server.start()  # one that ended may list other tools now
+        if tool not in server.listed:
+            return ToolResult(full, success=False, error=_CHANGED)
+        try:
+            return ToolResult(full, success=True, output=server.call(tool.name, arguments))
+        except ToolExecutionError as error:
+            return ToolResult(full, success=False, error=error.reason)
+
+    return call
+
+
+def _traits(tool: McpTool, *, trusted: bool) -> Traits:
+    """What calling it can do. Without trust, only what a server says against itself counts."""
+    if not trusted:
+        return Traits(destructive=bool(tool.destructive), open_world=True)
+    reads = bool(tool.read_only)  # what it does not say, means here what MCP says
+    return Traits(reads, not reads and tool.destructive is not False, tool.open_world is not False)

@@ -1,0 +1,292 @@
+"""How MCP servers are reached: a program on this machine, or a URL."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+import httpx2
+from mcp.client.stdio import get_default_environment
+from mcp.client.streamable_http import streamable_http_client
+from mcp.os.posix.utilities import terminate_posix_process_tree
+from mcp.shared.message import SessionMessage
+from mcp_types import jsonrpc_message_adapter
+
+from tract_jupyter.models.text import printable
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from anyio.abc import ByteReceiveStream, ByteSendStream, Process
+    from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+
+    Incoming = MemoryObjectSendStream[SessionMessage | Exception]
+    Outgoing = MemoryObjectReceiveStream[SessionMessage]
+
+
+_KEPT: Final = 4_000  # bytes
+_QUOTED: Final = 600  # characters
+
+
+class Tail:
+    """The last 4,000 bytes of a stream."""
+
+    def __init__(self) -> None:
+        self._kept = b""
+
+    def add(self, data: bytes) -> None:
+        """Append, and forget the beginning."""
+        self._kept = (self._kept + data)[-_KEPT:]
+
+    @property
+    def text(self) -> str:
+        """What is kept, fit to be shown."""
+        return printable(self._kept.decode(errors="replace")).strip()
+
+    def quoted(self) -> str:
+        """The end of it as a part of an error; empty if nothing was written."""
+        text = self.text
+        if not text:
+            return ""
+        return f". It wrote: {text if len(text) <= _QUOTED else '…' + text[-_QUOTED:]}"
+
+
+_TIMEOUT = httpx2.Timeout(30.0, read=None)  # how long an answer may take is the call's business
+
+
+class HttpEndpoint:
+    """Connects to a URL.
+
+    Args:
+        url: of the endpoint.
+        headers: sent with each request, such as `Authorization`.
+        limit: the most bytes of one answer.
+
+    Attributes:
+        tail: empty; a program on another machine has no stderr here.
+        ended: never set: each request is a connection of its own.
+    """
+
+    def __init__(self, url: str, headers: Mapping[str, str], limit: int) -> None:
+        self._url = url
+        self._headers = {"Accept-Encoding": "identity", **headers}
+        self._limit = limit
+        self.tail = Tail()
+        self._problem = ""
+        self.ended = anyio.Event()
+
+    def why_it_ended(self) -> str:
+        """What is known about it."""
+        return self._problem or "the connection failed"
+
+    @asynccontextmanager
+    async def streams(self) -> AsyncIterator[tuple[Any, Any]]:
+        """Give the stream to read from, and the one to write to."""
+        async with (
+            httpx2.AsyncClient(
+                headers=self._headers, timeout=_TIMEOUT, event_hooks={"response": [self._bound]}
+            ) as client,
+            streamable_http_client(self._url, http_client=client, max_sse_event_size=self._limit) as streams,
+        ):
+            yield streams
+
+    async def _bound(self, response: httpx2.Response) -> None:
+        """Have reading an answer fail where it grows too large. Of a stream of events, the SDK bounds each."""
+        if response.headers.get("content-encoding", "identity") != "identity":
+            self._refuse("it compressed an answer, whose size cannot be told before it is unpacked")
+        if not response.headers.get("content-type", "").startswith("text/event-stream"):
+            response.stream = _Bounded(response.stream, self)
+
+    def count(self, size: int) -> None:
+        """Check how much of an answer has come.
+
+        Raises:
+            httpx2.ReadError: it is too much.
+        """
+        if size > self._limit:
+            self._refuse(f"it sent an answer of more than {self._limit:,} bytes")
+
+    def _refuse(self, problem: str) -> None:
+        self._problem = problem
+        raise httpx2.ReadError(problem)
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    def __init__(self, stream: Any, endpoint: HttpEndpoint) -> None:
+        self._stream = stream
+        self._endpoint = endpoint
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for chunk in self._stream:
+            size += len(chunk)
+            self._endpoint.count(size)
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+_GRACE_SECONDS: Final = 2.0  # what a program has to end by itself, once its stdin is closed
+_POLL_SECONDS: Final = 0.01
+_GONE: Final = (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
+
+
+class StdioEndpoint:
+    """A program, which is started for one connection, and ended with everything that it started.
+
+    Args:
+        command: the program and its arguments.
+        env: variables besides those few that every program needs; the secrets of this process are not passed on.
+        cwd: the folder that it runs in.
+        limit: the most bytes of one message.
+
+    Attributes:
+        tail: the end of what it wrote to stderr, or to stdout without being a message.
+        ended: set when no more messages can come or go.
+    """
+
+    def __init__(
+        self, command: Sequence[str], env: Mapping[str, str], cwd: str | Path | None, limit: int
+    ) -> None:
+        self._command = list(command)
+        self._env = {**get_default_environment(), **env}
+        self._cwd = cwd
+        self._limit = limit
+        self.tail = Tail()
+        self.ended = anyio.Event()
+        self._problem = ""
+        self._exit_code: int | None = None
+
+    def why_it_ended(self) -> str:
+        """What is known about it, and the end of what it wrote."""
+        code = self._exit_code
+        by_itself = "it ended the connection" if code is None else f"it ended with exit code {code}"
+        return f"{self._problem or by_itself}{self.tail.quoted()}"
+
+    @asynccontextmanager
+    async def streams(self) -> AsyncIterator[tuple[Any, Any]]:
+        """Start the program; gives the stream to read from, and the one to write to."""
+        process = await anyio.open_process(
+            self._command, env=self._env, cwd=self._cwd, start_new_session=True
+        )
+        assert process.stdin and process.stdout and process.stderr, "pipes are the default"  # noqa: PT018, S101
+        to_us, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        outgoing, to_it = anyio.create_memory_object_stream[SessionMessage](0)
+        pumps = [
+            _Pump(partial(self._write, process.stdin, to_it)),
+            _Pump(partial(self._read, process.stdout, to_us)),
+            _Pump(partial(self._read_errors, process.stderr)),
+        ]
+        async with anyio.create_task_group() as tasks:
+            for pump in pumps:
+                tasks.start_soon(pump.run)
+            try:
+                yield incoming, outgoing
+            finally:
+                incoming.close()
+                outgoing.close()
+                with anyio.CancelScope(shield=True):  # what is given up must leave no program behind, either
+                    await self._stop(process)
+                    for pump in pumps:
+                        await pump.end()
+
+    async def _read(self, stdout: ByteReceiveStream, to_us: Incoming) -> None:
+        with suppress(*_GONE):
+            async with to_us:
+                async for line in self._lines(stdout):
+                    message = self._parsed(line)
+                    if message is not None:
+                        await to_us.send(message)
+        self.ended.set()
+        with suppress(*_GONE):
+            async for _ in stdout:
+                pass  # as long as it cannot write on, it cannot end either
+
+    async def _lines(self, stdout: ByteReceiveStream) -> AsyncIterator[bytes]:
+        """Each line that ends, up to the first that is longer than the limit."""
+        parts: list[bytes] = []
+        size = 0
+        async for chunk in stdout:
+            *lines, rest = chunk.split(b"\n")
+            for line in lines:
+                yield b"".join([*parts, line])
+                parts, size = [], 0
+            parts.append(rest)
+            size += len(rest)
+            if size > self._limit:
+                self._problem = (
+                    f"it sent a message of more than {self._limit:,} bytes, so the connection was closed"
+                )
+                return
+
+    def _parsed(self, line: bytes) -> SessionMessage | None:
+        """The message of a line; what is none, such as a forgotten `print`, is kept for errors only."""
+        if not line.strip():
+            return None
+        try:
+            return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+        except ValueError:
+            self.tail.add(line[:200] + b"\n")
+            return None
+
+    async def _write(self, stdin: ByteSendStream, to_it: Outgoing) -> None:
+        try:
+            async with to_it:
+                async for message in to_it:
+                    text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+                    await stdin.send(text.encode() + b"\n")
+        except _GONE:
+            self.ended.set()  # it may live on, but it hears nothing more
+
+    async def _read_errors(self, stderr: ByteReceiveStream) -> None:
+        with suppress(*_GONE):
+            async for chunk in stderr:
+                self.tail.add(chunk)
+
+    async def _stop(self, process: Process) -> None:
+        """Let it end by itself, and then end it and whatever it started."""
+        if process.stdin is not None:
+            with suppress(*_GONE):
+                await process.stdin.aclose()
+        if not self._problem:  # one that does harm is given no time
+            await _wait(process)
+            self._exit_code = process.returncode
+        if sys.platform == "win32":
+            with suppress(OSError):
+                process.kill()
+        else:
+            await terminate_posix_process_tree(process, _GRACE_SECONDS)
+        await _wait(process)
+
+
+class _Pump:
+    """Carries data in one direction; what surrounds it may be cancelled before the last of it came through."""
+
+    def __init__(self, work: Callable[[], Awaitable[None]]) -> None:
+        self._work = work
+        self._scope = anyio.CancelScope(shield=True)
+        self._done = anyio.Event()
+
+    async def run(self) -> None:
+        """Work until there is nothing more, or it is ended."""
+        with self._scope:
+            await self._work()
+        self._done.set()
+
+    async def end(self) -> None:
+        """Wait for the last of it, but not for ever: a pipe may be held by whatever the program left behind."""
+        with anyio.move_on_after(_GRACE_SECONDS):
+            await self._done.wait()
+        self._scope.cancel()
+
+
+async def _wait(process: Process) -> None:
+    """Wait until it has ended, but not for long. `process.wait()` would wait for all who hold its pipes, too."""
+    with anyio.move_on_after(_GRACE_SECONDS):
+        while process.returncode is None:  # noqa: ASYNC110 # nothing sets an event
+            await anyio.sleep(_POLL_SECONDS)
