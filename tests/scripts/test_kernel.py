@@ -13,7 +13,7 @@ from tests.review.fakes import FakeChannel, click
 from tract_jupyter.exceptions import ContentError, ScriptFailedError, ScriptRaisedError, ScriptSyntaxError
 from tract_jupyter.review.request_text import bound_lines
 from tract_jupyter.scripts import Budget, ScriptStatus
-from tract_jupyter.scripts.run import Capture
+from tract_jupyter.scripts.run import OutputCapture
 from tract_jupyter.toolkit import Traits
 
 
@@ -366,7 +366,7 @@ def test_totals_add_up(tract):
 
 
 def test_a_capture_of_many_small_pieces_is_bounded():
-    capture = Capture(10_000)
+    capture = OutputCapture(10_000)
     for n in range(100_000):
         capture.write("stdout", f"{n}\n")
     text = "".join(output.text for output in capture.outputs() if output.kind == "stdout")

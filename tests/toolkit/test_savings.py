@@ -15,7 +15,7 @@ from tract_jupyter.toolkit.results import (
     estimate_savings,
     rough_size,
 )
-from tract_jupyter.toolkit.stubs import CallRecord
+from tract_jupyter.toolkit.results import CallRecord
 
 
 def record(arguments, result):

@@ -12,11 +12,11 @@ from tract_jupyter.scripts.runner import Scripts, instructions
 from tract_jupyter.storage.journal import ScriptCallRows
 
 if TYPE_CHECKING:
-    from tract_jupyter.scripts.budget import Budget
+    from tract_jupyter.scripts.limits import ScriptLimits
     from tract_jupyter.scripts.pendings import PendingScriptCall
     from tract_jupyter.scripts.result import ScriptResult
     from tract_jupyter.scripts.runner import Backend
-    from tract_jupyter.toolkit.toolset import ToolProfile
+    from tract_jupyter.toolkit.profiles import ToolProfile
 
 
 class Scripting(Tooling):
@@ -36,7 +36,7 @@ class Scripting(Tooling):
         backend: Backend = "kernel",
         notebook_id: str | None = None,
         fresh: bool = False,
-        budget: Budget | None = None,
+        budget: ScriptLimits | None = None,
         anew: bool = False,
     ) -> ScriptResult:
         """Run Python code that calls tools.

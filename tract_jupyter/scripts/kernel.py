@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import ToolDeniedError, ToolExecutionError, TractError
 from tract_jupyter.review.streams import captured
-from tract_jupyter.scripts.call_log import CallLog, Earlier
+from tract_jupyter.scripts.call_log import CallLog, EarlierRun
 from tract_jupyter.scripts.result import ScriptError, ScriptStatus
 from tract_jupyter.storage.interrupts import raise_in, whole_context
 from tract_jupyter.toolkit.calling import calling
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from types import CodeType
 
     from tract_jupyter.scripts.call_log import StoredLog
-    from tract_jupyter.scripts.run import Run
+    from tract_jupyter.scripts.run import ScriptRun
 
 
 _AGAIN_SECONDS = 0.5
@@ -157,7 +157,7 @@ _OURS = re.compile(r"^tract_jupyter\.exceptions\.", re.MULTILINE)  # scripts kno
 _ENDINGS = {"timed_out": ScriptStatus.TIMED_OUT, "interrupted": ScriptStatus.INTERRUPTED}
 
 
-def run_in_kernel(run: Run, namespace: dict[str, Any]) -> None:
+def run_in_kernel(run: ScriptRun, namespace: dict[str, Any]) -> None:
     """Run a script's code in a namespace, in the current thread; the outcome is put into `run`."""
     body, value = run.script.compiled()
     process = os.getpid()
@@ -217,51 +217,6 @@ def _own_lines_only(shown: traceback.TracebackException | None, filename: str) -
         shown = shown.__cause__ or (None if shown.__suppress_context__ else shown.__context__)
 
 
-class Replay:
-    """What a run has of the run before it, and leaves to the next one.
-
-    Args:
-        stored: its rows.
-        anew: make all calls, whatever is known.
-
-    Attributes:
-        log: answers calls, and keeps them.
-    """
-
-    def __init__(self, stored: StoredLog, *, anew: bool) -> None:
-        self._stored = stored
-        self._troubles: list[str] = []
-        try:
-            self._earlier = stored.earlier()
-        except TractError as error:
-            self._earlier = Earlier()
-            self._troubles.append(f"What is known of an earlier run cannot be read: {_words(error)}.")
-        self.log = CallLog(stored, () if anew else self._earlier.calls)
-
-    def end(self, *, completed: bool) -> None:
-        """Forget what is known of a script that completed; leave that of any other to the next run."""
-        try:
-            self.log.end(completed=completed)
-        except TractError as error:
-            self._troubles.append(f"What is known of this run cannot be brought up to date: {_words(error)}.")
-        if self.log.closed and not completed:
-            self._troubles.append(
-                f"Not all of its calls are kept, and run again, it makes the rest a second time: {self.log.closed}."
-            )
-
-    def notes(self) -> tuple[str, ...]:
-        """What a person has to know of it, in sentences."""
-        notes, ran_at = [], self._earlier.ran_at
-        if self.log.replayed and ran_at is not None:
-            notes.append(
-                f"{self.log.replayed:,} calls were answered from the run of {ran_at.astimezone():%Y-%m-%d %H:%M:%S}, "
-                "which did not complete; nothing was called for them."
-            )
-        if self._earlier.doubtful:
-            notes.append(
-                "Of an earlier run, the store holds what you did not sign, or what was changed; that was not taken up."
-            )
-        return (*notes, *self._troubles)
 
 
 def _words(error: Exception) -> str:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tract_jupyter.toolkit.definitions import ToolDefinition
     from tract_jupyter.toolkit.executor import ToolExecutor
     from tract_jupyter.toolkit.results import ToolResult
-    from tract_jupyter.toolkit.toolset import ToolProfile
+    from tract_jupyter.toolkit.profiles import ToolProfile
 
 
 USER = "user"
@@ -42,7 +42,7 @@ class Permission(StrEnum):
     DENY = "deny"
 
 
-def default_policy(tool: ToolDefinition, actor: str) -> Permission:
+def default_permission(tool: ToolDefinition, actor: str) -> Permission:
     """Allow the user, all reading, and what asks by itself; ask about the rest."""
     is_free = actor == USER or tool.traits.read_only or tool.asks_itself
     return Permission.ALLOW if is_free else Permission.ASK

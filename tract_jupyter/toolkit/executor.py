@@ -25,19 +25,19 @@ from tract_jupyter.models.schema.strict import without_nulls
 from tract_jupyter.operations.check import TOOL_PREFIX
 from tract_jupyter.prompts.tool_calls import UNDECIDED
 from tract_jupyter.storage.journal import what_triggered
-from tract_jupyter.toolkit.calling import USER, Permission, bound_to, default_policy, question, waiting
+from tract_jupyter.toolkit.calling import USER, Permission, bound_to, default_permission, question, waiting
 from tract_jupyter.toolkit.definitions import OWN
-from tract_jupyter.toolkit.question import PendingToolCall
+from tract_jupyter.toolkit.pendings import PendingToolCall
 from tract_jupyter.toolkit.results import ToolResult, result_of
-from tract_jupyter.toolkit.stubs import namespaces, provider_names, python_name, python_names
+from tract_jupyter.toolkit.names import namespaces, provider_names, python_name, python_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from tract_jupyter.hooks.pending import Pending
     from tract_jupyter.toolkit.definitions import ToolDefinition
-    from tract_jupyter.toolkit.question import ToolQuestion
-    from tract_jupyter.toolkit.toolset import ToolProfile
+    from tract_jupyter.toolkit.pendings import ToolQuestion
+    from tract_jupyter.toolkit.profiles import ToolProfile
 
     Policy = Callable[[ToolDefinition, str], Permission]
 
@@ -64,7 +64,7 @@ class ToolExecutor:
         tract: Any,
         fixed: Iterable[ToolDefinition],
         live: Callable[[], Mapping[str, ToolDefinition]],
-        policy: Policy = default_policy,
+        policy: Policy = default_permission,
     ) -> None:
         self._tract = tract
         self._fixed = {tool.name: tool for tool in fixed}

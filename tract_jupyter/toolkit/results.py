@@ -14,17 +14,32 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-
 from tract_jupyter.exceptions import ContentError, ToolDeniedError, ToolExecutionError
 from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.models.text import brief_repr, printable
 from tract_jupyter.prompts import tool_calls as prompts
+from tract_jupyter.toolkit.names import namespaces, functions, all_functions
+import types
+from collections import Counter, deque
+from itertools import chain
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+from tract_jupyter.exceptions import OperationExistsError, ParameterError, ToolExecutionError, nearest
+from tract_jupyter.models.canonical import sha256
+from tract_jupyter.models.context import provider_name
+from tract_jupyter.models.schema.types import type_text
+from tract_jupyter.models.text import brief_repr, identifier
+from tract_jupyter.toolkit.calling import USER, current_caller
+from tract_jupyter.toolkit.stub_source import stub_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from tract_jupyter.toolkit.stubs import CallRecord
-
+    from tract_jupyter.toolkit.results import CallRecord
+    from collections.abc import Callable, Iterable, Mapping
+    from tract_jupyter.hooks.firing import Choice
+    from tract_jupyter.toolkit.definitions import ToolDefinition
+    from tract_jupyter.toolkit.executor import ToolExecutor
+    from tract_jupyter.toolkit.toolset import Toolset
 
 _LONGEST_ERROR: Final = 4_000
 
@@ -218,3 +233,19 @@ class Savings:
             self.script_characters + other.script_characters,
             self.output_characters + other.output_characters,
         )
+
+
+class CallRecord(NamedTuple):
+    """One call. Sizes are in characters of JSON, roughly; the duration is in seconds.
+
+    A named tuple: one is made at every call, and a frozen dataclass takes four times as long to make.
+    """
+
+    tool: str
+    arguments: Mapping[str, Any]
+    actor: str
+    success: bool
+    error: str
+    duration: float
+    argument_size: int
+    result_size: int

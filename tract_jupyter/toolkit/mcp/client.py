@@ -22,7 +22,8 @@ from tract_jupyter.models.text import brief_repr, one_line
 from tract_jupyter.operations.check import TOOL_PREFIX
 from tract_jupyter.toolkit.mcp.sdk import needing_sdk
 from tract_jupyter.toolkit.mcp.tools import McpTool
-from tract_jupyter.toolkit.stubs import HELPERS, python_name
+from tract_jupyter.toolkit.stubs import HELPERS
+from tract_jupyter.toolkit.names import python_name
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
         CallToolResult,
     )
 
-    from tract_jupyter.toolkit.mcp.connection import Connection, Endpoint
+    from tract_jupyter.toolkit.mcp.connection import McpConnection, Endpoint
     from tract_jupyter.toolkit.mcp.tools import McpTool
 
 T = TypeVar("T")
@@ -89,7 +90,7 @@ class McpServer:
         self.trust_annotations = trust_annotations
         self._start_timeout = start_timeout
         self._cwd = cwd
-        self._connection: Connection | None = None
+        self._connection: McpConnection | None = None
         self._lock = threading.Lock()
         self._is_closed = False
         self.listed: tuple[McpTool, ...] = ()
@@ -221,7 +222,7 @@ class McpServer:
         if listed != self.listed:  # what is made of them is kept as long as they are the same
             self.listed = listed
 
-    def _connected(self) -> Connection:
+    def _connected(self) -> McpConnection:
         with self._lock:
             if self._is_closed:
                 raise McpStartError(f"MCP server {self.name!r} was closed; add it again")
@@ -230,18 +231,18 @@ class McpServer:
                 self._connection = self._connect()
             return self._connection  # type: ignore[return-value] # it is one now
 
-    def _drop(self, connection: Connection | None) -> None:
+    def _drop(self, connection: McpConnection | None) -> None:
         """Let go of a connection, if it is still the current one. The caller holds the lock."""
         if connection is not None and connection is self._connection:
             self._connection = None
             connection.close()
 
-    def _connect(self) -> Connection:
+    def _connect(self) -> McpConnection:
         with needing_sdk():
-            from tract_jupyter.toolkit.mcp.connection import Connection
+            from tract_jupyter.toolkit.mcp.connection import McpConnection
         endpoint = self._endpoint()
         try:
-            return Connection(endpoint, self._start_timeout, self._look)
+            return McpConnection(endpoint, self._start_timeout, self._look)
         except McpError:
             raise
         except TimeoutError:

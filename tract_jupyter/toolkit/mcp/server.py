@@ -8,7 +8,7 @@ from tract_jupyter.toolkit.mcp.sdk import needing_sdk
 
 if TYPE_CHECKING:
     from tract_jupyter.toolkit.mcp.service import McpService
-    from tract_jupyter.toolkit.toolset import ToolProfile
+    from tract_jupyter.toolkit.profiles import ToolProfile
     from tract_jupyter.tract import Tract
 
 

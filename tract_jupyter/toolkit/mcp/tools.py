@@ -17,7 +17,7 @@ from tract_jupyter.models.schema.json_schema import count_parts
 from tract_jupyter.models.text import one_line, printable
 from tract_jupyter.toolkit.definitions import ToolDefinition, Traits
 from tract_jupyter.toolkit.results import ToolResult
-from tract_jupyter.toolkit.stubs import python_name
+from tract_jupyter.toolkit.names import python_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable

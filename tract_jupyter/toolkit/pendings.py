@@ -7,7 +7,6 @@ unless a handler of the operation decides first.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Final
-
 from tract_jupyter.exceptions import FingerprintError
 from tract_jupyter.hooks.builtin.base import BuiltinPending, Field
 from tract_jupyter.hooks.field_pending import FieldPending
@@ -18,15 +17,18 @@ from tract_jupyter.operations.check import TOOL_PREFIX
 from tract_jupyter.operations.pending import blocks_of, unreviewed_text
 from tract_jupyter.review.decision import Subject
 from tract_jupyter.review.request import ValueTable, findings_text
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from tract_jupyter.hooks.builtin.base import Field
+from tract_jupyter.hooks.pending import action
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
     from tract_jupyter.hooks.question import Question
     from tract_jupyter.models.schema.parameters import ParameterSet
     from tract_jupyter.operations.pending import DynamicPending
     from tract_jupyter.review.decision import Decision
     from tract_jupyter.review.request import CodeBlock
+    from collections.abc import Mapping
 
 
 _STANDING: Final = frozenset({"grant", "recorded"})
@@ -134,7 +136,7 @@ class ToolQuestion(FieldPending):
         return super().carry_out_action(name, arguments)
 
 
-class CallsTool(BuiltinPending, ToolQuestion):
+class ToolPending(BuiltinPending, ToolQuestion):
     """Something whose fields say which tool would be called, and with what.
 
     The arguments are what can be changed, and a standing approval is one of the tool with these values.
@@ -276,3 +278,58 @@ class PendingToolCall(ToolQuestion):
         """Who wants to call it, and why that is asked about."""
         asked = self._why or f"{self.actor} wants to make this call; a person's own cell is not asked."
         return f"{asked} {self.about_operation()}".rstrip()
+
+
+
+
+
+class PendingPolicy(ToolPending):
+    """Call a tool because a policy says so.
+
+    A standing approval of it is one of the tool with these values.
+
+    Args:
+        fields: see `about`.
+        options: see `BuiltinPending`.
+    """
+
+    kind = "policy"
+    name = "policy"
+    label = "Policy"
+    about: ClassVar[Mapping[str, str]] = {
+        "policy_name": "The policy.",
+        "action_type": "The tool that it wants to call.",
+        "action_params": "What it wants to call it with.",
+        "reason": "Why.",
+        "definition_hash": "Of the tool, as it was when this was asked.",
+    }
+    policy_name = Field()
+    action_type = Field()
+    action_params = Field()
+    reason = Field()
+    in_view = frozenset({"action_type", "action_params"})
+    tool_field = "action_type"
+    arguments_field = "action_params"
+    again = "apply the policy again"
+
+    @action
+    def modify_params(
+        self, params: Annotated[dict[str, Any], "New values; those that are not named stay as they are."]
+    ) -> dict[str, Any]:
+        """Change what the tool would be called with, and return all of it."""
+        self.action_params = self.field_parameters.validate({**self.action_params, **params})
+        return dict(self.action_params)
+
+    @property
+    def title(self) -> str:
+        """Names policy and tool."""
+        return f"Policy {self.policy_name}: {self.action_type}"
+
+    def summary(self) -> str:
+        """What would be done."""
+        return f"The policy {self.policy_name!r} wants to call the tool {self.action_type!r}."
+
+    def why(self) -> str:
+        """What the policy says, and why a person is asked."""
+        return f"{self.reason or 'The policy gives no reason.'} {self.about_operation()}".rstrip()
+

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class ScriptLimits:
     """The most that one script may take; None for no bound.
 
     Attributes:
@@ -47,7 +47,7 @@ class Budget:
 class Meter:
     """What one run has used of its budget. It may be read from any thread while the script runs."""
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: ScriptLimits) -> None:
         self.budget = budget
         self.calls = 0
         self.result_bytes = 0
