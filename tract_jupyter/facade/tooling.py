@@ -14,8 +14,8 @@ from tract_jupyter.toolkit.context_tools import context_tools
 from tract_jupyter.toolkit.definitions import ToolDefinition, Traits
 from tract_jupyter.toolkit.executor import ToolExecutor
 from tract_jupyter.toolkit.operation_tools import LiveTools, OperationTools, proposing_tools
-from tract_jupyter.toolkit.stubs import ToolBridge, ToolsModule
 from tract_jupyter.toolkit.profiles import ToolProfile, get_profile
+from tract_jupyter.toolkit.stubs import ToolBridge, ToolsModule
 from tract_jupyter.toolkit.toolset import Toolset
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.notebook.session import Session
     from tract_jupyter.scripts.limits import ScriptLimits
-    from tract_jupyter.scripts.result import OutputKind, ScriptResult, ScriptCall
+    from tract_jupyter.scripts.result import OutputKind, ScriptCall, ScriptResult
     from tract_jupyter.scripts.run import ScriptRun
     from tract_jupyter.scripts.runner import Backend
 

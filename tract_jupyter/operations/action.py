@@ -26,7 +26,7 @@ from tract_jupyter.exceptions import ContentError, SandboxError, SpecError
 from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.models.text import brief_repr
 from tract_jupyter.sandbox.pool import LACKS, ErrorHints
-from tract_jupyter.sandbox.subset import MODULES, UNCHANGED, IsolatedCode, unsupported, run_isolated
+from tract_jupyter.sandbox.subset import MODULES, UNCHANGED, IsolatedCode, run_isolated, unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

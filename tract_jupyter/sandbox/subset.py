@@ -79,7 +79,9 @@ class Unsupported(NamedTuple):
     hint: str = ""
 
 
-def unsupported(code: str, names: Iterable[str], members: Mapping[str, frozenset[str]]) -> Iterator[Unsupported]:
+def unsupported(
+    code: str, names: Iterable[str], members: Mapping[str, frozenset[str]]
+) -> Iterator[Unsupported]:
     """What a text uses that the sandbox does not have, in no particular order.
 
     Args:
@@ -96,7 +98,9 @@ def unsupported(code: str, names: Iterable[str], members: Mapping[str, frozenset
         elif type(node) in _STATEMENTS:
             yield Unsupported(node.lineno, _STATEMENTS[type(node)])  # type: ignore[attr-defined]
         elif isinstance(node, ast.Import | ast.ImportFrom):
-            yield from (Unsupported(node.lineno, f"no module {name!r}", _modules()) for name in _missing(node))
+            yield from (
+                Unsupported(node.lineno, f"no module {name!r}", _modules()) for name in _missing(node)
+            )
         elif isinstance(node, ast.Name) and node.id in missing:
             yield Unsupported(node.lineno, f"no {node.id!r}")
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):

@@ -1,16 +1,13 @@
-"""The calls of one run of a script, so that the next run is answered with them if this one does not complete.
+"""The log of a script's calls, from which the next run is answered if this one does not complete.
 
-The log begins as that of the run before. As long as the script makes the same calls, it goes along it and is answered;
-at the first other one the rest of it is dropped, and what is called from there on is added.
+The log begins as that of the run before. As long as the script makes the same calls, it follows the log and is answered
+from it; at the first other call the rest is dropped, and every call from there on is added.
 
-While a script runs, its calls are kept in the form of `marshal`: that is a copy which the script cannot change, and it
-takes a tenth of the time of JSON. It never leaves the process; what is stored is JSON.
+While a script runs, its calls are kept in the form of `marshal`: a copy which the script cannot change, and which takes
+a tenth of the time of JSON. It never leaves the process; what is stored is JSON.
 
 Each row holds some calls of one run, and its signature names the run and their place in it. Somebody who can write the
-store can take the last rows away, after which those calls are made again, but can neither change nor mix them.
-
-The log begins as that of the run before. As long as the script makes the same calls, it goes along it and is answered;
-at the first other one the rest of it is dropped, and what is called from there on is added.
+store can remove the last rows, after which those calls are made again, but can neither change nor mix them.
 """
 
 from __future__ import annotations
@@ -18,8 +15,10 @@ from __future__ import annotations
 import json
 import marshal
 import secrets
+import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
 from tract_jupyter.exceptions import ContentError, TractError
 from tract_jupyter.models.canonical import digest, plain
 from tract_jupyter.review.process import is_running, this_process
@@ -27,24 +26,12 @@ from tract_jupyter.storage.clock import now_text
 from tract_jupyter.storage.errors import read_moment
 from tract_jupyter.storage.journal import StoredCalls
 from tract_jupyter.toolkit.results import ToolResult
-import asyncio
-import inspect
-import os
-import re
-import threading
-import time
-import traceback
-from typing import TYPE_CHECKING, Any
-from tract_jupyter.exceptions import ToolDeniedError, ToolExecutionError, TractError
-from tract_jupyter.review.streams import captured
-from tract_jupyter.scripts.result import ScriptError, ScriptStatus
-from tract_jupyter.storage.interrupts import raise_in, whole_context
-from tract_jupyter.toolkit.calling import calling
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
+
     from tract_jupyter.hooks.firing import Choice
     from tract_jupyter.review.trust import Signer
     from tract_jupyter.storage.database import Database
@@ -52,13 +39,10 @@ if TYPE_CHECKING:
     from tract_jupyter.toolkit.definitions import ToolDefinition
     from tract_jupyter.toolkit.executor import ToolExecutor
     from tract_jupyter.toolkit.profiles import ToolProfile
-    Tool = ToolDefinition | str  # the name, where there is no such tool
-    from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
-    from types import CodeType
-    from tract_jupyter.scripts.run import ScriptRun
 
-from tract_jupyter.scripts.kernel import _words
+    Tool = ToolDefinition | str  # the name, where there is no such tool
+
+
 MOST_BYTES = 256_000
 """Of one result, about."""
 
@@ -508,3 +492,7 @@ class ScriptReplay:
                 "Of an earlier run, the store holds what you did not sign, or what was changed; that was not taken up."
             )
         return (*notes, *self._troubles)
+
+
+def _words(error: Exception) -> str:
+    return str(error).rstrip(".")

@@ -2,42 +2,35 @@
 
 from __future__ import annotations
 
-from tract_jupyter.scripts.script import Script
-
-import ast
-import hashlib
-import io
 import linecache
 import os
 import sys
 import threading
 from collections import deque
-from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.exceptions import ScriptSyntaxError, UndecidedError
+from tract_jupyter.exceptions import UndecidedError
 from tract_jupyter.models.text import safe_repr
 from tract_jupyter.review.dispatch import checking
-from tract_jupyter.review.source import Stretch, origins, stretch_of
-from tract_jupyter.scripts.kernel import ScriptPaused
+from tract_jupyter.review.source import origins, stretch_of
 from tract_jupyter.scripts.result import ScriptCall
+from tract_jupyter.scripts.stopper import ScriptPaused
 from tract_jupyter.storage.interrupts import whole_context
 from tract_jupyter.toolkit.calling import current_profile, within
 from tract_jupyter.toolkit.results import Savings, ToolResult, rough_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from types import CodeType, FrameType
-
-    from pydantic_monty import SourceRange
+    from types import FrameType
 
     from tract_jupyter.hooks.firing import Choice
     from tract_jupyter.review.request import ValueRow
-    from tract_jupyter.scripts.limits import Meter
     from tract_jupyter.scripts.call_log import CallLog
-    from tract_jupyter.scripts.kernel import Stopper
+    from tract_jupyter.scripts.limits import Meter
+    from tract_jupyter.scripts.script import Script
+    from tract_jupyter.scripts.stopper import Stopper
     from tract_jupyter.toolkit.definitions import ToolDefinition
     from tract_jupyter.toolkit.executor import ToolExecutor
 
@@ -199,9 +192,3 @@ def _shown(arguments: Mapping[str, Any]) -> str:
         else:
             parts.append(f"{name}=<{kind.__name__}>")
     return ", ".join(parts)[:_SHOWN]
-
-
-_AWAIT = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-_PARSE_ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError)
-
-

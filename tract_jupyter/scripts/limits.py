@@ -1,4 +1,4 @@
-"""How much a script may take, and how much it took."""
+"""Limits of a script, and the meter that counts what it used of them."""
 
 from __future__ import annotations
 

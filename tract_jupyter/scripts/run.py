@@ -7,17 +7,17 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.scripts.limits import Meter
 from tract_jupyter.scripts.calls import ScriptCalls
-from tract_jupyter.scripts.kernel import Stopper
-from tract_jupyter.scripts.result import ScriptOutput, ScriptError, ScriptResult, ScriptStatus
+from tract_jupyter.scripts.limits import Meter
+from tract_jupyter.scripts.result import ScriptError, ScriptOutput, ScriptResult, ScriptStatus
+from tract_jupyter.scripts.stopper import Stopper
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tract_jupyter.scripts.limits import ScriptLimits
-    from tract_jupyter.scripts.script import Script
     from tract_jupyter.scripts.result import OutputKind
+    from tract_jupyter.scripts.script import Script
 
 
 _OVERWRITTEN = re.compile(r"[^\n]*\r(?=[^\n\r])")  # a progress bar writes the same line again and again

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any, Literal
 from tract_jupyter.exceptions import ContentError, ScriptFailedError
 from tract_jupyter.models.checks import check_choice
 from tract_jupyter.prompts import scripts as prompts
-from tract_jupyter.scripts.limits import ScriptLimits
-from tract_jupyter.scripts.script import Script
-from tract_jupyter.scripts.kernel import NAMES, run_in_kernel
 from tract_jupyter.scripts.call_log import ScriptReplay
+from tract_jupyter.scripts.kernel import NAMES, run_in_kernel
+from tract_jupyter.scripts.limits import ScriptLimits
 from tract_jupyter.scripts.notebooks import MAIN, ScriptNotebooks
 from tract_jupyter.scripts.result import ScriptStatus
 from tract_jupyter.scripts.run import ScriptRun
 from tract_jupyter.scripts.sandbox import Sandbox, taken_up
+from tract_jupyter.scripts.script import Script
 from tract_jupyter.toolkit.calling import current_caller
+from tract_jupyter.toolkit.names import all_functions
 from tract_jupyter.toolkit.results import Savings
 from tract_jupyter.toolkit.stub_source import stub_source
-from tract_jupyter.toolkit.names import all_functions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

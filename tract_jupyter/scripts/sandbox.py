@@ -1,16 +1,12 @@
 """The sandbox backend: a script in a Python interpreter of its own, with tools as its only way out.
 
-`pydantic-monty` runs it in a worker process that knows no files, no network, no environment and no clock but the
-time of day. Whatever it wants of the world stops it, and comes here as a snapshot: calls of tools are made by
-`ScriptCalls`, as everywhere; all else is refused. Its Python is a subset; see `sandbox_errors`.
+`pydantic-monty` runs it in a worker process that has no files, no network, no environment and no clock but the time of
+day. Whatever else the script wants suspends it and comes here as a snapshot: `ScriptCalls` makes calls of tools, as
+everywhere; everything else is refused. Its Python is a subset.
 
 The sandbox has a type checker, which runs before the code. A checking session is given the script behind an import of
-`tools`: at that import it stops and is thrown away, so that nothing of the script runs there. What is only untidy (a
-variable that changes its type) is not told; what cannot work is: arguments, names, modules.
-
-`pydantic-monty` runs it in a worker process that knows no files, no network, no environment and no clock but the
-time of day. Whatever it wants of the world stops it, and comes here as a snapshot: calls of tools are made by
-`ScriptCalls`, as everywhere; all else is refused. Its Python is a subset; see `sandbox_errors`.
+`tools`: it stops at that import and is thrown away, so that nothing of the script runs there. Errors that are only
+untidy (a variable that changes its type) are not reported; what cannot work is: arguments, names, modules.
 """
 
 from __future__ import annotations
@@ -35,17 +31,17 @@ from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.review.source import Place, asked_at
 from tract_jupyter.sandbox.pool import LACKS, ErrorHints, explained
 from tract_jupyter.scripts.limits import ScriptLimits
-from tract_jupyter.scripts.script import Script
-from tract_jupyter.scripts.kernel import ScriptPaused, ScriptStopped
 from tract_jupyter.scripts.notebooks import MAIN, check_room, checked_id, existing
 from tract_jupyter.scripts.pendings import PendingScriptCall
 from tract_jupyter.scripts.result import ScriptError, ScriptStatus
 from tract_jupyter.scripts.run import ScriptRun
+from tract_jupyter.scripts.script import Script
+from tract_jupyter.scripts.stopper import ScriptPaused, ScriptStopped
 from tract_jupyter.toolkit.calling import calling
 from tract_jupyter.toolkit.executor import refusal
-from tract_jupyter.toolkit.results import ToolResult
 from tract_jupyter.toolkit.names import all_functions, functions, namespaces
 from tract_jupyter.toolkit.profiles import ToolConfig, ToolProfile
+from tract_jupyter.toolkit.results import ToolResult
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator

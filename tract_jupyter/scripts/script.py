@@ -1,4 +1,4 @@
-"""The tool calls of one script: counted, bounded, recorded with the line that makes them."""
+"""A script: its text, the name that tracebacks know it by, and its compiled statements."""
 
 from __future__ import annotations
 
@@ -6,38 +6,20 @@ import ast
 import hashlib
 import io
 import linecache
-import os
-import sys
-import threading
-from collections import deque
 from dataclasses import dataclass
-from functools import cached_property, partial
-from time import perf_counter
-from typing import TYPE_CHECKING, Any
-from tract_jupyter.exceptions import ScriptSyntaxError, UndecidedError
-from tract_jupyter.models.text import safe_repr
-from tract_jupyter.review.dispatch import checking
-from tract_jupyter.review.source import Stretch, origins, stretch_of
-from tract_jupyter.scripts.kernel import ScriptPaused
-from tract_jupyter.scripts.result import ScriptCall
-from tract_jupyter.storage.interrupts import whole_context
-from tract_jupyter.toolkit.calling import current_profile, within
-from tract_jupyter.toolkit.results import Savings, ToolResult, rough_size
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from tract_jupyter.exceptions import ScriptSyntaxError
+from tract_jupyter.review.source import Stretch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from types import CodeType, FrameType
+    from types import CodeType
+
     from pydantic_monty import SourceRange
-    from tract_jupyter.hooks.firing import Choice
-    from tract_jupyter.review.request import ValueRow
-    from tract_jupyter.scripts.limits import Meter
-    from tract_jupyter.scripts.call_log import CallLog
-    from tract_jupyter.scripts.kernel import Stopper
-    from tract_jupyter.toolkit.definitions import ToolDefinition
-    from tract_jupyter.toolkit.executor import ToolExecutor
 
-from tract_jupyter.scripts.calls import _AWAIT, _PARSE_ERRORS
-
+_AWAIT = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+_PARSE_ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError)
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,7 @@
-"""Who calls a tool: a person's own code, or a script.
+"""Permission to call a tool, and who calls it: a person's own code, or a script.
 
-A script's calls are its own, whichever `tools` its code gets hold of: `ToolBridge` asks here.
-
-A person's own cell is not asked to approve what was just typed. What a model wrote is asked about, unless the tool
-only reads.
-
-A script's calls are its own, whichever `tools` its code gets hold of: `ToolBridge` asks here.
+A person's own cell is not asked to approve what was just typed. What a model wrote is asked about, unless the tool only
+reads. A script's calls are its own, whichever `tools` its code uses: `ToolBridge` asks for `current_caller()`.
 """
 
 from __future__ import annotations
@@ -24,8 +20,8 @@ if TYPE_CHECKING:
 
     from tract_jupyter.toolkit.definitions import ToolDefinition
     from tract_jupyter.toolkit.executor import ToolExecutor
-    from tract_jupyter.toolkit.results import ToolResult
     from tract_jupyter.toolkit.profiles import ToolProfile
+    from tract_jupyter.toolkit.results import ToolResult
 
 
 USER = "user"

@@ -27,9 +27,9 @@ from tract_jupyter.prompts.tool_calls import UNDECIDED
 from tract_jupyter.storage.journal import what_triggered
 from tract_jupyter.toolkit.calling import USER, Permission, bound_to, default_permission, question, waiting
 from tract_jupyter.toolkit.definitions import OWN
+from tract_jupyter.toolkit.names import namespaces, provider_names, python_name, python_names
 from tract_jupyter.toolkit.pendings import PendingToolCall
 from tract_jupyter.toolkit.results import ToolResult, result_of
-from tract_jupyter.toolkit.names import namespaces, provider_names, python_name, python_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

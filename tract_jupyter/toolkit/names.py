@@ -1,33 +1,20 @@
-"""`tools`: every tool as a plain Python function.
-
-The functions are made from the tools' schemas when they are asked for, so the module is live: a tool that appears or
-goes does so here at once. A stub holds nothing but the bridge.
-"""
+"""The names of tools: in Python, behind `tools.`, and as providers of models allow them."""
 
 from __future__ import annotations
 
-import types
-from collections import Counter, deque
+from collections import Counter
 from itertools import chain
-from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple
-from tract_jupyter.exceptions import OperationExistsError, ParameterError, ToolExecutionError, nearest
+from typing import TYPE_CHECKING
+
+from tract_jupyter.exceptions import OperationExistsError
 from tract_jupyter.models.canonical import sha256
 from tract_jupyter.models.context import provider_name
-from tract_jupyter.models.schema.types import type_text
-from tract_jupyter.models.text import brief_repr, identifier
-from tract_jupyter.toolkit.calling import USER, current_caller
-from tract_jupyter.toolkit.results import TokenSavings, estimate_savings, rough_size
-from tract_jupyter.toolkit.stub_source import stub_source
+from tract_jupyter.models.text import identifier
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from tract_jupyter.hooks.firing import Choice
+    from collections.abc import Iterable, Mapping
+
     from tract_jupyter.toolkit.definitions import ToolDefinition
-    from tract_jupyter.toolkit.executor import ToolExecutor
-    from tract_jupyter.toolkit.toolset import Toolset
-
-
 
 
 def python_name(name: str) -> str:
@@ -35,7 +22,6 @@ def python_name(name: str) -> str:
     cleaned = identifier(name)
     is_special = cleaned.startswith("__") and cleaned.endswith("__")  # Python's own
     return f"tool{cleaned}" if is_special else cleaned
-
 
 
 def python_names(names: Iterable[str]) -> dict[str, str]:
@@ -55,7 +41,6 @@ def python_names(names: Iterable[str]) -> dict[str, str]:
     return mapped
 
 
-
 def provider_names(names: Iterable[str]) -> dict[str, str]:
     """Map names that providers allow to tool names.
 
@@ -70,7 +55,6 @@ def provider_names(names: Iterable[str]) -> dict[str, str]:
     }
 
 
-
 def _provider_names(name: str) -> list[str]:
     """The names for a tool that providers allow, the nicest first."""
     short = provider_name(name)
@@ -80,11 +64,9 @@ def _provider_names(name: str) -> list[str]:
     return [short, f"{short[:55]}_{hashed[:8]}", hashed]
 
 
-
 def namespaces(tools: Mapping[str, ToolDefinition]) -> frozenset[str]:
     """The names that stand for several tools."""
     return frozenset(tool.namespace for tool in tools.values()) - {""}
-
 
 
 def functions(tools: Mapping[str, ToolDefinition], namespace: str = "") -> dict[str, ToolDefinition]:
@@ -95,7 +77,6 @@ def functions(tools: Mapping[str, ToolDefinition], namespace: str = "") -> dict[
     """
     own = {tool.own_name: tool for tool in tools.values() if tool.namespace == namespace}
     return {short: own[name] for short, name in python_names(own).items()}
-
 
 
 def all_functions(tools: Mapping[str, ToolDefinition]) -> dict[str, ToolDefinition]:

@@ -1,34 +1,33 @@
-"""A question about the call of a tool. Where the tool fires an operation, it is the only question about that.
+"""Questions about calls of tools: `tool_call` of the executor, `policy`, and the base of a script's paused call.
 
-It shows the operation's code and offers its actions. What is chosen here is done with the operation once it is fired,
-unless a handler of the operation decides first.
+A call that fires an operation is asked about once: the question shows the operation's code and offers its actions.
+What is chosen is done once the operation is fired, unless a handler of the operation decides first.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
+
 from tract_jupyter.exceptions import FingerprintError
 from tract_jupyter.hooks.builtin.base import BuiltinPending, Field
 from tract_jupyter.hooks.field_pending import FieldPending
 from tract_jupyter.hooks.firing import Choice
 from tract_jupyter.hooks.introspection import value_rows
+from tract_jupyter.hooks.pending import action
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.operations.check import TOOL_PREFIX
 from tract_jupyter.operations.pending import blocks_of, unreviewed_text
 from tract_jupyter.review.decision import Subject
 from tract_jupyter.review.request import ValueTable, findings_text
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
-from tract_jupyter.hooks.builtin.base import Field
-from tract_jupyter.hooks.pending import action
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
     from tract_jupyter.hooks.question import Question
     from tract_jupyter.models.schema.parameters import ParameterSet
     from tract_jupyter.operations.pending import DynamicPending
     from tract_jupyter.review.decision import Decision
     from tract_jupyter.review.request import CodeBlock
-    from collections.abc import Mapping
 
 
 _STANDING: Final = frozenset({"grant", "recorded"})
@@ -280,9 +279,6 @@ class PendingToolCall(ToolQuestion):
         return f"{asked} {self.about_operation()}".rstrip()
 
 
-
-
-
 class PendingPolicy(ToolPending):
     """Call a tool because a policy says so.
 
@@ -332,4 +328,3 @@ class PendingPolicy(ToolPending):
     def why(self) -> str:
         """What the policy says, and why a person is asked."""
         return f"{self.reason or 'The policy gives no reason.'} {self.about_operation()}".rstrip()
-

@@ -1,29 +1,19 @@
-"""A toolset: the tools as somebody else has them, such as an agent. It shows a profile, and holds its user to it.
-
-Every shape has the name that providers allow; the executor knows a tool by that one too.
-"""
+"""Tool profiles: which tools an agent has, and how each is described to it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Literal
-from tract_jupyter.exceptions import ContentError, UnknownToolError, nearest
-from tract_jupyter.models.checks import check_choice, check_text
-from tract_jupyter.models.schema.strict import strict_schema
+from typing import TYPE_CHECKING, Final
+
+from tract_jupyter.exceptions import ContentError, nearest
 from tract_jupyter.models.text import brief_repr
 from tract_jupyter.prompts.tool_descriptions import FULL, SELF, SUPERVISOR
 from tract_jupyter.toolkit.definitions import BUILT_IN
-from tract_jupyter.toolkit.results import for_model
-from tract_jupyter.toolkit.stubs import make_stub
-from tract_jupyter.toolkit.names import provider_names, python_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
+
     from tract_jupyter.toolkit.definitions import ToolDefinition
-    from tract_jupyter.toolkit.executor import ToolExecutor
-    from tract_jupyter.toolkit.results import ToolResult
-
-
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +23,6 @@ class ToolConfig:
     enabled: bool = True
     description: str | None = None
     """For the model; None for the tool's own."""
-
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +64,6 @@ class ToolProfile:
         return replace(tool, description=config.description)
 
 
-
 def get_profile(name: str) -> ToolProfile:
     """A built-in profile: `self`, `supervisor` or `full`.
 
@@ -91,11 +79,9 @@ def get_profile(name: str) -> ToolProfile:
     return profile
 
 
-
 def _built_in(name: str, descriptions: Mapping[str, str]) -> ToolProfile:
     configs = {tool: ToolConfig(description=text) for tool, text in descriptions.items()}
     return ToolProfile(name, configs, has_others=True)
-
 
 
 _PROFILES: Final = {

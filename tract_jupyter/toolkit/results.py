@@ -1,10 +1,7 @@
-"""What comes of a call of a tool, for code and for models.
+"""Results of calls: for code, for models, and in the log, with an estimate of the tokens that code saves.
 
 Without code, each call is a message of the model (tool name and arguments) and a message back (the result), and both
-stay in the prompt. In code they never enter it.
-
-Without a script, each call is a message of the model (name and arguments) and one back (the result), and both stay
-in its context. With one, the context has the script and what it printed.
+stay in the prompt. In code they never enter it; of a script, the context has its text and what it printed.
 """
 
 from __future__ import annotations
@@ -14,32 +11,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from tract_jupyter.exceptions import ContentError, ToolDeniedError, ToolExecutionError
+
+from tract_jupyter.exceptions import (
+    ContentError,
+    ToolDeniedError,
+    ToolExecutionError,
+)
 from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.models.text import brief_repr, printable
 from tract_jupyter.prompts import tool_calls as prompts
-from tract_jupyter.toolkit.names import namespaces, functions, all_functions
-import types
-from collections import Counter, deque
-from itertools import chain
-from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple
-from tract_jupyter.exceptions import OperationExistsError, ParameterError, ToolExecutionError, nearest
-from tract_jupyter.models.canonical import sha256
-from tract_jupyter.models.context import provider_name
-from tract_jupyter.models.schema.types import type_text
-from tract_jupyter.models.text import brief_repr, identifier
-from tract_jupyter.toolkit.calling import USER, current_caller
-from tract_jupyter.toolkit.stub_source import stub_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from tract_jupyter.toolkit.results import CallRecord
-    from collections.abc import Callable, Iterable, Mapping
-    from tract_jupyter.hooks.firing import Choice
-    from tract_jupyter.toolkit.definitions import ToolDefinition
-    from tract_jupyter.toolkit.executor import ToolExecutor
-    from tract_jupyter.toolkit.toolset import Toolset
+
 
 _LONGEST_ERROR: Final = 4_000
 

@@ -1,28 +1,22 @@
 """`tools`: every tool as a plain Python function.
 
-The functions are made from the tools' schemas when they are asked for, so the module is live: a tool that appears or
-goes does so here at once. A stub holds nothing but the bridge.
+The functions are made from the tools' schemas when they are asked for, so the module is live: a tool appears here, or
+disappears, at once.
 """
 
 from __future__ import annotations
 
-from tract_jupyter.toolkit.results import CallRecord
-
-from tract_jupyter.toolkit.names import namespaces, functions, all_functions
-
 import types
-from collections import Counter, deque
-from itertools import chain
+from collections import deque
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.exceptions import OperationExistsError, ParameterError, ToolExecutionError, nearest
-from tract_jupyter.models.canonical import sha256
-from tract_jupyter.models.context import provider_name
+from tract_jupyter.exceptions import ParameterError, ToolExecutionError, nearest
 from tract_jupyter.models.schema.types import type_text
-from tract_jupyter.models.text import brief_repr, identifier
+from tract_jupyter.models.text import brief_repr
 from tract_jupyter.toolkit.calling import USER, current_caller
-from tract_jupyter.toolkit.results import TokenSavings, estimate_savings, rough_size
+from tract_jupyter.toolkit.names import all_functions, functions
+from tract_jupyter.toolkit.results import CallRecord, TokenSavings, estimate_savings, rough_size
 from tract_jupyter.toolkit.stub_source import stub_source
 
 if TYPE_CHECKING:
@@ -38,23 +32,7 @@ HELPERS = ("list_tools", "stub_source", "call_log", "savings")
 """What the `tools` module offers besides the tools; a tool of the same name wins."""
 
 
-
-
-
-
-
-
-
-
-
-
-
-
-
-
 _LOG_LENGTH = 10_000
-
-
 
 
 class ToolBridge:

@@ -1,41 +1,27 @@
-"""A toolset: the tools as somebody else has them, such as an agent. It shows a profile, and holds its user to it.
+"""A toolset: the tools as an agent has them. It shows one profile, and refuses calls of any other tool.
 
-Every shape has the name that providers allow; the executor knows a tool by that one too.
+Each format uses the names that providers allow; the executor knows a tool by that name too.
 """
 
 from __future__ import annotations
 
-from tract_jupyter.toolkit.profiles import ToolProfile
-
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tract_jupyter.exceptions import ContentError, UnknownToolError, nearest
 from tract_jupyter.models.checks import check_choice, check_text
 from tract_jupyter.models.schema.strict import strict_schema
-from tract_jupyter.models.text import brief_repr
-from tract_jupyter.prompts.tool_descriptions import FULL, SELF, SUPERVISOR
-from tract_jupyter.toolkit.definitions import BUILT_IN
+from tract_jupyter.toolkit.names import provider_names, python_name
 from tract_jupyter.toolkit.results import for_model
 from tract_jupyter.toolkit.stubs import make_stub
-from tract_jupyter.toolkit.names import provider_names, python_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from tract_jupyter.toolkit.definitions import ToolDefinition
     from tract_jupyter.toolkit.executor import ToolExecutor
+    from tract_jupyter.toolkit.profiles import ToolProfile
     from tract_jupyter.toolkit.results import ToolResult
-
-
-
-
-
-
-
-
-
-
 
 
 class Toolset:

@@ -22,8 +22,8 @@ from tract_jupyter.models.text import brief_repr, one_line
 from tract_jupyter.operations.check import TOOL_PREFIX
 from tract_jupyter.toolkit.mcp.sdk import needing_sdk
 from tract_jupyter.toolkit.mcp.tools import McpTool
-from tract_jupyter.toolkit.stubs import HELPERS
 from tract_jupyter.toolkit.names import python_name
+from tract_jupyter.toolkit.stubs import HELPERS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         CallToolResult,
     )
 
-    from tract_jupyter.toolkit.mcp.connection import McpConnection, Endpoint
+    from tract_jupyter.toolkit.mcp.connection import Endpoint, McpConnection
     from tract_jupyter.toolkit.mcp.tools import McpTool
 
 T = TypeVar("T")

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from tract_jupyter.review.channel import Ticket
     from tract_jupyter.review.decision import Answer
-    from tract_jupyter.toolkit.results import ToolResult
     from tract_jupyter.toolkit.profiles import ToolProfile
+    from tract_jupyter.toolkit.results import ToolResult
     from tract_jupyter.tract import Tract
 
 

@@ -16,8 +16,8 @@ from tract_jupyter.models.canonical import digest
 from tract_jupyter.models.schema.json_schema import count_parts
 from tract_jupyter.models.text import one_line, printable
 from tract_jupyter.toolkit.definitions import ToolDefinition, Traits
-from tract_jupyter.toolkit.results import ToolResult
 from tract_jupyter.toolkit.names import python_name
+from tract_jupyter.toolkit.results import ToolResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable
