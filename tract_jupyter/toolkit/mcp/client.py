@@ -8,7 +8,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
-
 from tract_jupyter.exceptions import (
     ContentError,
     McpConnectionError,
@@ -20,27 +19,67 @@ from tract_jupyter.exceptions import (
 from tract_jupyter.models.canonical import plain, sha256
 from tract_jupyter.models.text import brief_repr, one_line
 from tract_jupyter.operations.check import TOOL_PREFIX
-from tract_jupyter.toolkit.mcp.sdk import needing_sdk
-from tract_jupyter.toolkit.mcp.tools import McpTool
 from tract_jupyter.toolkit.names import python_name
 from tract_jupyter.toolkit.stubs import HELPERS
+from collections import Counter
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+from tract_jupyter.exceptions import ContentError, McpError, SpecError, ToolExecutionError, nearest
+from tract_jupyter.models.canonical import digest
+from tract_jupyter.models.schema.json_schema import count_parts
+from tract_jupyter.models.text import one_line, printable
+from tract_jupyter.toolkit.definitions import ToolDefinition, Traits
+from tract_jupyter.toolkit.results import ToolResult
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+from tract_jupyter.exceptions import (
+    McpStartError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
     from pathlib import Path
-
     from mcp import Client
     from mcp_types import (
         CallToolResult,
     )
-
     from tract_jupyter.toolkit.mcp.connection import Endpoint, McpConnection
-    from tract_jupyter.toolkit.mcp.tools import McpTool
+    from collections.abc import Callable
+    from collections.abc import Iterator
 
 T = TypeVar("T")
 
 # bytes; an image, which is only described, may be larger than a text
 _MESSAGE_LIMIT: Final = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class McpTool:
+    """A tool as its server describes it. The hints are the server's claims; None where it claims nothing."""
+
+    name: str
+    description: str
+    input_schema: dict[str, Any]
+    output_schema: dict[str, Any] | None = None
+    read_only: bool | None = None
+    destructive: bool | None = None
+    open_world: bool | None = None
+
+
+@contextmanager
+def needing_sdk() -> Iterator[None]:
+    """Say how to install it, where an import within this does not find it.
+
+    Raises:
+        McpStartError: it is not installed.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise McpStartError(
+            f"MCP needs a package that is not installed ({error.name}): "
+            "python -m pip install 'tract_jupyter[mcp]'"
+        ) from None
 
 
 class McpServer:

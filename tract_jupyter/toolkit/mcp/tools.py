@@ -7,6 +7,8 @@ none of another.
 
 from __future__ import annotations
 
+from tract_jupyter.toolkit.mcp.client import McpTool
+
 from collections import Counter
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -31,17 +33,6 @@ _CHANGED: Final = (
 )
 
 
-@dataclass(frozen=True)
-class McpTool:
-    """A tool as its server describes it. The hints are the server's claims; None where it claims nothing."""
-
-    name: str
-    description: str
-    input_schema: dict[str, Any]
-    output_schema: dict[str, Any] | None = None
-    read_only: bool | None = None
-    destructive: bool | None = None
-    open_world: bool | None = None
 
 
 @dataclass
