@@ -234,9 +234,9 @@ class TractMagics(Magics):
 
         given = parse_argstring(self.tract_script, line)
         bounds = {"seconds": given.timeout, "calls": given.calls}
-        budget = ScriptLimits(**{name: value for name, value in bounds.items() if value is not None})
+        limits = ScriptLimits(**{name: value for name, value in bounds.items() if value is not None})
         backend: Backend = "sandbox" if given.sandbox else "kernel"
-        options = ScriptOptions(backend, given.notebook, given.fresh, given.anew, budget, given.out)
+        options = ScriptOptions(backend, given.notebook, given.fresh, given.anew, limits, given.out)
         return _told(run_cell(self._session, cell, options))
 
     @magic_arguments()

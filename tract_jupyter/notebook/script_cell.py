@@ -66,9 +66,9 @@ class LiveView:
 
 
 def _progress(run: ScriptRun) -> str:
-    meter, budget = run.meter, run.meter.budget
-    calls = f"{run.calls.count:,}" + (f" of {budget.calls:,}" if budget.calls is not None else "")
-    seconds = f"{meter.seconds:.0f}" + (f" of {budget.seconds:g}" if budget.seconds is not None else "")
+    meter, limits = run.meter, run.meter.limits
+    calls = f"{run.calls.count:,}" + (f" of {limits.calls:,}" if limits.calls is not None else "")
+    seconds = f"{meter.seconds:.0f}" + (f" of {limits.seconds:g}" if limits.seconds is not None else "")
     doing = "Script waits for a decision" if meter.is_waiting else "Script runs"
     return f"{doing}: {calls} tool calls, {seconds} s"
 
@@ -137,7 +137,7 @@ class ScriptOptions:
     notebook_id: str | None
     fresh: bool
     anew: bool
-    budget: ScriptLimits
+    limits: ScriptLimits
     out: str
 
 
@@ -155,7 +155,7 @@ async def run_cell(session: Session, code: str, options: ScriptOptions) -> None:
         code,
         backend=options.backend,
         notebook_id=options.notebook_id,
-        budget=options.budget,
+        limits=options.limits,
         live=_to_screen,
         first_line=2,
         anew=options.anew,

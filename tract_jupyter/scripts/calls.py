@@ -84,7 +84,7 @@ class ScriptCalls:
         line: int | None = None,
         is_approved: bool | Choice = False,
     ) -> ToolResult:
-        """Make a call within the budget; what was refused comes back as an error.
+        """Make a call within the limits; what was refused comes back as an error.
 
         `line` is that of the script; it is looked for on this thread's stack if left out. `is_approved`: it was
         decided about already.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _ENDED = {
     "failed": "failed",
-    "timed_out": "was stopped: its time is over. Give it more (--timeout, Budget.seconds), or less to do",
+    "timed_out": "was stopped: its time is over. Allow more (--timeout, ScriptLimits.seconds), or give it less to do",
     "interrupted": "was interrupted",
     "rejected": "was rejected",
     "paused": "waits for a decision",

@@ -127,7 +127,7 @@ class ScriptRun:
         script: what runs.
         backend: `kernel` or `sandbox`.
         notebook_id: whose variables it sees.
-        budget: what it may take.
+        limits: what it may take.
         live: is given what it prints, as it comes.
         author: who wrote it.
         anew: make all calls, also those that an earlier run has made.
@@ -139,7 +139,7 @@ class ScriptRun:
         *,
         backend: str,
         notebook_id: str,
-        budget: ScriptLimits,
+        limits: ScriptLimits,
         live: Callable[[OutputKind, str], object] | None = None,
         author: str = "user",
         anew: bool = False,
@@ -149,10 +149,10 @@ class ScriptRun:
         self.notebook_id = notebook_id
         self.author = author
         self.anew = anew
-        self.meter = Meter(budget)
+        self.meter = Meter(limits)
         self.stopper = Stopper()
         self.calls = ScriptCalls(script, self.meter, self.stopper)
-        self.capture = OutputCapture(budget.output_characters, live)
+        self.capture = OutputCapture(limits.output_characters, live)
         self.status: ScriptStatus | None = None
         """How it ended; None while it runs."""
         self.value: Any = None

@@ -120,7 +120,7 @@ class Scripts:
         *,
         backend: Backend = "kernel",
         notebook_id: str | None = None,
-        budget: ScriptLimits | None = None,
+        limits: ScriptLimits | None = None,
         live: Callable[[OutputKind, str], object] | None = None,
         first_line: int = 1,
         author: str = "user",
@@ -132,7 +132,7 @@ class Scripts:
             code: plain Python; `await` may stand at the top level.
             backend: where it is to run: `kernel` or `sandbox`.
             notebook_id: whose variables it sees; the user's own, or `main`, if left out.
-            budget: what it may take.
+            limits: what it may take.
             live: is given what it prints, as it comes.
             first_line: the number of its first line, for what names lines.
             author: who wrote it, for the record.
@@ -155,7 +155,7 @@ class Scripts:
             notebook_id=self.notebooks.resolved(
                 MAIN if notebook_id is None and backend == "sandbox" else notebook_id
             ),
-            budget=budget or ScriptLimits(),
+            limits=limits or ScriptLimits(),
             live=live,
             author=author,
             anew=anew,

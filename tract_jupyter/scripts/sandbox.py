@@ -168,7 +168,7 @@ MOST_BYTES = 5_000_000
 
 
 def saved(run: ScriptRun, snapshot: bytes, *, call: Stretch, names: Collection[str]) -> dict[str, Any]:
-    """Where a run stands: the program itself, what it showed, and what it used of its budget."""
+    """Where a run stands: the program itself, what it showed, and what it used of its limits."""
     return {
         "code": run.script.code,
         "first_line": run.script.first_line,
@@ -183,7 +183,7 @@ def saved(run: ScriptRun, snapshot: bytes, *, call: Stretch, names: Collection[s
         "argument_size": run.calls.argument_size,
         "result_size": run.calls.result_size,
         "seconds": run.meter.seconds,
-        "budget": asdict(run.meter.budget),
+        "limits": asdict(run.meter.limits),
     }
 
 
@@ -193,7 +193,7 @@ def taken_up(state: dict[str, Any]) -> tuple[ScriptRun, bytes]:
         Script(state["code"], state["first_line"]),
         backend="sandbox",
         notebook_id=state["notebook_id"],
-        budget=ScriptLimits(**state["budget"]),
+        limits=ScriptLimits(**state["limits"]),
         author=state["author"],
     )
     run.calls.profile = _profile_of(state["profile"])
@@ -478,11 +478,11 @@ class Sandbox:
 
 
 def _limits(run: ScriptRun) -> Any:
-    budget = run.meter.budget
-    calls = budget.calls if budget.calls is not None else 1_000_000
+    limits = run.meter.limits
+    calls = limits.calls if limits.calls is not None else 1_000_000
     return {
-        "max_feed_duration_secs": budget.seconds,
-        "max_memory": budget.memory,
+        "max_feed_duration_secs": limits.seconds,
+        "max_memory": limits.memory,
         "max_suspensions": _SUSPENSIONS + 2 * calls,
     }
 

@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
 
+_AGAIN_SECONDS = 0.5
+_LOOK_SECONDS = 0.05
+_GRACE_SECONDS = 5.0  # for a tool call that is under way
+
+
 class ScriptStopped(BaseException):  # no error: an order to end, as KeyboardInterrupt is one
     """The script is to end."""
 
@@ -123,12 +128,3 @@ class Stopper:
             is_patient = self._shields and time.monotonic() - self._since < _GRACE_SECONDS
             if self._strike is not None and not is_patient:
                 self._strike()
-
-
-_AGAIN_SECONDS = 0.5
-
-
-_LOOK_SECONDS = 0.05
-
-
-_GRACE_SECONDS = 5.0  # for a tool call that is under way

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from tract_jupyter.toolkit.definitions import ToolDefinition
-    from tract_jupyter.toolkit.executor import ToolExecutor
     from tract_jupyter.toolkit.profiles import ToolProfile
     from tract_jupyter.toolkit.results import ToolResult
 
@@ -31,7 +30,7 @@ AGENT = "agent"
 
 
 class Permission(StrEnum):
-    """What a policy says about a call."""
+    """The permission that an actor has for a call."""
 
     ALLOW = "allow"
     ASK = "ask"
@@ -49,8 +48,8 @@ class Caller(Protocol):
 
     actor: str
 
-    def execute(self, executor: ToolExecutor, name: str, arguments: Mapping[str, Any]) -> ToolResult:
-        """Make a call, if the script may."""
+    def execute(self, executor: Any, name: str, arguments: Mapping[str, Any]) -> ToolResult:
+        """Have an executor make a call, if the script may."""
         ...
 
     def question(self, tool: ToolDefinition, values: dict[str, Any]) -> Any:

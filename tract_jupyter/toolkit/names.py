@@ -88,3 +88,7 @@ def all_functions(tools: Mapping[str, ToolDefinition]) -> dict[str, ToolDefiniti
     spaces = {f"{space}.": functions(tools, space) for space in sorted(namespaces(tools))}
     named = {"": functions(tools), **spaces}
     return {space + short: tool for space, found in named.items() for short, tool in found.items()}
+
+
+HELPERS = ("list_tools", "stub_source", "call_log", "savings")
+"""What the `tools` module offers besides the tools; a tool of the same name wins."""

@@ -217,8 +217,8 @@ class PendingToolCall(ToolQuestion):
         arguments: validated, with defaults.
         parameters: what they must fit.
         definition_hash: of the tool's schema and code.
-        check: raises `FingerprintError` if the tool or the policy changed since.
-        why: the policy and the traits that make it ask.
+        check: raises `FingerprintError` if the tool or the permission changed since.
+        why: the reason why a person is asked.
         options: see `Pending`.
     """
 
@@ -265,7 +265,7 @@ class PendingToolCall(ToolQuestion):
         return f"Call tool {self.tool}"
 
     def check_current(self) -> None:
-        """Check that the tool, the policy and the branch are those that were asked about."""
+        """Check that the tool, the permission and the branch are those that were asked about."""
         self._check()
         self.check_branch()
 

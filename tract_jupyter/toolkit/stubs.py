@@ -15,7 +15,7 @@ from tract_jupyter.exceptions import ParameterError, ToolExecutionError, nearest
 from tract_jupyter.models.schema.types import type_text
 from tract_jupyter.models.text import brief_repr
 from tract_jupyter.toolkit.calling import USER, current_caller
-from tract_jupyter.toolkit.names import all_functions, functions
+from tract_jupyter.toolkit.names import HELPERS, all_functions, functions
 from tract_jupyter.toolkit.results import CallRecord, TokenSavings, estimate_savings, rough_size
 from tract_jupyter.toolkit.stub_source import stub_source
 
@@ -25,11 +25,6 @@ if TYPE_CHECKING:
     from tract_jupyter.hooks.firing import Choice
     from tract_jupyter.toolkit.definitions import ToolDefinition
     from tract_jupyter.toolkit.executor import ToolExecutor
-    from tract_jupyter.toolkit.toolset import Toolset
-
-
-HELPERS = ("list_tools", "stub_source", "call_log", "savings")
-"""What the `tools` module offers besides the tools; a tool of the same name wins."""
 
 
 _LOG_LENGTH = 10_000
@@ -137,7 +132,7 @@ class _Helpers:
             return self._space(name)
         functions = self.functions()
         if name in functions:
-            self._stubs[name] = make_stub(name, functions[name], self._bridge), functions[name]
+            self._stubs[name] = make_stub(name, functions[name], self._bridge.call), functions[name]
             return self._stubs[name][0]
         if name in HELPERS:
             return getattr(self, name)
@@ -194,9 +189,14 @@ class _Helpers:
         return self._bridge.savings()
 
 
-def make_stub(name: str, tool: ToolDefinition, bridge: ToolBridge | Toolset) -> Callable[..., Any]:
-    """Make the function of a tool: `name(arguments...)`, with signature, annotations and docstring."""
-    call, target = bridge.call, tool.name
+def make_stub(
+    name: str, tool: ToolDefinition, call: Callable[[str, dict[str, Any]], Any]
+) -> Callable[..., Any]:
+    """Make the function of a tool: `name(arguments...)`, with signature, annotations and docstring.
+
+    `call` makes the call, given the tool's own name and the arguments by name.
+    """
+    target = tool.name
 
     def stub(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True

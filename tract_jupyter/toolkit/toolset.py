@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 class Toolset:
-    """A bound view of an executor: its tools, policy and locks, for one actor, with the tools of one profile.
+    """A bound view of an executor: its tools, permission and locks, for one actor, with the tools of one profile.
 
     Args:
         executor: runs the tools.
         profile: which tools there are.
-        actor: who calls them, for the policy: `agent:<id>`, ...
+        actor: who calls them, for the permission: `agent:<id>`, ...
         overrides: other descriptions, by the tool's name.
 
     Raises:
@@ -100,7 +100,7 @@ class Toolset:
 
     def callables(self) -> list[Callable[..., Any]]:
         """The tools as plain functions, with name, docstring, signature and annotations; they raise as `call` does."""
-        return [make_stub(python_name(name), tool, self) for name, tool in self._provided().items()]
+        return [make_stub(python_name(name), tool, self.call) for name, tool in self._provided().items()]
 
     def _provided(self) -> dict[str, ToolDefinition]:
         """The tools by the names that providers allow: those that they have among all tools of the executor."""

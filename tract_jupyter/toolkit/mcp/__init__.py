@@ -23,8 +23,8 @@ def mcp_server(
 ) -> McpService:
     """Serve the tools of a tract, and its approved operations: `mcp_server(tract).run()`.
 
-    Clients come as actors `mcp:<name>`. What the policy of `tract.executor` asks about waits in the inbox of the store,
-    and a notebook on the same store decides it; if that takes too long, the call is refused.
+    Clients come as actors `mcp:<name>`. A call that needs approval waits in the inbox of the store, where a
+    notebook on the same store decides it; if that takes too long, it is refused.
 
     Args:
         tract: whose tools; keep it open meanwhile.

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+
 from tract_jupyter.exceptions import (
     ContentError,
     McpConnectionError,
@@ -19,33 +22,18 @@ from tract_jupyter.exceptions import (
 from tract_jupyter.models.canonical import plain, sha256
 from tract_jupyter.models.text import brief_repr, one_line
 from tract_jupyter.operations.check import TOOL_PREFIX
-from tract_jupyter.toolkit.names import python_name
-from tract_jupyter.toolkit.stubs import HELPERS
-from collections import Counter
-from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
-from tract_jupyter.exceptions import ContentError, McpError, SpecError, ToolExecutionError, nearest
-from tract_jupyter.models.canonical import digest
-from tract_jupyter.models.schema.json_schema import count_parts
-from tract_jupyter.models.text import one_line, printable
-from tract_jupyter.toolkit.definitions import ToolDefinition, Traits
-from tract_jupyter.toolkit.results import ToolResult
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
-from tract_jupyter.exceptions import (
-    McpStartError,
-)
+from tract_jupyter.toolkit.names import HELPERS, python_name
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
     from pathlib import Path
+
     from mcp import Client
     from mcp_types import (
         CallToolResult,
     )
+
     from tract_jupyter.toolkit.mcp.connection import Endpoint, McpConnection
-    from collections.abc import Callable
-    from collections.abc import Iterator
 
 T = TypeVar("T")
 

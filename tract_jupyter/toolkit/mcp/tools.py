@@ -7,8 +7,6 @@ none of another.
 
 from __future__ import annotations
 
-from tract_jupyter.toolkit.mcp.client import McpTool
-
 from collections import Counter
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -24,15 +22,13 @@ from tract_jupyter.toolkit.results import ToolResult
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tract_jupyter.toolkit.mcp.client import McpServer
+    from tract_jupyter.toolkit.mcp.client import McpServer, McpTool
 
 _LONGEST_NAME: Final = 128  # https://modelcontextprotocol.io/specification: tool names
 _MOST_PARTS: Final = 50_000  # of all schemas of a server; reading these takes some ten seconds
 _CHANGED: Final = (
     "its server changed or removed it meanwhile, so it was not called; look at it, and call it again"
 )
-
-
 
 
 @dataclass
