@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tract_jupyter.exceptions import UndecidedError
 from tract_jupyter.models.text import safe_repr
 from tract_jupyter.review.dispatch import checking
-from tract_jupyter.review.source import origins, stretch_of
+from tract_jupyter.review.source import code_range, origins
 from tract_jupyter.scripts.result import ScriptCall
 from tract_jupyter.scripts.stopper import ScriptPaused
 from tract_jupyter.storage.interrupts import whole_context
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from types import FrameType
 
-    from tract_jupyter.hooks.firing import Choice
+    from tract_jupyter.hooks.firing import ActionChoice
     from tract_jupyter.review.request import ValueRow
     from tract_jupyter.scripts.call_log import CallLog
     from tract_jupyter.scripts.limits import Meter
@@ -82,7 +82,7 @@ class ScriptCalls:
         arguments: Mapping[str, Any],
         *,
         line: int | None = None,
-        is_approved: bool | Choice = False,
+        is_approved: bool | ActionChoice = False,
     ) -> ToolResult:
         """Make a call within the limits; what was refused comes back as an error.
 
@@ -129,7 +129,12 @@ class ScriptCalls:
         )
 
     def _made(
-        self, executor: ToolExecutor, name: str, arguments: Mapping[str, Any], *, is_approved: bool | Choice
+        self,
+        executor: ToolExecutor,
+        name: str,
+        arguments: Mapping[str, Any],
+        *,
+        is_approved: bool | ActionChoice,
     ) -> tuple[ToolResult, float]:
         started = perf_counter()
         # what a tool calls itself is a part of its own call
@@ -173,7 +178,7 @@ class ScriptCalls:
     def _origins(self) -> tuple[ValueRow, ...]:
         """Where the values of the current call come from, of a script on this stack."""
         frame = self._frame()
-        call = stretch_of(frame) if frame is not None else None
+        call = code_range(frame) if frame is not None else None
         if frame is None or call is None:
             return ()
         code = "".join(linecache.getlines(self._filename))

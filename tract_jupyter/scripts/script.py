@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tract_jupyter.exceptions import ScriptSyntaxError
-from tract_jupyter.review.source import Stretch
+from tract_jupyter.review.source import CodeRange
 
 if TYPE_CHECKING:
     from types import CodeType
@@ -69,9 +69,9 @@ class Script:
         # without a time of change, so that `linecache.checkcache` keeps it
         linecache.cache[self.filename] = (len(self.placed), None, lines, self.filename)
 
-    def stretch(self, position: SourceRange) -> Stretch:
+    def stretch(self, position: SourceRange) -> CodeRange:
         """Where something stands that a sandbox points at."""
-        return Stretch(*self._place(position.start), *self._place(position.end))
+        return CodeRange(*self._place(position.start), *self._place(position.end))
 
     def _place(self, offset: int) -> tuple[int, int]:
         before = self.placed[:offset]

@@ -22,7 +22,7 @@ from tract_jupyter.toolkit.stub_source import stub_source
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from tract_jupyter.hooks.firing import Choice
+    from tract_jupyter.hooks.firing import ActionChoice
     from tract_jupyter.toolkit.definitions import ToolDefinition
     from tract_jupyter.toolkit.executor import ToolExecutor
 
@@ -42,7 +42,9 @@ class ToolBridge:
         self.actor = actor
         self.call_log: deque[CallRecord] = deque(maxlen=_LOG_LENGTH)
 
-    def call(self, name: str, arguments: Mapping[str, Any], *, is_approved: bool | Choice = False) -> Any:
+    def call(
+        self, name: str, arguments: Mapping[str, Any], *, is_approved: bool | ActionChoice = False
+    ) -> Any:
         """Call a tool and return its bare result; within a script, as that script.
 
         `is_approved`: this call was decided about already; or what was chosen then.
