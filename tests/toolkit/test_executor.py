@@ -291,7 +291,7 @@ def answering(action, **arguments):
 def test_a_person_allows_exactly_this_call(tract, write, ran):
     tract.reviewer.channel = answering("approve")
     bridge = ToolBridge(tract.executor, actor="agent:1")
-    stub = make_stub("write", write, bridge)
+    stub = make_stub("write", write, bridge.call)
     assert stub("a", text="b") == "written"
     assert ran == [("a", "b")]
     request, _ = tract.reviewer.channel.shown[0]

@@ -295,7 +295,7 @@ class ToolExecutor:
         if now.name in self._locks:
             raise FingerprintError(self._locked(now.name))
         if self.permission(now, actor) is Permission.DENY:
-            raise FingerprintError(f"{actor} no longer has permission to call {tool.name!r}")
+            raise FingerprintError(f"{actor} has no permission to call {tool.name!r} any more")
 
 
 class _WrongArguments(Exception):  # noqa: N818 # it leads to a result, and is no error
