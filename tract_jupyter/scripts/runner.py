@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tract_jupyter.exceptions import ContentError, ScriptFailedError
 from tract_jupyter.models.checks import check_choice
+from tract_jupyter.models.schema.stubs import stub_source
 from tract_jupyter.prompts import scripts as prompts
 from tract_jupyter.scripts.call_log import ScriptReplay
 from tract_jupyter.scripts.kernel import NAMES, run_in_kernel
@@ -19,7 +20,6 @@ from tract_jupyter.scripts.script import Script
 from tract_jupyter.toolkit.calling import current_caller
 from tract_jupyter.toolkit.names import all_functions
 from tract_jupyter.toolkit.results import Savings
-from tract_jupyter.toolkit.stub_source import stub_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
