@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tract_jupyter.notebook.panels.panel import Panel
     from tract_jupyter.review.channel import Reviewable, Ticket
     from tract_jupyter.review.decision import Answer
-    from tract_jupyter.review.recorded import Recorded
+    from tract_jupyter.review.recorded import RecordedDecisions
 
 
 HEARTBEAT_SECONDS = 0.05
@@ -173,7 +173,7 @@ class NotebookChannel:
 
     name = "notebook"
 
-    def __init__(self, front_end: FrontEnd, recorded: Recorded | None = None) -> None:
+    def __init__(self, front_end: FrontEnd, recorded: RecordedDecisions | None = None) -> None:
         self._front_end = front_end
         self._recorded = recorded
         self._shown: dict[str, list[_Shown]] = {}
@@ -188,7 +188,7 @@ class NotebookChannel:
         """A person can answer if this cell takes input, and does not itself run for a click."""
         return self._front_end.takes_input and not self._front_end.in_callback
 
-    def recorded(self) -> Recorded | None:
+    def recorded(self) -> RecordedDecisions | None:
         """Those of the lock file, in headless runs; never where there is a person, or was."""
         return self._recorded if self._front_end.is_headless else None
 

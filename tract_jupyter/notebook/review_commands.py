@@ -18,7 +18,7 @@ from tract_jupyter.notebook.views.html import Grid, View
 from tract_jupyter.operations.activation import activation_fingerprint
 from tract_jupyter.review.lock import PROJECT_FILE, Project, merged, read_lock, write_lock
 from tract_jupyter.review.prompt import read_line
-from tract_jupyter.review.recorded import Found, find_entries
+from tract_jupyter.review.recorded import RecordableDecisions, recordable_decisions
 from tract_jupyter.review.request_text import how_to_decide
 from tract_jupyter.review.trust import Trust
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tract_jupyter.operations.spec import OperationSpec
     from tract_jupyter.review.channel import Reviewable, Ticket
     from tract_jupyter.review.grants import Grant
-    from tract_jupyter.review.lock import Entry
+    from tract_jupyter.review.lock import RecordedDecision
     from tract_jupyter.review.request import ReviewAction
     from tract_jupyter.storage.questions import StoredPending
     from tract_jupyter.tract import Tract
@@ -47,7 +47,7 @@ def _record(session: Session, rest: list[str]) -> View:
     tract = session.tract
     project = Project.made(path, trust)
     notebook = project.path_of(notebook_path(session.shell))
-    found = find_entries(
+    found = recordable_decisions(
         tract.reviewer.ledger, project, since=None if everything else BEGAN, active=_active(tract),
         notebook=notebook,
     )  # fmt: skip
@@ -87,7 +87,7 @@ def _active(tract: Tract) -> set[str]:
     return {activation_fingerprint(spec) for spec in specs if spec is not None}
 
 
-def _grid(entries: list[Entry], project: Project) -> Grid:
+def _grid(entries: list[RecordedDecision], project: Project) -> Grid:
     rows = tuple(
         (
             entry.title,
@@ -111,7 +111,7 @@ def _nothing(*, everything: bool) -> tuple[str, ...]:
     return ("Nobody has decided anything since this kernel began. --all takes all of the store.",)
 
 
-def _left_out(found: Found) -> tuple[str, ...]:
+def _left_out(found: RecordableDecisions) -> tuple[str, ...]:
     if not found.left_out:
         return ()
     return (f"Left out: {found.left_out} that failed, were not carried out, or are not signed by you.",)

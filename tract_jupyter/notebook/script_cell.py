@@ -14,7 +14,7 @@ from tract_jupyter.exceptions import in_one_line
 from tract_jupyter.notebook.channels import Worker
 from tract_jupyter.notebook.views.html import Grid, View
 from tract_jupyter.review.request import findings_text
-from tract_jupyter.review.streams import current_keeper, real_stream
+from tract_jupyter.review.streams import current_sink, real_stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -219,7 +219,7 @@ def _displays_captured(shell: InteractiveShell, run: Run) -> Iterator[None]:
     def hook(message: dict[str, Any]) -> dict[str, Any] | None:
         content = message.get("content", {})
         # what is asked, and what deciding displays, is no output of the script
-        if message.get("msg_type") != "display_data" or current_keeper() is not run.capture:
+        if message.get("msg_type") != "display_data" or current_sink() is not run.capture:
             return message
         data = content.get("data", {})
         return message if run.capture.show("display", str(data.get("text/plain", "")), data) else None

@@ -174,7 +174,7 @@ class Session:
 
     def _open(self) -> Tract:
         from tract_jupyter.notebook.channels import NotebookChannel
-        from tract_jupyter.review.recorded import Recorded
+        from tract_jupyter.review.recorded import RecordedDecisions
         from tract_jupyter.review.trust import Trust
         from tract_jupyter.tract import Tract
 
@@ -188,7 +188,7 @@ class Session:
             raise StoreError(f"{error}. {why}") from error
         self._apply_settings(tract)
         tract.reviewer.channel = NotebookChannel(
-            self.front_end, Recorded(self.lock_path, Trust(), _used, self._cell)
+            self.front_end, RecordedDecisions(self.lock_path, Trust(), _used, self._cell)
         )
         return tract
 

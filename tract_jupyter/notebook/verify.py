@@ -19,7 +19,7 @@ from tract_jupyter.notebook.cell_syntax import ParsedCell, parse_cell
 from tract_jupyter.operations.activation import activation_fingerprint
 from tract_jupyter.operations.check import check_spec
 from tract_jupyter.review.decision import fingerprint
-from tract_jupyter.review.lock import LOCK_FILE, Entry, Project, read_lock
+from tract_jupyter.review.lock import LOCK_FILE, Project, RecordedDecision, read_lock
 from tract_jupyter.review.prompt import split_words
 from tract_jupyter.review.recorded import refusal, take
 from tract_jupyter.review.trust import Trust
@@ -243,7 +243,7 @@ class DryRun:
         self,
         path: Path,
         cells: list[tuple[int, str, list[Step]]],
-        entries: tuple[Entry, ...],
+        entries: tuple[RecordedDecision, ...],
         project: Project,
         lock_name: str,
     ) -> None:
@@ -375,7 +375,7 @@ class DryRun:
 
     # ---
 
-    def _take(self, identity: str) -> Entry | None:
+    def _take(self, identity: str) -> RecordedDecision | None:
         return take(self._entries, identity, self.used, self._project, self._source)
 
     def _has(self, identity: str) -> bool:
@@ -466,13 +466,15 @@ def _in_folder(lock: Path, notebooks: list[Path], *, stops: bool) -> list[Refusa
     return found + _odd_entries(lock, entries, runs, project)
 
 
-def _dry_run(notebook: Path, entries: tuple[Entry, ...], project: Project, lock_name: str) -> DryRun:
+def _dry_run(
+    notebook: Path, entries: tuple[RecordedDecision, ...], project: Project, lock_name: str
+) -> DryRun:
     cells = [(number, source, steps(source)) for number, source in code_cells(load_notebook(notebook))]
     return DryRun(notebook, cells, entries, project, lock_name)
 
 
 def _odd_entries(
-    lock: Path, entries: tuple[Entry, ...], runs: list[DryRun], project: Project
+    lock: Path, entries: tuple[RecordedDecision, ...], runs: list[DryRun], project: Project
 ) -> list[Refusal]:
     used = set().union(*(run.used for run in runs))
     may_ask = set().union(*(run.may_ask for run in runs))
@@ -491,7 +493,7 @@ def _odd_entries(
     return found
 
 
-def _may_be_asked(entry: Entry, may_ask: set[str]) -> bool:
+def _may_be_asked(entry: RecordedDecision, may_ask: set[str]) -> bool:
     """Whether something that only a run tells may ask about it. Tools and built-in operations are called by code."""
     if entry.kind in {"tool", "pending"} or "*" in may_ask:
         return True

@@ -3,8 +3,8 @@
 The steps can be taken again: operations that were done are not run again, what was committed is not committed
 again, and a reply that came is not asked for again. So a run that was interrupted goes on by running the loop anew.
 
-`of_plan`, `of_phase` and `of_main` tell what a step means for the run: a required operation that was supposed to run and
-is not `done` fails it, before the main call or after (R12, R20, R21 of `docs/runs.md`).
+`of_plan`, `of_phase` and `of_main` tell what a step means for the run: a required operation that was supposed to run
+and is not `done` fails it, before the main call or after (R12, R20, R21 of `docs/runs.md`).
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.review.channel import Ticket
     from tract_jupyter.review.decision import Decision
-    from tract_jupyter.review.display import Piece
+    from tract_jupyter.review.display import DisplayedPiece
     from tract_jupyter.review.request import ReviewRequest, ValueTable
 
 
@@ -204,7 +204,7 @@ def _values_html(table: ValueTable, pending_id: str) -> str:
     )
 
 
-def _cell_html(pieces: tuple[Piece, ...]) -> str:
+def _cell_html(pieces: tuple[DisplayedPiece, ...]) -> str:
     """A part of a row; where it is long, in a box of its own that scrolls."""
     if len(pieces) <= _FEW_PIECES:
         return pieces_html(pieces)

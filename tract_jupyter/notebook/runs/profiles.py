@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.notebook.session import Session
     from tract_jupyter.runs.model import Operation
-    from tract_jupyter.runs.profile.model import BlockRef, Profile
+    from tract_jupyter.runs.profile.model import BlockRef, OperationProfile
     from tract_jupyter.runs.store import ProfileEntry
     from tract_jupyter.tract import Tract
 
@@ -182,9 +182,8 @@ def _profiles(session: Session, words: list[str]) -> View:
     no_arguments("profiles", words)
     rows = tuple(map(_listed_row, session.tract.profiles.list()))
     heads = ("", "Profile", "Operations", "State", "For")
-    told = (
-        () if rows else ("None yet: tract.profiles.save(Profile.of(NAME, [operation(...), ...])) keeps one.",)
-    )
+    hint = "None yet: tract.profiles.save(OperationProfile.of(NAME, [run_operation(...), ...])) keeps one."
+    told = () if rows else (hint,)
     return View("Profiles", told, (Grid(heads, rows, right=frozenset({"Operations"})),))
 
 
@@ -201,7 +200,7 @@ def _listed_row(entry: ProfileEntry) -> tuple[str, ...]:
     )
 
 
-def _state(entry: ProfileEntry, profile: Profile | None) -> str:
+def _state(entry: ProfileEntry, profile: OperationProfile | None) -> str:
     if profile is None:
         return "cannot be read"
     if entry.quarantined:
@@ -318,7 +317,7 @@ def _about_block(ref: BlockRef) -> str:
     return f"{name}, version {block.version}{off}{f': {block.description}' if block.description else ''}"
 
 
-def _read(entry: ProfileEntry) -> Profile | None:
+def _read(entry: ProfileEntry) -> OperationProfile | None:
     """The profile, whoever has saved it; nothing of it is carried out by reading. None if it is none."""
     from tract_jupyter.runs.profile.validate import read_profile
 

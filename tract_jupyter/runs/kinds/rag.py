@@ -4,9 +4,9 @@
 `{"commit", "role", "text", "score"}`, best first. The user's current message is never among them:
 it is in the prompt, and asks.
 
-The index (`TextIndex`) is no part of a store. It ranks by how often words are in *all* texts that it holds; in a store that would be those
-of other tracts and branches too, so that they changed the order, and a search gave another result on PostgreSQL. A
-history is indexed when it is first searched (10,000 messages take a moment), and then as it grows.
+The index (`TextIndex`) is no part of a store. It ranks by how often words are in *all* texts that it holds; in a store
+that would be those of other tracts and branches too, so that they changed the order, and a search gave another result
+on PostgreSQL. A history is indexed when it is first searched (10,000 messages take a moment), and then as it grows.
 """
 
 from __future__ import annotations
