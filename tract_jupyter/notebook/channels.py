@@ -101,7 +101,7 @@ WATCH_SECONDS = 0.5
 _logger = logging.getLogger(__name__)
 
 
-class Board(Protocol):
+class SharedDisplay(Protocol):
     """Shows several requests in one output."""
 
     @property
@@ -114,7 +114,7 @@ class Board(Protocol):
         ...
 
 
-_board: contextvars.ContextVar[Board | None] = contextvars.ContextVar("_board", default=None)
+_board: contextvars.ContextVar[SharedDisplay | None] = contextvars.ContextVar("_board", default=None)
 """What gathers the tickets that this thread or task puts up; what others ask meanwhile is shown as ever."""
 
 
@@ -133,7 +133,7 @@ _PRINTED = _Text()
 class _Shown:
     """Where a ticket is on display, and in which circumstances it was put there."""
 
-    def __init__(self, ticket: Ticket, panel: Panel | Board | None) -> None:
+    def __init__(self, ticket: Ticket, panel: Panel | SharedDisplay | None) -> None:
         self.ticket = ticket
         self.panel = panel
         self.printed_round = ""
@@ -219,7 +219,7 @@ class NotebookChannel:
         return ""
 
     @contextmanager
-    def gathering(self, board: Board) -> Iterator[None]:
+    def gathering(self, board: SharedDisplay) -> Iterator[None]:
         """Have the tickets that are put up meanwhile shown by a board, rather than in an output each."""
         before = _board.set(board)
         try:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tract_jupyter.exceptions import ContentError, ScriptFailedError
 from tract_jupyter.models.checks import check_choice
+from tract_jupyter.models.schema.stubs import stub_source
 from tract_jupyter.prompts import scripts as prompts
 from tract_jupyter.scripts.budget import Budget
 from tract_jupyter.scripts.calls import Script
@@ -17,7 +18,6 @@ from tract_jupyter.scripts.run import Run
 from tract_jupyter.scripts.sandbox import Sandbox, taken_up
 from tract_jupyter.toolkit.calling import current_caller
 from tract_jupyter.toolkit.results import Savings
-from tract_jupyter.toolkit.stub_source import stub_source
 from tract_jupyter.toolkit.stubs import all_functions
 
 if TYPE_CHECKING:

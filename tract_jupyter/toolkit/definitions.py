@@ -14,8 +14,8 @@ from typing_extensions import is_typeddict
 
 from tract_jupyter.exceptions import ContentError, SpecError
 from tract_jupyter.models.canonical import canonical_json, digest
-from tract_jupyter.models.schema.foreign import SchemaParameters
 from tract_jupyter.models.schema.parameters import Parameters, hints_of
+from tract_jupyter.models.schema.schema_parameters import SchemaParameters
 from tract_jupyter.models.schema.types import type_text
 from tract_jupyter.models.text import brief_repr, printable, shortened
 

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tract_jupyter.exceptions import OperationExistsError, ParameterError, ToolExecutionError, nearest
 from tract_jupyter.models.canonical import sha256
 from tract_jupyter.models.context import provider_name
+from tract_jupyter.models.schema.stubs import stub_source
 from tract_jupyter.models.schema.types import type_text
 from tract_jupyter.models.text import brief_repr, identifier
 from tract_jupyter.toolkit.calling import USER, current_caller
 from tract_jupyter.toolkit.results import TokenSavings, estimate_savings, rough_size
-from tract_jupyter.toolkit.stub_source import stub_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tract_jupyter.exceptions import ContentError, UnknownToolError, nearest
 from tract_jupyter.models.checks import check_choice, check_text
-from tract_jupyter.models.schema.strict import strict_schema
+from tract_jupyter.models.schema.providers import strict_schema
 from tract_jupyter.models.text import brief_repr
 from tract_jupyter.prompts.tool_descriptions import FULL, SELF, SUPERVISOR
 from tract_jupyter.toolkit.definitions import BUILT_IN

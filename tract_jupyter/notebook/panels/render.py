@@ -54,7 +54,7 @@ _MAX_PATTERN = 300
 _HOW_LONG = {"session": "Not asked again in this session", "always": "Not asked again"}
 
 
-class Change(NamedTuple):
+class ValueChange(NamedTuple):
     """A value that a person changed before approving, as it is shown."""
 
     name: str
@@ -62,13 +62,13 @@ class Change(NamedTuple):
     after: str
 
 
-def changed_values(ticket: Ticket) -> list[Change]:
+def changed_values(ticket: Ticket) -> list[ValueChange]:
     """What was changed with the approval; with several approvals, as one may fail, with each of them."""
     changes = []
     for request, decision in ticket.decided:
         before = {p.name: p.default for p in request.fields or ()}
         changes += [
-            Change(name, show_value(before.get(name)), show_value(value))
+            ValueChange(name, show_value(before.get(name)), show_value(value))
             for name, value in (decision.arguments.get("edits") or {}).items()
         ]
     return changes

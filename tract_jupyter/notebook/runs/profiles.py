@@ -16,12 +16,12 @@ from tract_jupyter.notebook.arguments import Command, no_arguments
 from tract_jupyter.notebook.runs.graph import profile_svg
 from tract_jupyter.notebook.runs.picture import planned
 from tract_jupyter.notebook.runs.view import legend_html
-from tract_jupyter.notebook.views.html import OWN_KEYS, Grid, View, escaped, heading, style_tag
+from tract_jupyter.notebook.views.html import OWN_KEYS, Grid, GridView, escaped, heading, style_tag
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tract_jupyter.notebook.session import Session
+    from tract_jupyter.notebook.session import NotebookSession
     from tract_jupyter.runs.model import Operation
     from tract_jupyter.runs.profile.model import BlockRef, OperationProfile
     from tract_jupyter.runs.store import ProfileEntry
@@ -178,13 +178,13 @@ _WAYS = ("--activate", "--off", "--adopt")
 _USAGE = "profile [NAME] [--activate | --adopt FINGERPRINT], profile --off"
 
 
-def _profiles(session: Session, words: list[str]) -> View:
+def _profiles(notebook: NotebookSession, words: list[str]) -> GridView:
     no_arguments("profiles", words)
-    rows = tuple(map(_listed_row, session.tract.profiles.list()))
+    rows = tuple(map(_listed_row, notebook.tract.profiles.list()))
     heads = ("", "Profile", "Operations", "State", "For")
     hint = "None yet: tract.profiles.save(OperationProfile.of(NAME, [run_operation(...), ...])) keeps one."
     told = () if rows else (hint,)
-    return View("Profiles", told, (Grid(heads, rows, right=frozenset({"Operations"})),))
+    return GridView("Profiles", told, (Grid(heads, rows, right=frozenset({"Operations"})),))
 
 
 def _listed_row(entry: ProfileEntry) -> tuple[str, ...]:
@@ -231,17 +231,17 @@ def _parsed(words: list[str]) -> _Asked:
     return asked
 
 
-def _profile(session: Session, words: list[str]) -> View | ProfileView:
-    asked, profiles = _parsed(words), session.tract.profiles
+def _profile(notebook: NotebookSession, words: list[str]) -> GridView | ProfileView:
+    asked, profiles = _parsed(words), notebook.tract.profiles
     if asked.off:
         profiles.deactivate()
-        return View("No profile is active: the context is sent as it stands")
-    entry = _entry(session.tract, asked.name)
+        return GridView("No profile is active: the context is sent as it stands")
+    entry = _entry(notebook.tract, asked.name)
     if asked.adopt is not None:
-        return _adopted(session.tract, entry, asked.adopt)
+        return _adopted(notebook.tract, entry, asked.adopt)
     if asked.activate:
         profiles.activate(entry.name)
-        return _shown(_entry(session.tract, entry.name), "Runs use it from now on.")
+        return _shown(_entry(notebook.tract, entry.name), "Runs use it from now on.")
     return _shown(entry)
 
 

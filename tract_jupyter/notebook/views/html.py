@@ -109,7 +109,7 @@ def _shortened(cell: str) -> str:
 
 
 @dataclass(frozen=True)
-class View:
+class GridView:
     """What a command shows."""
 
     title: str
