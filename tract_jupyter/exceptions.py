@@ -344,7 +344,7 @@ class ToolExecutionError(TractError):
 
 
 class ToolDeniedError(ToolExecutionError):
-    """The call was not allowed: by a policy, or by a person who gave `reason`."""
+    """The call was not allowed: the actor has no permission, or a person refused, with `reason`."""
 
 
 class McpError(TractError):
