@@ -217,7 +217,7 @@ class StoreReferenceError(StoreError):
 
 
 class StoreVersionError(StoreError):
-    """A newer tract_jupyter wrote the store; this one must not touch it."""
+    """Another tract_jupyter wrote the store; this one cannot read it and must not touch it."""
 
 
 class StoreClosedError(StoreError):
