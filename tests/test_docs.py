@@ -65,7 +65,9 @@ def defined(path):
             found[node.name] = {
                 each
                 for part in ast.walk(node)
-                for each in [getattr(part, "name", None) or getattr(part, "attr", None) or getattr(part, "id", None)]
+                for each in [
+                    getattr(part, "name", None) or getattr(part, "attr", None) or getattr(part, "id", None)
+                ]
             }
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             found[node.name] = set()
@@ -86,7 +88,9 @@ def is_there(dotted):
     place, parts = PACKAGE, dotted.removeprefix("tract_jupyter.").split(".")
     while parts and (place / parts[0]).is_dir():
         place /= parts.pop(0)
-    files = [place / f"{parts[0]}.py"] if parts and (place / f"{parts[0]}.py").exists() else place.rglob("*.py")
+    files = (
+        [place / f"{parts[0]}.py"] if parts and (place / f"{parts[0]}.py").exists() else place.rglob("*.py")
+    )
     rest = parts[1:] if parts and (place / f"{parts[0]}.py").exists() else parts
     if not rest:
         return True
@@ -106,11 +110,15 @@ def test_what_pages_about_the_code_name_is_there(page):
     diagrams = "\n".join(code for language, code in BLOCK.findall(text) if language in {"", "python"})
     quoted = re.findall(r"`([^`\n]+)`", BLOCK.sub("", text))
     paths = [name for name in quoted if re.fullmatch(r"[\w.-]+(/[\w.-]+)*(/|\.(py|md|toml|ipynb))", name)]
-    words = [word for name in [*quoted, diagrams] for word in re.findall(r"(?<![\w./])[A-Za-z_][\w.]*\w", name)]
+    words = [
+        word for name in [*quoted, diagrams] for word in re.findall(r"(?<![\w./])[A-Za-z_][\w.]*\w", name)
+    ]
     dotted = [word for word in words if word.partition(".")[0] in rooms | {"tract_jupyter"} and "." in word]
     classes = [word for word in words if re.fullmatch(r"(?:[A-Z][a-z]+){2,}", word)]
     assert [path for path in paths if not is_path(path)] == []
-    assert [name for name in dotted if not name.endswith((".py", ".db", ".json")) and not is_there(name)] == []
+    assert [
+        name for name in dotted if not name.endswith((".py", ".db", ".json")) and not is_there(name)
+    ] == []
     assert [name for name in classes if name not in everything() | FOREIGN] == []
 
 
@@ -118,7 +126,13 @@ def test_the_look_up_of_names_finds_only_what_is_there():
     assert is_there("review.gate.Gate.carry_out")
     assert is_there("review.Gate")
     assert is_there("tract_jupyter.storage")
-    for wrong in ("review.Nothing", "review.nothing", "review.gate.Gate.nothing", "review.gate.nothing", "nothing.Gate"):
+    for wrong in (
+        "review.Nothing",
+        "review.nothing",
+        "review.gate.Gate.nothing",
+        "review.gate.nothing",
+        "nothing.Gate",
+    ):
         assert not is_there(wrong), wrong
     assert is_path("review/gate.py")
     assert not is_path("review/nothing.py")

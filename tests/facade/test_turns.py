@@ -25,11 +25,13 @@ from tract_jupyter.facade.turns import Turns
 from tract_jupyter.llm.call import Call
 from tract_jupyter.models.config import TokenBudget
 from tract_jupyter.review.reviewer import Reviewer
-from tract_jupyter.runs.profile.build import operation
-from tract_jupyter.runs.profile.model import Profile
+from tract_jupyter.runs.profile.build import run_operation
+from tract_jupyter.runs.profile.model import OperationProfile
 from tract_jupyter.runs.workers import Abort
 
-PROFILE = Profile.of("p", [operation("shout", order=1, text="{{ lastUserMessage }}!", into="message")])
+PROFILE = OperationProfile.of(
+    "p", [run_operation("shout", order=1, text="{{ lastUserMessage }}!", into="message")]
+)
 
 
 class Moody(ScriptedClient):
@@ -423,8 +425,8 @@ def test_a_reply_that_was_turned_down_was_none(talk):
 def asking(talk, spec):
     """A profile whose only operation a person is asked about."""
     talk.register_operation(spec(unhandled="ask"))
-    sure = operation("sure", "dynamic", order=1, operation="citation_check", fields={"urls": []})
-    return Profile.of("asks", [sure])
+    sure = run_operation("sure", "dynamic", order=1, operation="citation_check", fields={"urls": []})
+    return OperationProfile.of("asks", [sure])
 
 
 def test_a_run_that_waits_for_a_person_keeps_its_question(talk, spec):

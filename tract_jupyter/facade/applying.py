@@ -16,7 +16,7 @@ from tract_jupyter.toolkit.stubs import ToolBridge
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tract_jupyter.hooks.firing import Choice, Unhandled
+    from tract_jupyter.hooks.firing import ActionChoice, Unhandled
     from tract_jupyter.toolkit.definitions import ToolDefinition
 
 
@@ -96,7 +96,7 @@ class Applying(Tooling, Gated):
         pending = PendingPolicy(fields, tract=self, run=run, **options)
         return pending
 
-    def _call_for_policy(self, fields: dict[str, Any], choice: Choice | None = None) -> Any:
+    def _call_for_policy(self, fields: dict[str, Any], choice: ActionChoice | None = None) -> Any:
         """Call the tool; whoever decides such things has said that it may be called."""
         bridge = ToolBridge(self.executor, actor=_actor(fields["policy_name"]))
         return bridge.call(fields["action_type"], fields["action_params"], is_approved=choice or True)

@@ -31,7 +31,7 @@ from tract_jupyter.runs.due import due
 from tract_jupyter.runs.events import MainFinished, RunFinished, RunResumed, RunStarted
 from tract_jupyter.runs.lease import is_held
 from tract_jupyter.runs.log import RunLog, load
-from tract_jupyter.runs.profile.model import Profile
+from tract_jupyter.runs.profile.model import OperationProfile
 from tract_jupyter.runs.projection import project, unfinished
 from tract_jupyter.runs.replay import replayed
 from tract_jupyter.runs.run import WAITING
@@ -78,7 +78,7 @@ class Running(Conducting, Reading):
         self,
         *,
         trigger: Trigger | str = Trigger.GENERATE,
-        profile: str | Profile | None = None,
+        profile: str | OperationProfile | None = None,
         on_event: OnEvent | None = None,
         run: RunOptions | None = None,
         validator: Validator | None = None,
@@ -250,22 +250,27 @@ class Running(Conducting, Reading):
             return snapshot.turn_id is None or self._turns.is_open(snapshot.turn_id)
         return any(one.commit_hash == snapshot.replaces for one in self.compile().messages)
 
-    def _profile_of(self, given: str | Profile | None) -> Profile | None:
+    def _profile_of(self, given: str | OperationProfile | None) -> OperationProfile | None:
         if given is None:
             found = self.profiles.active
         elif isinstance(given, str):
             found = self.profiles.get(given)
-        elif isinstance(given, Profile):
+        elif isinstance(given, OperationProfile):
             found = given
         else:
             raise ContentError(
-                f"profile is a name or a profile as of Profile.of(name, operations), not {brief_repr(given)}"
+                f"profile is a name or a profile as of OperationProfile.of(name, operations), not {brief_repr(given)}"
             )
         return found if found is not None and found.enabled else None
 
     def _run(
-        self, trigger: Trigger, profile: Profile | None, call: MainCall, options: RunOptions, on_event: OnEvent | None
-    ) -> ChatResponse:  # fmt: skip
+        self,
+        trigger: Trigger,
+        profile: OperationProfile | None,
+        call: MainCall,
+        options: RunOptions,
+        on_event: OnEvent | None,
+    ) -> ChatResponse:
         _ = self.llm
         self._check_place()
         waiting = self._waiting_run()
@@ -299,7 +304,12 @@ class Running(Conducting, Reading):
         return begun
 
     def _is_again(
-        self, waiting: Run, trigger: Trigger, profile: Profile | None, call: MainCall, options: RunOptions
+        self,
+        waiting: Run,
+        trigger: Trigger,
+        profile: OperationProfile | None,
+        call: MainCall,
+        options: RunOptions,
     ) -> bool:
         """Whether a run that waits is what is asked for: the same turn with the same profile and settings."""
         begun = self._begun(waiting)
@@ -310,7 +320,12 @@ class Running(Conducting, Reading):
         )  # fmt: skip
 
     def _begin(
-        self, log: RunLog, trigger: Trigger, profile: Profile | None, call: MainCall, options: RunOptions
+        self,
+        log: RunLog,
+        trigger: Trigger,
+        profile: OperationProfile | None,
+        call: MainCall,
+        options: RunOptions,
     ) -> RunStarted:
         """Note what the run goes by, and count it, before anything runs."""
         branch, context = self._to_be_answered()

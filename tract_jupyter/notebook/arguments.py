@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import datetime
 
-    from tract_jupyter.notebook.session import Session
+    from tract_jupyter.notebook.session import NotebookSession
 
 
 DEFAULT_LIMIT = 20
@@ -29,15 +29,15 @@ DEFAULT_LIMIT = 20
 class Command:
     """A subcommand: its usage, what it does, and the function.
 
-    The function takes the session and the words after the name; it returns what IPython shows, or None. `completes`
-    says what the words may be: `commit`, `branch`, `operation` (a stored one that is not active),
+    The function takes the notebook's state and the words after the name; it returns what IPython shows, or None.
+    `completes` says what the words may be: `commit`, `branch`, `operation` (a stored one that is not active),
     `grant`, `trust`, `rule`, `mcp`, `run`, `profile`, `waiting`, or an option. With `whole_line` the rest of the line
     is one word, with every space in it.
     """
 
     usage: str
     summary: str
-    run: Callable[[Session, list[str]], Any]
+    run: Callable[[NotebookSession, list[str]], Any]
     completes: tuple[str, ...] = ()
     whole_line: bool = False
 

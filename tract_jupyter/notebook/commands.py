@@ -13,14 +13,14 @@ from tract_jupyter.notebook.review_commands import DECIDE, RECORD, REVIEW, code_
 from tract_jupyter.notebook.rule_commands import RULES
 from tract_jupyter.notebook.runs.commands import RUNS
 from tract_jupyter.notebook.runs.profiles import PROFILES
-from tract_jupyter.notebook.views.html import Grid, View
+from tract_jupyter.notebook.views.html import Grid, GridView
 
 if TYPE_CHECKING:
-    from tract_jupyter.notebook.session import Session
+    from tract_jupyter.notebook.session import NotebookSession
     from tract_jupyter.operations.spec import OperationSpec
 
 
-def run_command(session: Session, line: str) -> Any:
+def run_command(notebook: NotebookSession, line: str) -> Any:
     """Run `%tract <line>`.
 
     Raises:
@@ -35,12 +35,12 @@ def run_command(session: Session, line: str) -> Any:
         raise OperationError(f"no command {name!r}.{nearest(name, COMMANDS)} '%tract help' lists them")
     if command.whole_line:
         rest = line.strip().split(maxsplit=1)[1:]
-    return command.run(session, rest)
+    return command.run(notebook, rest)
 
 
-def _status(session: Session, rest: list[str]) -> View:
+def _status(notebook: NotebookSession, rest: list[str]) -> GridView:
     no_arguments("status", rest)
-    status = session.tract.status()
+    status = notebook.tract.status()
     head = f" at {status.head[:8]}" if status.head else ", empty"
     lines = [
         (
@@ -58,29 +58,29 @@ def _status(session: Session, rest: list[str]) -> View:
         lines.append(
             f"Saved handlers not approved here: {listed} (%tract review NAME); you are asked in their place"
         )
-    savings = session.tract.tools.savings()
+    savings = notebook.tract.tools.savings()
     if savings.calls:
         lines.append(
             f"Tool calls in code: {savings.calls:,}, which kept ≈{savings.total:,} tokens out of the prompt"
         )
-    scripts = session.tract.scripts
+    scripts = notebook.tract.scripts
     if scripts.runs:
         lines.append(f"Scripts: {scripts.runs:,}; {scripts.totals.arithmetic}")
-    return View(f"tract in {status.location}", tuple(lines))
+    return GridView(f"tract in {status.location}", tuple(lines))
 
 
-def _ops(session: Session, rest: list[str]) -> View:
+def _ops(notebook: NotebookSession, rest: list[str]) -> GridView:
     no_arguments("ops", rest)
-    operations = session.tract.operations
+    operations = notebook.tract.operations
     specs = [operations.registry.get_spec(name) for name in sorted(operations.registry.operation_names)]
     active = _operation_grid([spec for spec in specs if spec is not None], operations.registry.unreviewed)
-    handlers = session.tract.handlers.quarantined.items()
+    handlers = notebook.tract.handlers.quarantined.items()
     quarantined = (
         *sorted(operations.quarantined.items()),
         *sorted((f"{one}/{name}", f"{why}; you are asked in its place") for (one, name), why in handlers),
     )
     nothing = "None yet. Define one with %%tract_operation NAME; %%tract_operation? explains how."
-    return View(
+    return GridView(
         "Operations",
         () if active.rows or quarantined else (nothing,),
         (
@@ -109,38 +109,38 @@ def _operation_grid(specs: list[OperationSpec], unreviewed: frozenset[str]) -> G
     return Grid(heads, rows, "Active", code=frozenset({"Name", "Fields", "Actions", "Hash"}))
 
 
-def _tools(session: Session, rest: list[str]) -> View:
+def _tools(notebook: NotebookSession, rest: list[str]) -> GridView:
     no_arguments("tools", rest)
-    locks = session.tract.executor.locks
+    locks = notebook.tract.executor.locks
     rows = tuple(
         (
-            f"{session.config.tools_name}.{tool.name}{tool.parameters.signature_text()}",
+            f"{notebook.config.tools_name}.{tool.name}{tool.parameters.signature_text()}",
             ("reads" if tool.traits.read_only else "writes") + (", locked" if tool.name in locks else ""),
             tool.description.partition("\n")[0],
         )
-        for tool in session.tract.executor.tools().values()
+        for tool in notebook.tract.executor.tools().values()
     )
-    return View("Tools", (), (Grid(("Call", "", "Description"), rows, code=frozenset({"Call"})),))
+    return GridView("Tools", (), (Grid(("Call", "", "Description"), rows, code=frozenset({"Call"})),))
 
 
-def _help(session: Session, rest: list[str]) -> View:  # noqa: ARG001 # the same for all
+def _help(notebook: NotebookSession, rest: list[str]) -> GridView:  # noqa: ARG001 # the same for all
     rows = tuple((f"%tract {command.usage}", command.summary) for command in COMMANDS.values())
     magics = {
-        ("%%" if kind == "cell" else "%") + name: magic for name, (kind, magic) in _magics(session).items()
+        ("%%" if kind == "cell" else "%") + name: magic for name, (kind, magic) in _magics(notebook).items()
     }
     more = (
         *((name, _first_line(magic)) for name, magic in magics.items()),
-        (f"{session.config.tools_name}.<Tab>", "every tool as a function"),
+        (f"{notebook.config.tools_name}.<Tab>", "every tool as a function"),
     )
     lines = (
         f"A question mark explains more: {', '.join(f'{name}?' for name in magics)}, %config TractJupyter",
     )
-    return View("tract_jupyter", lines, (Grid(("Type", "To"), (*rows, *more), code=frozenset({"Type"})),))
+    return GridView("tract_jupyter", lines, (Grid(("Type", "To"), (*rows, *more), code=frozenset({"Type"})),))
 
 
-def _magics(session: Session) -> dict[str, tuple[str, Any]]:
+def _magics(notebook: NotebookSession) -> dict[str, tuple[str, Any]]:
     """The extension's other magics by name: `cell` or `line`, and the function; of one that is both, that of cells."""
-    registered = session.shell.magics_manager.magics
+    registered = notebook.shell.magics_manager.magics
     ours = {
         name: (kind, magic)
         for kind in ("line", "cell")

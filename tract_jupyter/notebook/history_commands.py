@@ -12,14 +12,14 @@ from tract_jupyter.models.context import CompiledContext
 from tract_jupyter.notebook.arguments import Command, arguments, limit, no_arguments, option, when
 from tract_jupyter.notebook.views.diff import diff_view
 from tract_jupyter.notebook.views.graph import Graph, graph
-from tract_jupyter.notebook.views.html import Grid, View
+from tract_jupyter.notebook.views.html import Grid, GridView
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tract_jupyter.context.undo import UndoStep
     from tract_jupyter.models.diff import DiffResult
-    from tract_jupyter.notebook.session import Session
+    from tract_jupyter.notebook.session import NotebookSession
     from tract_jupyter.storage.journal import Event
     from tract_jupyter.tract import Tract
 
@@ -28,7 +28,7 @@ _CONTENT = frozenset({"append", "edit"})
 
 
 @dataclass(frozen=True)
-class Several:
+class ViewSequence:
     """Things shown one under the other in one output."""
 
     parts: tuple[Any, ...]
@@ -41,7 +41,7 @@ class Several:
 
 
 @dataclass(frozen=True)
-class Shown:
+class BundleView:
     """A bundle of representations as a part of an output."""
 
     bundle: dict[str, str]
@@ -55,17 +55,17 @@ class Shown:
         return self.bundle["text/plain"]
 
 
-def _log(session: Session, words: list[str]) -> Several:
+def _log(notebook: NotebookSession, words: list[str]) -> ViewSequence:
     current_only, words = option(words, "--current")
     number = limit("log", words)
-    tract = session.tract
+    tract = notebook.tract
     parts: list[Any] = [_graph(tract, number, all_branches=not current_only)]
     events = tract.events(limit=number)
     if events:
         rows = tuple(map(_event_row, events))
         grid = Grid(("What", "By", "Details", "When"), rows, code=frozenset({"What"}))
-        parts.append(View("Events", (), (grid,)))
-    return Several(tuple(parts))
+        parts.append(GridView("Events", (), (grid,)))
+    return ViewSequence(tuple(parts))
 
 
 def _graph(tract: Tract, number: int, *, all_branches: bool) -> Graph:
@@ -78,19 +78,19 @@ def _graph(tract: Tract, number: int, *, all_branches: bool) -> Graph:
     return graph(infos, tract.list_branches(), head=tract.head, contents=texts, roles=roles)
 
 
-def _compile(session: Session, words: list[str]) -> CompiledContext:
+def _compile(notebook: NotebookSession, words: list[str]) -> CompiledContext:
     at, words = option(words, "--at")
     names = arguments("compile [--at COMMIT]", words, int(at), int(at))
-    return session.tract.compile(at_commit=names[0] if names else None)
+    return notebook.tract.compile(at_commit=names[0] if names else None)
 
 
-def _diff(session: Session, words: list[str]) -> DiffResult:
-    return session.tract.diff(*arguments("diff [A [B]]", words, 0, 2))
+def _diff(notebook: NotebookSession, words: list[str]) -> DiffResult:
+    return notebook.tract.diff(*arguments("diff [A [B]]", words, 0, 2))
 
 
-def _branch(session: Session, words: list[str]) -> View:
+def _branch(notebook: NotebookSession, words: list[str]) -> GridView:
     names = arguments("branch [NAME [FROM]]", words, 0, 2)
-    tract = session.tract
+    tract = notebook.tract
     if names:
         tract.branch(names[0], source=names[1] if len(names) > 1 else None)
         return _here(tract, f"Switched to the new branch {names[0]}")
@@ -98,48 +98,48 @@ def _branch(session: Session, words: list[str]) -> View:
         ("→" if info.is_current else "", info.name, (info.commit_hash or "no commits yet")[:14])
         for info in tract.list_branches()
     )
-    return View("Branches", (), (Grid(("", "Name", "Commit"), rows, code=frozenset({"Name", "Commit"})),))
+    return GridView("Branches", (), (Grid(("", "Name", "Commit"), rows, code=frozenset({"Name", "Commit"})),))
 
 
-def _switch(session: Session, words: list[str]) -> View:
+def _switch(notebook: NotebookSession, words: list[str]) -> GridView:
     (name,) = arguments("switch BRANCH", words, 1, 1)
-    session.tract.switch(name)
-    return _here(session.tract, f"Switched to {session.tract.current_branch}")
+    notebook.tract.switch(name)
+    return _here(notebook.tract, f"Switched to {notebook.tract.current_branch}")
 
 
-def _checkout(session: Session, words: list[str]) -> View:
+def _checkout(notebook: NotebookSession, words: list[str]) -> GridView:
     (name,) = arguments("checkout COMMIT", words, 1, 1)
-    tract = session.tract
+    tract = notebook.tract
     commit_hash = tract.checkout(name) or ""
     if tract.is_detached:
         return _here(tract, f"HEAD is detached at {commit_hash[:8]}; %tract branch NAME goes on from here")
     return _here(tract, f"Switched to {tract.current_branch}")
 
 
-def _tag(session: Session, words: list[str]) -> View:
+def _tag(notebook: NotebookSession, words: list[str]) -> GridView:
     names = arguments("tag [COMMIT TAG]", words, 0, 2)
-    tract = session.tract
+    tract = notebook.tract
     if len(names) == 1:
         raise OperationError("%tract tag COMMIT TAG adds a tag, %tract tag lists them all")
     if names:
         tract.tag(*names)
         info = tract.get_commit(names[0])
-        return View(f"{info.short_hash} is tagged {', '.join(tract.get_tags(info.commit_hash))}")
+        return GridView(f"{info.short_hash} is tagged {', '.join(tract.get_tags(info.commit_hash))}")
     rows = tuple((tag.name, f"{tag.count:,}", tag.description) for tag in tract.list_tags())
-    return View(
+    return GridView(
         "Tags",
         () if rows else ("None yet.",),
         (Grid(("Tag", "Commits", "For"), rows, right=frozenset({"Commits"})),),
     )
 
 
-def _priority(priority: str) -> Callable[[Session, list[str]], View]:
-    def run(session: Session, words: list[str]) -> View:
+def _priority(priority: str) -> Callable[[NotebookSession, list[str]], GridView]:
+    def run(notebook: NotebookSession, words: list[str]) -> GridView:
         if not words:
             raise OperationError(
                 f"name a commit: %tract {_VERBS[priority]} HEAD, with a reason behind it if you like"
             )
-        tract = session.tract
+        tract = notebook.tract
         info = tract.get_commit(words[0])
         tract.annotate(info.commit_hash, priority, reason=" ".join(words[1:]))
         return _here(tract, f"{info.short_hash} is {priority} now: {info.message}")
@@ -147,26 +147,28 @@ def _priority(priority: str) -> Callable[[Session, list[str]], View]:
     return run
 
 
-def _undo(session: Session, words: list[str]) -> Any:
-    return _move(session, words, redo=False)
+def _undo(notebook: NotebookSession, words: list[str]) -> Any:
+    return _move(notebook, words, redo=False)
 
 
-def _redo(session: Session, words: list[str]) -> Any:
-    return _move(session, words, redo=True)
+def _redo(notebook: NotebookSession, words: list[str]) -> Any:
+    return _move(notebook, words, redo=True)
 
 
-def _move(session: Session, words: list[str], *, redo: bool) -> Any:
+def _move(notebook: NotebookSession, words: list[str], *, redo: bool) -> Any:
     """Say what would move; with `--yes`, move it."""
     name = "redo" if redo else "undo"
     confirmed, rest = option(words, "--yes")
     no_arguments(name, rest)
-    tract = session.tract
+    tract = notebook.tract
     if confirmed:
         step = tract.redo() if redo else tract.undo()
         return _here(tract, f"{'Done again' if redo else 'Undone'}: {step}")
     step = tract.preview_undo(redo=redo)
     told = (f"{step}", f"Nothing has moved yet: %tract {name} --yes does it.")
-    return Several((View(f"What {name} would do", told), Shown(diff_view(_difference(tract, step)))))
+    return ViewSequence(
+        (GridView(f"What {name} would do", told), BundleView(diff_view(_difference(tract, step))))
+    )
 
 
 def _difference(tract: Tract, step: UndoStep) -> DiffResult:
@@ -175,9 +177,9 @@ def _difference(tract: Tract, step: UndoStep) -> DiffResult:
     return diff_contexts(now, then)
 
 
-def _here(tract: Tract, said: str) -> View:
+def _here(tract: Tract, said: str) -> GridView:
     status = tract.status()
-    return View(said, (f"{status.branch}: {status.message_count:,} messages, {status.tokens} tokens",))
+    return GridView(said, (f"{status.branch}: {status.message_count:,} messages, {status.tokens} tokens",))
 
 
 def _event_row(event: Event) -> tuple[str, ...]:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from tract_jupyter.notebook.define import Checker
-    from tract_jupyter.notebook.session import Session
+    from tract_jupyter.notebook.session import NotebookSession
     from tract_jupyter.scripts.runner import Backend
 
 P = ParamSpec("P")
@@ -82,10 +82,10 @@ def _told_once(error: TractError) -> Exception:
 class TractMagics(Magics):
     """The magics of the extension."""
 
-    def __init__(self, session: Session) -> None:
-        super().__init__(session.shell)
-        self._session = session
-        self._ran = RanCells(session.shell)
+    def __init__(self, notebook: NotebookSession) -> None:
+        super().__init__(notebook.shell)
+        self._notebook = notebook
+        self._ran = RanCells(notebook.shell)
         self._checker: Checker | None = None
 
     @line_magic
@@ -113,7 +113,7 @@ class TractMagics(Magics):
         """
         from tract_jupyter.notebook.commands import run_command
 
-        view = run_command(self._session, line)
+        view = run_command(self._notebook, line)
         if view is not None:
             display(view)
 
@@ -165,7 +165,7 @@ class TractMagics(Magics):
         options = parse_argstring(self.tract_operation, line)
         # a line in front, so that every line number is that of the whole cell
         return define(
-            self._session,
+            self._notebook,
             options.name,
             "\n" + cell,
             form=options.form or "python",
@@ -192,8 +192,8 @@ class TractMagics(Magics):
         """
         from tract_jupyter.notebook.arguments import parse_fire
 
-        given = parse_fire(line, {**self._session.shell.user_ns, **(local_ns or {})})
-        tract = self._session.tract
+        given = parse_fire(line, {**self._notebook.shell.user_ns, **(local_ns or {})})
+        tract = self._notebook.tract
         pending = tract.operations.fire(
             given.operation, given.fields, review=given.review, offer=True, triggered_by="%tract_fire"
         )
@@ -237,7 +237,7 @@ class TractMagics(Magics):
         budget = Budget(**{name: value for name, value in bounds.items() if value is not None})
         backend: Backend = "sandbox" if given.sandbox else "kernel"
         options = ScriptOptions(backend, given.notebook, given.fresh, given.anew, budget, given.out)
-        return _told(run_cell(self._session, cell, options))
+        return _told(run_cell(self._notebook, cell, options))
 
     @magic_arguments()
     @argument(
@@ -266,7 +266,7 @@ class TractMagics(Magics):
 
         given = parse_argstring(self.tract_run, line)
         options = CellOptions(given.profile, given.regenerate, given.model)
-        return _told(run_cell(self._session, cell, options, given.out))
+        return _told(run_cell(self._notebook, cell, options, given.out))
 
     @line_cell_magic
     @_as_typed
@@ -288,5 +288,5 @@ class TractMagics(Magics):
         code = code if cell is None else cell
         if not code.strip():
             raise UsageError("%tract_check needs code: behind it in the line, or below %%tract_check")
-        self._checker = self._checker or Checker(self._session, self._ran)
+        self._checker = self._checker or Checker(self._notebook, self._ran)
         display(self._checker.check(code, mode))

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from tract_jupyter.exceptions import OperationError
 from tract_jupyter.notebook.arguments import Command, option
-from tract_jupyter.notebook.views.html import Grid, View
+from tract_jupyter.notebook.views.html import Grid, GridView
 from tract_jupyter.toolkit.stubs import python_name
 
 if TYPE_CHECKING:
-    from tract_jupyter.notebook.session import Session
+    from tract_jupyter.notebook.session import NotebookSession
     from tract_jupyter.toolkit.mcp.client import McpServer
     from tract_jupyter.tract import Tract
 
@@ -19,16 +19,16 @@ _USAGE = "mcp [add NAME [--trust-annotations] -- COMMAND ... | add NAME URL | re
 _TRUST = "--trust-annotations"
 
 
-def _mcp(session: Session, words: list[str]) -> View:
-    tract = session.tract
+def _mcp(notebook: NotebookSession, words: list[str]) -> GridView:
+    tract = notebook.tract
     match words:
         case [] | ["list"]:
             return _list(tract)
         case ["remove", name]:
             tract.remove_mcp_server(name)
-            return View(f"MCP server {name} was ended", ("Its tools are gone.",))
+            return GridView(f"MCP server {name} was ended", ("Its tools are gone.",))
         case ["add", name, *rest] if rest:
-            return _added(session, _add(tract, name, rest))
+            return _added(notebook, _add(tract, name, rest))
     raise OperationError(f"%tract {_USAGE} is how it is used; got mcp {' '.join(words)}")
 
 
@@ -70,18 +70,18 @@ def _split(words: list[str]) -> list[str]:
         raise OperationError(f"the command cannot be read: {error}") from None
 
 
-def _added(session: Session, server: McpServer) -> View:
-    tract, tools = session.tract, session.config.tools_name
+def _added(notebook: NotebookSession, server: McpServer) -> GridView:
+    tract, tools = notebook.tract, notebook.config.tools_name
     rows = tuple(
         (f"{tools}.{server.name}.{python_name(tool.own_name)}", tool.description.partition("\n")[0])
         for tool in tract.executor.tools().values()
         if tool.namespace == server.name
     )
     told = f"It is started for this session only: {server.place}"
-    return View(f"MCP server {server.name}", (told,), (_tools(rows), _left_out(tract, server.name)))
+    return GridView(f"MCP server {server.name}", (told,), (_tools(rows), _left_out(tract, server.name)))
 
 
-def _list(tract: Tract) -> View:
+def _list(tract: Tract) -> GridView:
     servers = tract.mcp_servers
     rows = tuple(
         (name, str(len(server.listed)), _state(server), server.place, server.problem)
@@ -93,7 +93,7 @@ def _list(tract: Tract) -> View:
         Grid(heads, rows, code=frozenset({"Name", "Command or URL"})),
         *(_left_out(tract, name) for name in sorted(servers)),
     )
-    return View("MCP servers", () if rows else (nothing,), grids)
+    return GridView("MCP servers", () if rows else (nothing,), grids)
 
 
 def _state(server: McpServer) -> str:

@@ -11,14 +11,14 @@ from tract_jupyter.exceptions import OperationError, TractError
 from tract_jupyter.models.schema.types import type_text
 from tract_jupyter.models.text import one_line
 from tract_jupyter.notebook.arguments import Command, no_arguments, option, when
-from tract_jupyter.notebook.panels.batch import Inbox, stuck
+from tract_jupyter.notebook.panels.inbox import Inbox, stuck
 from tract_jupyter.notebook.panels.render import record
 from tract_jupyter.notebook.session import BEGAN, notebook_path
-from tract_jupyter.notebook.views.html import Grid, View
+from tract_jupyter.notebook.views.html import Grid, GridView
 from tract_jupyter.operations.activation import activation_fingerprint
 from tract_jupyter.review.lock import PROJECT_FILE, Project, merged, read_lock, write_lock
 from tract_jupyter.review.prompt import read_line
-from tract_jupyter.review.recorded import Found, find_entries
+from tract_jupyter.review.recorded import RecordableDecisions, recordable_decisions
 from tract_jupyter.review.request_text import how_to_decide
 from tract_jupyter.review.trust import Trust
 
@@ -29,39 +29,39 @@ if TYPE_CHECKING:
     from tract_jupyter.hooks.pending import Pending
     from tract_jupyter.models.schema.parameters import Parameter
     from tract_jupyter.notebook.channels import NotebookChannel
-    from tract_jupyter.notebook.session import Session
+    from tract_jupyter.notebook.session import NotebookSession
     from tract_jupyter.operations.spec import OperationSpec
     from tract_jupyter.review.channel import Reviewable, Ticket
     from tract_jupyter.review.grants import Grant
-    from tract_jupyter.review.lock import Entry
+    from tract_jupyter.review.lock import RecordedDecision
     from tract_jupyter.review.request import ReviewAction
     from tract_jupyter.storage.questions import StoredPending
     from tract_jupyter.tract import Tract
 
 
-def _record(session: Session, rest: list[str]) -> View:
+def _record(notebook: NotebookSession, rest: list[str]) -> GridView:
     """Record, and say what is in the file now."""
     everything, rest = option(rest, "--all")
     no_arguments("record", rest)
-    trust, path = Trust(), session.lock_path
-    tract = session.tract
+    trust, path = Trust(), notebook.lock_path
+    tract = notebook.tract
     project = Project.made(path, trust)
-    notebook = project.path_of(notebook_path(session.shell))
-    found = find_entries(
+    recorded_in = project.path_of(notebook_path(notebook.shell))
+    found = recordable_decisions(
         tract.reviewer.ledger, project, since=None if everything else BEGAN, active=_active(tract),
-        notebook=notebook,
+        notebook=recorded_in,
     )  # fmt: skip
     if not found.entries:
-        return View("Nothing to record", (*_nothing(everything=everything), *_left_out(found)))
+        return GridView("Nothing to record", (*_nothing(everything=everything), *_left_out(found)))
     before = read_lock(path)
     after = merged(before, found.entries, project)
     project.keep()
     write_lock(path, after)
-    lines = (_for_what(path), _where(notebook), _signed_with(trust), *_left_out(found))
+    lines = (_for_what(path), _where(recorded_in), _signed_with(trust), *_left_out(found))
     have = {entry.signature for entry in before}
     new = sum(entry.signature not in have for entry in after)
     count = f"{len(after)} decision{'s' if len(after) > 1 else ''}"
-    return View(f"{path.name}: {count}, {new} of them new", lines, (_grid(after, project),))
+    return GridView(f"{path.name}: {count}, {new} of them new", lines, (_grid(after, project),))
 
 
 def _for_what(path: Path) -> str:
@@ -87,7 +87,7 @@ def _active(tract: Tract) -> set[str]:
     return {activation_fingerprint(spec) for spec in specs if spec is not None}
 
 
-def _grid(entries: list[Entry], project: Project) -> Grid:
+def _grid(entries: list[RecordedDecision], project: Project) -> Grid:
     rows = tuple(
         (
             entry.title,
@@ -111,7 +111,7 @@ def _nothing(*, everything: bool) -> tuple[str, ...]:
     return ("Nobody has decided anything since this kernel began. --all takes all of the store.",)
 
 
-def _left_out(found: Found) -> tuple[str, ...]:
+def _left_out(found: RecordableDecisions) -> tuple[str, ...]:
     if not found.left_out:
         return ()
     return (f"Left out: {found.left_out} that failed, were not carried out, or are not signed by you.",)
@@ -129,17 +129,17 @@ _SHORTEST = 4
 """Letters of an id that are enough, where no other one begins so."""
 
 
-def _decide(session: Session, words: list[str]) -> View | None:
+def _decide(notebook: NotebookSession, words: list[str]) -> GridView | None:
     """Show a request in full and ask about it, or take the answer that stands in the line."""
     (line,) = words or [""]
-    tract = session.tract
+    tract = notebook.tract
     stored, rest = _found(tract, line.strip())
     if stored is None:
-        return View("Nothing waits for a decision.")
+        return GridView("Nothing waits for a decision.")
     ticket = tract.reviewer.taken_up(_pending(tract, stored))
     channel = cast("NotebookChannel", tract.reviewer.channel)
     with channel.in_text(ticket):
-        if rest and _take(session, ticket, rest):
+        if rest and _take(notebook, ticket, rest):
             told = True
         else:
             channel.print_in_full(ticket)
@@ -147,41 +147,41 @@ def _decide(session: Session, words: list[str]) -> View | None:
     return _came_of_it(tract, ticket, told=told)
 
 
-def _take(session: Session, ticket: Ticket, rest: str) -> bool:
+def _take(notebook: NotebookSession, ticket: Ticket, rest: str) -> bool:
     """Have the answer carried out. False if it would approve what was not shown in full yet.
 
     Raises:
         OperationError: it cannot be read, or came too late.
     """
-    tract = session.tract
+    tract = notebook.tract
     answer = read_line(ticket, rest)
     action = ticket.request.action(answer.action)
     is_rejection = action is not None and action.style == "reject"
     if not is_rejection and not cast("NotebookChannel", tract.reviewer.channel).was_printed(ticket):
         return False
     # a runner types nothing: what stands in a cell that it runs is code
-    if not tract.reviewer.answer(ticket, answer, "code" if session.front_end.is_headless else "command"):
+    if not tract.reviewer.answer(ticket, answer, "code" if notebook.front_end.is_headless else "command"):
         raise OperationError(
             "nothing was decided: somebody else decided first, or it changed since it was shown"
         )
     return True
 
 
-def _came_of_it(tract: Tract, ticket: Ticket, *, told: bool) -> View | None:
+def _came_of_it(tract: Tract, ticket: Ticket, *, told: bool) -> GridView | None:
     """How it stands now; where it is open, what to type next."""
     if not ticket.status.is_open:
         display(record(ticket), raw=True)
         waiting = tract.reviewer.ledger.count_waiting()
-        return View(f"{waiting:,} more wait: %tract decide shows the oldest.") if waiting else None
+        return GridView(f"{waiting:,} more wait: %tract decide shows the oldest.") if waiting else None
     if told:
         return (
             None
             if not ticket.request.note
-            else View(ticket.request.title, tuple(ticket.request.note.splitlines()))
+            else GridView(ticket.request.title, tuple(ticket.request.note.splitlines()))
         )
     line = how_to_decide(ticket.pending.pending_id)
     lines = tuple(f"{line} {_form(action)}" for action in ticket.request.actions)
-    return View("Nothing is decided yet. Type one of these in a cell:", lines)
+    return GridView("Nothing is decided yet. Type one of these in a cell:", lines)
 
 
 def _form(action: ReviewAction) -> str:
@@ -306,14 +306,14 @@ def code_text(spec: OperationSpec, unreviewed: Collection[str]) -> str:
     return ", ".join([*told, "not reviewed"] if spec.name in unreviewed else told)
 
 
-def _review(session: Session, rest: list[str]) -> None:
+def _review(notebook: NotebookSession, rest: list[str]) -> None:
     if len(rest) != 1:
         raise OperationError("name one stored operation, or OPERATION/HANDLER: %tract review NAME")
-    session.tract.reviewer.show(reviewed(session.tract, rest[0]))
+    notebook.tract.reviewer.show(reviewed(notebook.tract, rest[0]))
 
 
-def _trust(session: Session, rest: list[str]) -> View:
-    tract = session.tract
+def _trust(notebook: NotebookSession, rest: list[str]) -> GridView:
+    tract = notebook.tract
     if not rest:
         return _trusted(tract)
     if rest[0] != "revoke" or len(rest) not in (2, 3):
@@ -322,12 +322,12 @@ def _trust(session: Session, rest: list[str]) -> View:
         )
     tract.revoke_trust(*rest[1:])
     name = "/".join(rest[1:])
-    return View(
+    return GridView(
         f"{name} is not active any more", (f"It stays in the store: %tract review {name} looks at it.",)
     )
 
 
-def _trusted(tract: Tract) -> View:
+def _trusted(tract: Tract) -> GridView:
     registry = tract.operations.registry
     specs = map(registry.require_spec, registry.operation_names)
     operations = [
@@ -346,7 +346,7 @@ def _trusted(tract: Tract) -> View:
         heads, tuple(sorted([*operations, *handlers])), "Active", code=frozenset({"Name", "Version"})
     )
     others = tuple((name, why, f"%tract review {name}") for name, why in quarantined(tract).items())
-    return View(
+    return GridView(
         f"Trusted with {tract.trust.source}",
         () if active.rows else ("Nothing yet.",),
         (active, not_active(others)),
@@ -393,19 +393,19 @@ _MAX_COVERS = 200
 _SEVERAL = 2
 
 
-def _inbox(session: Session, rest: list[str]) -> View | None:
+def _inbox(notebook: NotebookSession, rest: list[str]) -> GridView | None:
     """Put what waits on display, so that it can be decided here: one request in its panel, several in one list."""
     no_arguments("inbox", rest)
-    tract = session.tract
+    tract = notebook.tract
     left = offer_quarantined(tract)
     count = tract.reviewer.ledger.count_waiting()
-    if count >= _SEVERAL and session.front_end.can_click:
+    if count >= _SEVERAL and notebook.front_end.can_click:
         Inbox(tract, left).show()
         return None
     return _one_by_one(tract, count, not_active(left))
 
 
-def _one_by_one(tract: Tract, count: int, quarantined: Grid) -> View | None:
+def _one_by_one(tract: Tract, count: int, quarantined: Grid) -> GridView | None:
     waiting, stuck_rows = tract.inbox(), []
     more = count - len(waiting)
     for stored in waiting:
@@ -421,23 +421,23 @@ def _one_by_one(tract: Tract, count: int, quarantined: Grid) -> View | None:
     told = "" if waiting else "Nothing waits for a decision."
     if more > 0:
         told = f"{more:,} more wait: %tract inbox shows them when these are decided."
-    return View("Inbox", (told,) if told else (), (cannot, quarantined))
+    return GridView("Inbox", (told,) if told else (), (cannot, quarantined))
 
 
-def _grants(session: Session, rest: list[str]) -> View:
-    tract = session.tract
+def _grants(notebook: NotebookSession, rest: list[str]) -> GridView:
+    tract = notebook.tract
     if rest and (rest[0] != "revoke" or len(rest) != _SEVERAL):
         raise OperationError(
             f"%tract grants lists them, %tract grants revoke ID takes one back; got {' '.join(rest)!r}"
         )
     if rest:
         grant = tract.grants.revoke(rest[1])
-        return View(f"Revoked: {grant.kind} {grant.name} ({_covered(grant)}) is asked about again")
+        return GridView(f"Revoked: {grant.kind} {grant.name} ({_covered(grant)}) is asked about again")
     grants = tract.grants.all()
     nothing = 'None. "Don\'t ask again…" in a panel gives one.'
     heads = ("Id", "What", "Version", "Covers", "For", "Scope", "Used", "By", "Since", "State")
     grid = Grid(heads, tuple(map(_grant_row, grants)), code=frozenset({"Id", "Version", "Covers"}))
-    return View("Standing approvals", () if grants else (nothing,), (grid,))
+    return GridView("Standing approvals", () if grants else (nothing,), (grid,))
 
 
 def _grant_row(grant: Grant) -> tuple[str, ...]:

@@ -8,11 +8,11 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from tract_jupyter.notebook.arguments import Command, arguments
-from tract_jupyter.notebook.views.html import Grid, View, escaped, heading
+from tract_jupyter.notebook.views.html import Grid, GridView, escaped, heading
 
 if TYPE_CHECKING:
     from tract_jupyter.analysis.rules import Rule
-    from tract_jupyter.notebook.session import Session
+    from tract_jupyter.notebook.session import NotebookSession
     from tract_jupyter.operations.advice import Advice
 
 
@@ -58,22 +58,22 @@ def _as_typed(code: str) -> str:
 _USAGE = "rules [CODE]"
 
 
-def _rules(session: Session, rest: list[str]) -> View | RulePage:
+def _rules(notebook: NotebookSession, rest: list[str]) -> GridView | RulePage:
     from tract_jupyter.analysis import all_rules, pages
 
     words = arguments(_USAGE, rest, 0, 1)
     if words:
-        return RulePage(pages.find(words[0]), session.advice)
+        return RulePage(pages.find(words[0]), notebook.advice)
     rows = tuple(
-        (rule.code, rule.name, _level(rule, session.advice), pages.first_line(rule)) for rule in all_rules()
+        (rule.code, rule.name, _level(rule, notebook.advice), pages.first_line(rule)) for rule in all_rules()
     )
     lines = (
         "%tract rules CODE shows the page of one. Findings are advice, not containment.",
-        session.advice.note,
+        notebook.advice.note,
     )
     heads = ("Code", "Name", "Level", "What it looks for")
     grid = Grid(heads, rows, code=frozenset({"Code"}))
-    return View("Rules of the analysis", tuple(filter(None, lines)), (grid,))
+    return GridView("Rules of the analysis", tuple(filter(None, lines)), (grid,))
 
 
 def _level(rule: Rule, advice: Advice) -> str:

@@ -12,16 +12,16 @@ from IPython.display import display, update_display
 
 from tract_jupyter.exceptions import in_one_line
 from tract_jupyter.notebook.channels import Worker
-from tract_jupyter.notebook.views.html import Grid, View
+from tract_jupyter.notebook.views.html import Grid, GridView
 from tract_jupyter.review.request import findings_text
-from tract_jupyter.review.streams import current_keeper, real_stream
+from tract_jupyter.review.streams import current_sink, real_stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from IPython.core.interactiveshell import InteractiveShell
 
-    from tract_jupyter.notebook.session import Session
+    from tract_jupyter.notebook.session import NotebookSession
     from tract_jupyter.scripts.budget import Budget
     from tract_jupyter.scripts.result import OutputKind, ScriptResult, ToolCall
     from tract_jupyter.scripts.run import Run
@@ -51,14 +51,14 @@ class LiveView:
         """Show how it stands."""
         text = _progress(self._run)
         if text != self._shown:
-            self._put(View(text))
+            self._put(GridView(text))
             self._shown = text
 
     def end(self, view: ResultView) -> None:
         """Show what came of it instead."""
         self._put(view)
 
-    def _put(self, view: View | ResultView) -> None:
+    def _put(self, view: GridView | ResultView) -> None:
         if self._shown:
             update_display(view, display_id=self._display_id)
         else:
@@ -83,7 +83,7 @@ class ResultView:
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         return self._view()._repr_mimebundle_()  # IPython's protocol
 
-    def _view(self) -> View:
+    def _view(self) -> GridView:
         result = self.result
         title = f"{_ENDINGS[result.status]}: {result.call_count:,} tool calls in {result.seconds:.2f} s"
         lines = [_savings_text(result)] if result.call_count else []
@@ -102,7 +102,7 @@ class ResultView:
             "Calls that failed",
             code=frozenset({"Tool"}),
         )
-        return View(title, tuple(lines), (calls, failures))
+        return GridView(title, tuple(lines), (calls, failures))
 
 
 def _savings_text(result: ScriptResult) -> str:
@@ -141,16 +141,16 @@ class ScriptOptions:
     out: str
 
 
-async def run_cell(session: Session, code: str, options: ScriptOptions) -> None:
+async def run_cell(notebook: NotebookSession, code: str, options: ScriptOptions) -> None:
     """Run a cell's code as a script, and show what came of it.
 
     Raises:
         ScriptFailedError: it cannot be run; nothing of it ran.
         ScriptRaisedError: it failed, was stopped, or took too long.
     """
-    scripts = session.tract.scripts
-    if session.shell.user_ns is not scripts.notebooks.user_namespace:
-        scripts.notebooks.user_namespace = session.shell.user_ns
+    scripts = notebook.tract.scripts
+    if notebook.shell.user_ns is not scripts.notebooks.user_namespace:
+        scripts.notebooks.user_namespace = notebook.shell.user_ns
     run = scripts.prepare(
         code,
         backend=options.backend,
@@ -160,8 +160,8 @@ async def run_cell(session: Session, code: str, options: ScriptOptions) -> None:
         first_line=2,
         anew=options.anew,
     )
-    note = _findings(session, code)
-    worker = Worker(lambda: _executed(session, run, fresh=options.fresh), "tract-script")
+    note = _findings(notebook, code)
+    worker = Worker(lambda: _executed(notebook, run, fresh=options.fresh), "tract-script")
     view = LiveView(run)
     worker.start()
     try:
@@ -178,13 +178,13 @@ async def run_cell(session: Session, code: str, options: ScriptOptions) -> None:
         display(result.value)
     view.end(ResultView(result, note))
     if options.out:
-        session.shell.user_ns[options.out] = result
+        notebook.shell.user_ns[options.out] = result
     result.check()
 
 
-def _findings(session: Session, code: str) -> str:
+def _findings(notebook: NotebookSession, code: str) -> str:
     """How much the analysis found, in a sentence; advice, and nothing waits for it."""
-    tract = session.tract
+    tract = notebook.tract
     block = tract.operations.advice.code_block("script", code, tools=tract.executor.tools())
     found = findings_text([block])
     return f"{found} %%tract_check shows more." if found else ""
@@ -203,9 +203,9 @@ class _Beats:
             self._view.refresh()
 
 
-def _executed(session: Session, run: Run, *, fresh: bool) -> ScriptResult:
-    with _displays_captured(session.shell, run):
-        return session.tract.scripts.execute(run, fresh=fresh)
+def _executed(notebook: NotebookSession, run: Run, *, fresh: bool) -> ScriptResult:
+    with _displays_captured(notebook.shell, run):
+        return notebook.tract.scripts.execute(run, fresh=fresh)
 
 
 @contextmanager
@@ -219,7 +219,7 @@ def _displays_captured(shell: InteractiveShell, run: Run) -> Iterator[None]:
     def hook(message: dict[str, Any]) -> dict[str, Any] | None:
         content = message.get("content", {})
         # what is asked, and what deciding displays, is no output of the script
-        if message.get("msg_type") != "display_data" or current_keeper() is not run.capture:
+        if message.get("msg_type") != "display_data" or current_sink() is not run.capture:
             return message
         data = content.get("data", {})
         return message if run.capture.show("display", str(data.get("text/plain", "")), data) else None

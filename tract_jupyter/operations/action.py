@@ -116,7 +116,7 @@ _pending = Pending(_fields)
 """
 
 
-class Outcome(NamedTuple):
+class SandboxOutcome(NamedTuple):
     """What a body made of the copy that it was given.
 
     Attributes:
@@ -173,7 +173,7 @@ def _placed(action: ActionDef) -> str:
         raise SpecError(f"the code cannot be run in the sandbox: {error}", action=action.name) from None
 
 
-def _applied(pending: DynamicPending, outcome: Outcome) -> Any:
+def _applied(pending: DynamicPending, outcome: SandboxOutcome) -> Any:
     """Take over what the body made; what approval runs, runs now, as a part of the same decision."""
     pending.fields = pending.field_parameters.validate(outcome.fields)
     if outcome.decision == "approve":
@@ -183,7 +183,7 @@ def _applied(pending: DynamicPending, outcome: Outcome) -> Any:
     return outcome.returned
 
 
-def _outcome(found: Any, filename: str) -> Outcome:
+def _outcome(found: Any, filename: str) -> SandboxOutcome:
     """What came out, if it is what could: the code may have changed all that it found in its own process."""
     returned, fields, decided = found
     if not isinstance(fields, dict) or not all(isinstance(name, str) for name in fields):
@@ -194,11 +194,11 @@ def _outcome(found: Any, filename: str) -> Outcome:
     returned = _crossing("what it returns", returned, filename)
     match decided:
         case []:
-            return Outcome(returned, fields, "", "")
+            return SandboxOutcome(returned, fields, "", "")
         case ["approve"]:
-            return Outcome(returned, fields, "approve", "")
+            return SandboxOutcome(returned, fields, "approve", "")
         case ["reject", str(reason)]:
-            return Outcome(returned, fields, "reject", _crossing("the reason", reason, filename))
+            return SandboxOutcome(returned, fields, "reject", _crossing("the reason", reason, filename))
     raise _refused("a decision is made by pending.approve() or pending.reject(reason)", filename)
 
 

@@ -12,7 +12,7 @@ from tract_jupyter.models.schema.types import type_text
 from tract_jupyter.operations.advice import reach_table, spec_reach
 from tract_jupyter.operations.pending import definition_of
 from tract_jupyter.operations.spec import spec_from_json, spec_to_json
-from tract_jupyter.review.decision import fingerprint, how
+from tract_jupyter.review.decision import decision_context, fingerprint
 from tract_jupyter.review.recorded import CHANNELS
 from tract_jupyter.review.request import CodeBlock, ValueRow, ValueTable, findings_text
 
@@ -166,7 +166,7 @@ class PendingActivation(Proposal):
     def _accepted(self) -> OperationSpec:
         if not self.requests:
             raise GrantError(f"{self.title!r} wants no field to be volatile; approve it without that")
-        if how().channel not in _ACCEPTING:
+        if decision_context().channel not in _ACCEPTING:
             raise GrantError(
                 "only a person accepts that standing approvals do not look at a field: in a panel, at a prompt or in "
                 "their own code"

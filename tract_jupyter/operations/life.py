@@ -26,7 +26,7 @@ from tract_jupyter.storage.signed import StoredSpec
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tract_jupyter.hooks.firing import Choice, Firing, Unhandled
+    from tract_jupyter.hooks.firing import ActionChoice, Firing, Unhandled
     from tract_jupyter.operations.pending import DynamicPending
     from tract_jupyter.operations.spec import OperationSpec
     from tract_jupyter.review.grants import Grants
@@ -344,7 +344,7 @@ class Operations(Rebuilding, Unreviewed):
         review: bool = False,
         ask: Unhandled = "ask",
         offer: bool = False,
-        choice: Choice | None = None,
+        choice: ActionChoice | None = None,
         **options: Any,
     ) -> Any:
         """Fire an operation: see `Tract.fire`.

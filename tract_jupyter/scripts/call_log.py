@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from tract_jupyter.hooks.firing import Choice
+    from tract_jupyter.hooks.firing import ActionChoice
     from tract_jupyter.review.trust import Signer
     from tract_jupyter.storage.database import Database
     from tract_jupyter.storage.journal import ScriptCallRows
@@ -315,7 +315,7 @@ class CallLog:
         *,
         actor: str,
         profile: ToolProfile | None,
-        is_approved: bool | Choice,
+        is_approved: bool | ActionChoice,
     ) -> ToolResult:
         """Answer a call from the run before, or have it made, and keep what came of it. As `ToolExecutor.execute`."""
         tool: Tool = (executor.get(name) if isinstance(name, str) else None) or str(name)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from tract_jupyter.exceptions import ScriptSyntaxError, UndecidedError
 from tract_jupyter.models.text import safe_repr
 from tract_jupyter.review.dispatch import checking
-from tract_jupyter.review.source import Stretch, origins, stretch_of
+from tract_jupyter.review.source import CodeRange, code_range, origins
 from tract_jupyter.scripts.kernel import ScriptPaused
 from tract_jupyter.scripts.result import ToolCall
 from tract_jupyter.storage.interrupts import whole_context
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from pydantic_monty import SourceRange
 
-    from tract_jupyter.hooks.firing import Choice
+    from tract_jupyter.hooks.firing import ActionChoice
     from tract_jupyter.review.request import ValueRow
     from tract_jupyter.scripts.budget import Meter
     from tract_jupyter.scripts.call_log import CallLog
@@ -87,7 +87,7 @@ class ScriptCalls:
         arguments: Mapping[str, Any],
         *,
         line: int | None = None,
-        is_approved: bool | Choice = False,
+        is_approved: bool | ActionChoice = False,
     ) -> ToolResult:
         """Make a call within the budget; what was refused comes back as an error.
 
@@ -134,7 +134,12 @@ class ScriptCalls:
         )
 
     def _made(
-        self, executor: ToolExecutor, name: str, arguments: Mapping[str, Any], *, is_approved: bool | Choice
+        self,
+        executor: ToolExecutor,
+        name: str,
+        arguments: Mapping[str, Any],
+        *,
+        is_approved: bool | ActionChoice,
     ) -> tuple[ToolResult, float]:
         started = perf_counter()
         # what a tool calls itself is a part of its own call
@@ -178,7 +183,7 @@ class ScriptCalls:
     def _origins(self) -> tuple[ValueRow, ...]:
         """Where the values of the current call come from, of a script on this stack."""
         frame = self._frame()
-        call = stretch_of(frame) if frame is not None else None
+        call = code_range(frame) if frame is not None else None
         if frame is None or call is None:
             return ()
         code = "".join(linecache.getlines(self._filename))
@@ -250,9 +255,9 @@ class Script:
         # without a time of change, so that `linecache.checkcache` keeps it
         linecache.cache[self.filename] = (len(self.placed), None, lines, self.filename)
 
-    def stretch(self, position: SourceRange) -> Stretch:
+    def stretch(self, position: SourceRange) -> CodeRange:
         """Where something stands that a sandbox points at."""
-        return Stretch(*self._place(position.start), *self._place(position.end))
+        return CodeRange(*self._place(position.start), *self._place(position.end))
 
     def _place(self, offset: int) -> tuple[int, int]:
         before = self.placed[:offset]

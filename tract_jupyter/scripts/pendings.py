@@ -12,7 +12,7 @@ from tract_jupyter.hooks.pending import Pending, action
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.review.decision import fingerprint
 from tract_jupyter.review.request import CodeBlock, ValueRow, ValueTable, findings_text
-from tract_jupyter.review.source import Stretch, origins
+from tract_jupyter.review.source import CodeRange, origins
 from tract_jupyter.storage.interrupts import interruptible
 from tract_jupyter.toolkit.question import CallsTool
 
@@ -58,7 +58,7 @@ class PendingScriptCall(CallsTool):
     ) -> None:
         super().__init__(fields, run=lambda _: None, **options)
         code, first_line = self.script["code"], self.script["first_line"]
-        self.origins = origins("\n" * (first_line - 1) + code, Stretch(*self.script["call"]))
+        self.origins = origins("\n" * (first_line - 1) + code, CodeRange(*self.script["call"]))
         self._execute_fn = go_on
 
     @property

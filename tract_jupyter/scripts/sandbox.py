@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tract_jupyter.exceptions import ContentError, ParameterError, ScriptFailedError, nearest
 from tract_jupyter.models.canonical import plain
 from tract_jupyter.models.pending import PendingStatus
-from tract_jupyter.review.source import Place, asked_at
+from tract_jupyter.review.source import CallSite, asked_at
 from tract_jupyter.sandbox.pool import LACKS, Hints, explained
 from tract_jupyter.scripts.budget import Budget
 from tract_jupyter.scripts.calls import Script
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
     from pydantic_monty import ExternalModule, FunctionSnapshot, Monty, MontySession
 
-    from tract_jupyter.review.source import Stretch
+    from tract_jupyter.review.source import CodeRange
     from tract_jupyter.toolkit.definitions import ToolDefinition
     from tract_jupyter.toolkit.executor import ToolExecutor
 
@@ -171,7 +171,7 @@ MOST_BYTES = 5_000_000
 """Of a program that is kept in the store; a larger one waits in its process only."""
 
 
-def saved(run: Run, snapshot: bytes, *, call: Stretch, names: Collection[str]) -> dict[str, Any]:
+def saved(run: Run, snapshot: bytes, *, call: CodeRange, names: Collection[str]) -> dict[str, Any]:
     """Where a run stands: the program itself, what it showed, and what it used of its budget."""
     return {
         "code": run.script.code,
@@ -435,14 +435,14 @@ class Sandbox:
                 return ToolResult(name, success=False, error="; ".join(error.problems))
         call = run.script.stretch(snapshot.position)
         run.calls.pause = lambda tool, values: self._question(run, snapshot, call, tool, values)
-        with asked_at(Place(run.script.filename, call.line)):
+        with asked_at(CallSite(run.script.filename, call.line)):
             return run.calls.execute(self._executor, name, arguments, line=call.line)
 
     def _question(
         self,
         run: Run,
         snapshot: FunctionSnapshot,
-        call: Stretch,
+        call: CodeRange,
         tool: ToolDefinition,
         values: dict[str, Any],
     ) -> PendingScriptCall | None:

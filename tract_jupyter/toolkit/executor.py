@@ -19,7 +19,7 @@ from tract_jupyter.exceptions import (
     UnknownToolError,
     nearest,
 )
-from tract_jupyter.hooks.firing import Choice
+from tract_jupyter.hooks.firing import ActionChoice
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.models.schema.strict import without_nulls
 from tract_jupyter.operations.check import TOOL_PREFIX
@@ -177,7 +177,7 @@ class ToolExecutor:
         *,
         actor: str = USER,
         profile: ToolProfile | None = None,
-        is_approved: bool | Choice = False,
+        is_approved: bool | ActionChoice = False,
     ) -> ToolResult:
         """Call a tool. Never raises an `Exception`: what went wrong is in the result.
 
@@ -198,7 +198,7 @@ class ToolExecutor:
         try:
             values = _validated(tool, arguments)
             permission = self.policy(tool, actor)
-            choice = is_approved if isinstance(is_approved, Choice) else None
+            choice = is_approved if isinstance(is_approved, ActionChoice) else None
             if permission is not _ALLOW and not (is_approved and permission is Permission.ASK):
                 values, choice = self._permitted(permission, tool, values, actor)
             with nullcontext() if profile is None else bound_to(profile):
@@ -241,7 +241,7 @@ class ToolExecutor:
 
     def _permitted(
         self, permission: Permission, tool: ToolDefinition, values: dict[str, Any], actor: str
-    ) -> tuple[dict[str, Any], Choice | None]:
+    ) -> tuple[dict[str, Any], ActionChoice | None]:
         """The arguments that a person allowed, or changed before that, and what was chosen besides.
 
         Raises:

@@ -22,7 +22,7 @@ from tract_jupyter.toolkit.results import ToolResult
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tract_jupyter.hooks.firing import Choice
+    from tract_jupyter.hooks.firing import ActionChoice
     from tract_jupyter.hooks.pending import Pending
     from tract_jupyter.operations.life import Operations
     from tract_jupyter.operations.spec import OperationSpec
@@ -51,7 +51,7 @@ class OperationTools:
         return tools
 
     def _tool(self, spec: OperationSpec) -> ToolDefinition:
-        def fire(actor: str = "user", choice: Choice | None = None, /, **fields: Any) -> Any:
+        def fire(actor: str = "user", choice: ActionChoice | None = None, /, **fields: Any) -> Any:
             by = f"tools.{TOOL_PREFIX}{spec.name}"
             fired = self._operations.fire(spec.name, fields, triggered_by=by, actor=actor, choice=choice)
             return self._outcome(fired)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from tract_jupyter.exceptions import FingerprintError
 from tract_jupyter.hooks.builtin.base import BuiltinPending, Field
 from tract_jupyter.hooks.field_pending import FieldPending
-from tract_jupyter.hooks.firing import Choice
+from tract_jupyter.hooks.firing import ActionChoice
 from tract_jupyter.hooks.introspection import value_rows
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.operations.check import TOOL_PREFIX
@@ -70,7 +70,7 @@ class ToolQuestion(FieldPending):
         return found
 
     @property
-    def choice(self) -> Choice | None:
+    def choice(self) -> ActionChoice | None:
         """What a person chose, now or for good; None if nobody did, or not a person."""
         made: Decision | None = self.decision
         if made is None or self.status is not PendingStatus.APPROVED:
@@ -78,7 +78,7 @@ class ToolQuestion(FieldPending):
         if not made.is_personal and made.channel not in _STANDING:
             return None
         arguments = {} if made.action == "approve" else made.arguments
-        return Choice(made.action, arguments, made.decided_by, made.is_personal)
+        return ActionChoice(made.action, arguments, made.decided_by, made.is_personal)
 
     @property
     def offered_actions(self) -> frozenset[str]:

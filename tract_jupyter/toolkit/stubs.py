@@ -24,7 +24,7 @@ from tract_jupyter.toolkit.stub_source import stub_source
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from tract_jupyter.hooks.firing import Choice
+    from tract_jupyter.hooks.firing import ActionChoice
     from tract_jupyter.toolkit.definitions import ToolDefinition
     from tract_jupyter.toolkit.executor import ToolExecutor
     from tract_jupyter.toolkit.toolset import Toolset
@@ -138,7 +138,9 @@ class ToolBridge:
         self.actor = actor
         self.call_log: deque[CallRecord] = deque(maxlen=_LOG_LENGTH)
 
-    def call(self, name: str, arguments: Mapping[str, Any], *, is_approved: bool | Choice = False) -> Any:
+    def call(
+        self, name: str, arguments: Mapping[str, Any], *, is_approved: bool | ActionChoice = False
+    ) -> Any:
         """Call a tool and return its bare result; within a script, as that script.
 
         `is_approved`: this call was decided about already; or what was chosen then.

@@ -2,7 +2,7 @@
 
 from tests.notebook.outline import stands_alone
 from tests.notebook.runs.examples import HOSTILE, PLAIN, PROMPT, message, run
-from tract_jupyter.notebook.runs.prompt import Change, PromptView, inspect_prompt
+from tract_jupyter.notebook.runs.prompt import MessageChange, PromptView, inspect_prompt
 from tract_jupyter.runs.model import Piece
 
 
@@ -12,8 +12,8 @@ def view_of(shown, **parts):
 
 def test_each_message_is_compared_with_the_plain_prompt():
     found = inspect_prompt(run(), len, "approximate")
-    assert [part.change for part in found.parts if part.change is not Change.SAME] == [
-        Change.CHANGED, Change.CHANGED, Change.INSERTED,
+    assert [part.change for part in found.parts if part.change is not MessageChange.SAME] == [
+        MessageChange.CHANGED, MessageChange.CHANGED, MessageChange.INSERTED,
     ]  # fmt: skip
     assert found.summary == "12 messages: 1 inserted, 2 changed, 9 as they were"
     assert found.tokens == sum(len(one.content) for one in PROMPT)
@@ -63,7 +63,10 @@ def test_messages_without_keys_go_by_their_labels():
     shown = run(
         prompt=(message("user", "a"), message("system", "b", label="x")), plain_prompt=(message("user", "a"),)
     )
-    assert [part.change for part in inspect_prompt(shown).parts] == [Change.SAME, Change.INSERTED]
+    assert [part.change for part in inspect_prompt(shown).parts] == [
+        MessageChange.SAME,
+        MessageChange.INSERTED,
+    ]
 
 
 def test_pieces_that_do_not_make_up_the_text_are_not_shown():

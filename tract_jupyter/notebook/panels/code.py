@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pygments.token import _TokenType
 
     from tract_jupyter.analysis import Finding
-    from tract_jupyter.review.display import Place, RuleFindings, ShownLine
+    from tract_jupyter.review.display import Occurrence, RuleFindings, ShownLine
     from tract_jupyter.review.request import CodeBlock
 
 
@@ -86,7 +86,7 @@ def _reasons_html(rule: RuleFindings) -> str:
     return f'<ul class="tract-reasons">{reasons}</ul>{instead}'
 
 
-def _places_html(places: Iterable[Place]) -> str:
+def _places_html(places: Iterable[Occurrence]) -> str:
     shown = [f"<li>{lines_text(place.lines)}: <code>{escaped(place.text)}</code></li>" for place in places]
     more = len(shown) - _SHOWN_PLACES
     return "".join(shown[:_SHOWN_PLACES]) + (f"<li>… {more:,} more</li>" if more > 0 else "")

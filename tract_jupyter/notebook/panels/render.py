@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.review.channel import Ticket
     from tract_jupyter.review.decision import Decision
-    from tract_jupyter.review.display import Piece
+    from tract_jupyter.review.display import DisplayedPiece
     from tract_jupyter.review.request import ReviewRequest, ValueTable
 
 
@@ -54,7 +54,7 @@ _MAX_PATTERN = 300
 _HOW_LONG = {"session": "Not asked again in this session", "always": "Not asked again"}
 
 
-class Change(NamedTuple):
+class ValueChange(NamedTuple):
     """A value that a person changed before approving, as it is shown."""
 
     name: str
@@ -62,13 +62,13 @@ class Change(NamedTuple):
     after: str
 
 
-def changed_values(ticket: Ticket) -> list[Change]:
+def changed_values(ticket: Ticket) -> list[ValueChange]:
     """What was changed with the approval; with several approvals, as one may fail, with each of them."""
     changes = []
     for request, decision in ticket.decided:
         before = {p.name: p.default for p in request.fields or ()}
         changes += [
-            Change(name, show_value(before.get(name)), show_value(value))
+            ValueChange(name, show_value(before.get(name)), show_value(value))
             for name, value in (decision.arguments.get("edits") or {}).items()
         ]
     return changes
@@ -204,7 +204,7 @@ def _values_html(table: ValueTable, pending_id: str) -> str:
     )
 
 
-def _cell_html(pieces: tuple[Piece, ...]) -> str:
+def _cell_html(pieces: tuple[DisplayedPiece, ...]) -> str:
     """A part of a row; where it is long, in a box of its own that scrolls."""
     if len(pieces) <= _FEW_PIECES:
         return pieces_html(pieces)

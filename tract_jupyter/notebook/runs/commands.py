@@ -20,7 +20,7 @@ from tract_jupyter.notebook.arguments import Command, limit, when
 from tract_jupyter.notebook.channels import Worker
 from tract_jupyter.notebook.runs.prompt import inspect_prompt
 from tract_jupyter.notebook.runs.view import RunView
-from tract_jupyter.notebook.views.html import Grid, View
+from tract_jupyter.notebook.views.html import Grid, GridView
 from tract_jupyter.runs.projection import project
 from tract_jupyter.runs.reading import message_of
 from tract_jupyter.runs.terms import OperationStatus, RunStatus, Trigger
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from tract_jupyter.models.config import ChatResponse
-    from tract_jupyter.notebook.runs.picture import Event
+    from tract_jupyter.notebook.runs.picture import RunEventLike
     from tract_jupyter.notebook.runs.prompt import Inspection
-    from tract_jupyter.notebook.session import Session
+    from tract_jupyter.notebook.session import NotebookSession
     from tract_jupyter.runs.events import RunEvent
     from tract_jupyter.runs.model import Run
     from tract_jupyter.tract import Tract
@@ -88,11 +88,11 @@ def inspected(run: Run, tract: Tract | None = None) -> Inspection:
     return inspect_prompt(run, lambda text: tract.corrected(count(text)), tract.tokenizer.name)
 
 
-async def run_cell(session: Session, text: str, options: CellOptions, out: str = "") -> None:
+async def run_cell(notebook: NotebookSession, text: str, options: CellOptions, out: str = "") -> None:
     """Answer what the cell says, and show the run.
 
     Args:
-        session: of the notebook.
+        notebook: the state of this kernel.
         text: the cell; empty to have the context answered as it stands.
         options: of the run.
         out: a variable for the response.
@@ -108,8 +108,8 @@ async def run_cell(session: Session, text: str, options: CellOptions, out: str =
         raise OperationError(
             "--regenerate makes another reply to what was said last; leave the cell empty, or leave out --regenerate"
         )
-    tract, abort = session.tract, Abort()
-    display = RunDisplay(project, shows_all=session.front_end.has_kernel)
+    tract, abort = notebook.tract, Abort()
+    display = RunDisplay(project, shows_all=notebook.front_end.has_kernel)
     worker = Worker(lambda: ask(tract, text, options, display, abort), "tract-run")
     worker.start()
     try:
@@ -123,7 +123,7 @@ async def run_cell(session: Session, text: str, options: CellOptions, out: str =
         raise
     close(tract, display)
     if out:
-        session.shell.user_ns[out] = response
+        notebook.shell.user_ns[out] = response
 
 
 def close(tract: Tract, display: RunDisplay) -> None:
@@ -154,7 +154,7 @@ _END = "run.finished"
 _ASKED = "A person has to decide; the run goes on with the answer."
 
 
-class Later(Protocol):
+class TimerHandle(Protocol):
     """Something that is to be done a little later."""
 
     def cancel(self) -> object:
@@ -181,13 +181,13 @@ class RunDisplay:
     def __init__(
         self,
         project: Callable[[Sequence[Any]], Run],
-        events: Iterable[Event] = (),
+        events: Iterable[RunEventLike] = (),
         *,
         seconds: float = _SECONDS,
         shows_all: bool = True,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], float] = time.time,
-        later: Callable[[float, Callable[[], None]], Later] | None = None,
+        later: Callable[[float, Callable[[], None]], TimerHandle] | None = None,
     ) -> None:
         self._project = project
         self._seconds = seconds
@@ -195,9 +195,9 @@ class RunDisplay:
         self._clock = clock
         self._now = now
         self._later = later or _on_a_timer
-        self._events: list[Event] = list(events)
+        self._events: list[RunEventLike] = list(events)
         self._lock = threading.RLock()
-        self._waiting: Later | None = None
+        self._waiting: TimerHandle | None = None
         self._drawn_at: float | None = None
         self._is_closed = False
         self._display_id = secrets.token_hex(16)
@@ -208,7 +208,7 @@ class RunDisplay:
         with self._lock:
             return list(self._events)
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: RunEventLike) -> None:
         """Take note of an event, and draw it now or soon."""
         with self._lock:
             if self._is_closed:
@@ -272,7 +272,7 @@ class RunDisplay:
             self._waiting = None
 
 
-def _on_a_timer(seconds: float, action: Callable[[], None]) -> Later:
+def _on_a_timer(seconds: float, action: Callable[[], None]) -> TimerHandle:
     # what it displays belongs to the cell
     timer = threading.Timer(seconds, contextvars.copy_context().run, (action,))
     timer.daemon = True
@@ -286,13 +286,13 @@ _WAYS = ("--prompt", "--resume", "--replay")
 _USAGE = "run [ID] [--prompt | --resume | --replay]"
 
 
-def _runs(session: Session, words: list[str]) -> View:
-    tract = session.tract
+def _runs(notebook: NotebookSession, words: list[str]) -> GridView:
+    tract = notebook.tract
     rows = tuple(_run_row(tract, run) for run in tract.runs(limit("runs", words)))
     heads = ("Run", "Started", "Trigger", "Status", "Profile", "Done", "Time", "Reply")
     grid = Grid(heads, rows, code=frozenset({"Run"}), right=frozenset({"Done", "Time"}))
     told = "%tract run ID shows one of them." if rows else "None yet. %%tract_run makes one."
-    return View("Runs", (told,), (grid,))
+    return GridView("Runs", (told,), (grid,))
 
 
 def _run_row(tract: Tract, run: Run) -> tuple[str, ...]:
@@ -315,15 +315,15 @@ def _run_row(tract: Tract, run: Run) -> tuple[str, ...]:
     )
 
 
-def _run(session: Session, words: list[str]) -> Any:
+def _run(notebook: NotebookSession, words: list[str]) -> Any:
     ways = [word for word in words if word in _WAYS]
     names = [word for word in words if word not in _WAYS]
     if len(ways) > 1 or len(names) > 1 or any(name.startswith("-") for name in names):
         raise OperationError(f"%tract {_USAGE} is how it is used; got run {' '.join(words)}")
-    tract = session.tract
+    tract = notebook.tract
     run_id = names[0] if names else _newest(tract)
     if ways == ["--resume"]:
-        return _resume(session, run_id)
+        return _resume(notebook, run_id)
     if ways == ["--replay"]:
         return _replay(tract, run_id)
     return _show(tract, run_id, only_prompt=bool(ways))
@@ -343,12 +343,12 @@ def _show(tract: Tract, run_id: str, *, only_prompt: bool) -> Any:
     return view_of(tract, tract.run_events(run_id))
 
 
-def _resume(session: Session, run_id: str) -> None:
+def _resume(notebook: NotebookSession, run_id: str) -> None:
     from tract_jupyter.runs.projection import project
 
-    tract = session.tract
+    tract = notebook.tract
     events = tract.run_events(run_id)
-    display = RunDisplay(project, events, shows_all=session.front_end.has_kernel)
+    display = RunDisplay(project, events, shows_all=notebook.front_end.has_kernel)
     try:
         tract.resume_run(run_id, on_event=display)
     finally:
@@ -356,13 +356,13 @@ def _resume(session: Session, run_id: str) -> None:
             close(tract, display)
 
 
-def _replay(tract: Tract, run_id: str) -> View:
+def _replay(tract: Tract, run_id: str) -> GridView:
     run = tract.replay_run(run_id)
     told = (
         "Nothing was executed, asked or written: what its operations and its main call gave was taken from the record, "
         "and planned, ordered and committed anew."
     )
-    return View(
+    return GridView(
         f"Run {run.run_id[:8]}: the replay comes out the same",
         (told, f"Root hash: {run.root_hash or 'none'}"),
     )

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from tract_jupyter.models.text import printable
-from tract_jupyter.notebook.runs.picture import GLYPHS, State, commit_order, duration
+from tract_jupyter.notebook.runs.picture import GLYPHS, NodeState, commit_order, duration
 from tract_jupyter.notebook.views.html import text_width
 from tract_jupyter.runs.terms import Hook
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from tract_jupyter.notebook.runs.picture import Node, Picture
+    from tract_jupyter.notebook.runs.picture import OperationNode, Picture
 
 
 ROWS = 14
@@ -23,10 +23,10 @@ ROWS = 14
 
 
 @dataclass(frozen=True)
-class Place:
+class NodePosition:
     """A node's column and row; both count from 0, within its hook."""
 
-    node: Node
+    node: OperationNode
     column: int
     row: int
 
@@ -36,28 +36,28 @@ class Band:
     """The operations of one hook, how many columns and rows they take, and who depends on whom among them."""
 
     hook: Hook
-    places: tuple[Place, ...]
+    places: tuple[NodePosition, ...]
     columns: int
     rows: int
-    edges: tuple[tuple[Place, Place], ...]
+    edges: tuple[tuple[NodePosition, NodePosition], ...]
 
 
-def lay_out(nodes: Sequence[Node]) -> tuple[Band, ...]:
+def lay_out(nodes: Sequence[OperationNode]) -> tuple[Band, ...]:
     """A band for each hook that has operations."""
     bands = (_band(hook, [node for node in nodes if node.hook is hook]) for hook in Hook)
     return tuple(band for band in bands if band.places)
 
 
-def _band(hook: Hook, nodes: list[Node]) -> Band:
+def _band(hook: Hook, nodes: list[OperationNode]) -> Band:
     levels = _levels(nodes)
-    places: dict[str, Place] = {}
+    places: dict[str, NodePosition] = {}
     column = 0
     for level in range(max(levels.values(), default=-1) + 1):
         here = sorted(
             (n for n in nodes if levels[n.id] == level), key=lambda n: (_wanted(n, places), n.order, n.id)
         )
         for number, node in enumerate(here):
-            places[node.id] = Place(node, column + number // ROWS, number % ROWS)
+            places[node.id] = NodePosition(node, column + number // ROWS, number % ROWS)
         column += -(-len(here) // ROWS)
     edges = [
         (places[one], place) for place in places.values() for one in place.node.depends_on if one in places
@@ -66,7 +66,7 @@ def _band(hook: Hook, nodes: list[Node]) -> Band:
     return Band(hook, tuple(places.values()), column, rows, tuple(edges))
 
 
-def _levels(nodes: list[Node]) -> dict[str, int]:
+def _levels(nodes: list[OperationNode]) -> dict[str, int]:
     """One more than the highest of the dependencies. What waits in a circle, and never runs, stands with the first."""
     known = {node.id: node for node in nodes}
     levels = dict.fromkeys(known, 0)
@@ -76,7 +76,7 @@ def _levels(nodes: list[Node]) -> dict[str, int]:
     return levels
 
 
-def _wanted(node: Node, places: dict[str, Place]) -> float:
+def _wanted(node: OperationNode, places: dict[str, NodePosition]) -> float:
     """The mean row of what it depends on, so that lines cross little."""
     rows = [places[one].row for one in node.depends_on if one in places]
     return sum(rows) / len(rows) if rows else 0.0
@@ -105,7 +105,7 @@ class _Size(NamedTuple):
     is_named: bool
 
     @classmethod
-    def of(cls, nodes: Sequence[Node], *, timed: bool) -> _Size:
+    def of(cls, nodes: Sequence[OperationNode], *, timed: bool) -> _Size:
         """Small squares where there are too many for names."""
         if len(nodes) > _MOST_NAMED:
             return cls(18, 18, 44, 23, is_named=False)
@@ -120,7 +120,7 @@ def graph_svg(picture: Picture) -> str:
     return _drawing(lay_out(picture.nodes), size, "Operations of the run", picture.main)
 
 
-def profile_svg(nodes: Sequence[Node]) -> str:
+def profile_svg(nodes: Sequence[OperationNode]) -> str:
     """The same of operations that are not in a run."""
     return _drawing(lay_out(nodes), _Size.of(nodes, timed=False), "Operations of the profile", None)
 
@@ -135,7 +135,7 @@ def short(text: str, limit: int) -> str:
     return f"{name}…"
 
 
-def _drawing(bands: tuple[Band, ...], size: _Size, label: str, main: State | None) -> str:
+def _drawing(bands: tuple[Band, ...], size: _Size, label: str, main: NodeState | None) -> str:
     rows = max((band.rows for band in bands), default=1)
     height = _HEAD + 2 * _PAD + (rows - 1) * size.down + max(size.height, 26)
     parts, x = [], 0.0
@@ -173,9 +173,9 @@ def _band_svg(band: Band, size: _Size, x: float, width: float, height: float) ->
     )
 
 
-def _main_svg(main: State | None, x: float, height: float) -> str:
+def _main_svg(main: NodeState | None, x: float, height: float) -> str:
     """The main call: all operations before it come together there."""
-    state = main or State.PLANNED
+    state = main or NodeState.PLANNED
     y = round(_HEAD + (height - _HEAD) / 2)
     said = "main call" if main is None else f"main call, {_main_word(state)}"
     glyph = "" if main is None else GLYPHS[state]
@@ -191,11 +191,11 @@ def _main_svg(main: State | None, x: float, height: float) -> str:
     )
 
 
-def _main_word(state: State) -> str:
-    return {State.SKIPPED: "not made", State.PLANNED: "not made yet"}.get(state, state.value)
+def _main_word(state: NodeState) -> str:
+    return {NodeState.SKIPPED: "not made", NodeState.PLANNED: "not made yet"}.get(state, state.value)
 
 
-def _node(place: Place, size: _Size, left: float, top: float) -> str:
+def _node(place: NodePosition, size: _Size, left: float, top: float) -> str:
     node = place.node
     x, y = left + place.column * size.across, top + place.row * size.down
     words = _words(node, size, x, y) if size.is_named else ""
@@ -210,7 +210,7 @@ def _node(place: Place, size: _Size, left: float, top: float) -> str:
     )
 
 
-def _words(node: Node, size: _Size, x: float, y: float) -> str:
+def _words(node: OperationNode, size: _Size, x: float, y: float) -> str:
     middle = y + size.height / 2 + 4
     name = html.escape(short(node.title, _NAME))
     told = node.note or (duration(node.milliseconds) if node.milliseconds else "")
@@ -223,17 +223,17 @@ def _words(node: Node, size: _Size, x: float, y: float) -> str:
     return f'<text x="{x + 25:g}" y="{middle:g}">{name}</text>{end}'
 
 
-def _edge(one: Place, other: Place, size: _Size, left: float, top: float) -> str:
+def _edge(one: NodePosition, other: NodePosition, size: _Size, left: float, top: float) -> str:
     x = left + one.column * size.across + size.width
     y = top + one.row * size.down + size.height / 2
     to_x = left + other.column * size.across
     to_y = top + other.row * size.down + size.height / 2
     bend = max(abs(to_x - x) / 2, 20)
-    css = "" if one.node.state is State.DONE or not one.node.why else ' class="tract-broken"'
+    css = "" if one.node.state is NodeState.DONE or not one.node.why else ' class="tract-broken"'
     return f'<path{css} d="M{x:g} {y:g}C{x + bend:g} {y:g} {to_x - bend:g} {to_y:g} {to_x:g} {to_y:g}"/>'
 
 
-def spoken(node: Node) -> str:
+def spoken(node: OperationNode) -> str:
     """A node as a sentence, for who hears it."""
     parts = [
         printable(node.title),
@@ -246,7 +246,7 @@ def spoken(node: Node) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def hover(node: Node) -> str:
+def hover(node: OperationNode) -> str:
     """What is told on hovering."""
     lines = [
         printable(node.title),
@@ -280,10 +280,10 @@ class Bar:
     """A row: from when to when, in seconds since the first bar's start."""
 
     title: str
-    state: State
+    state: NodeState
     start: float
     end: float
-    node: Node | None = None
+    node: OperationNode | None = None
     is_exact: bool = True
 
     @property
@@ -332,7 +332,7 @@ def gantt(picture: Picture) -> Gantt:
     return Gantt(tuple(bars), max(bar.end for bar in bars))
 
 
-def _of(node: Node, zero: float, at: float) -> Bar:
+def _of(node: OperationNode, zero: float, at: float) -> Bar:
     start = node.span.start if node.span else zero
     end = node.span.end if node.span and node.span.end is not None else max(at, start)
     return Bar(node.title, node.state, start - zero, end - zero, node)

@@ -16,14 +16,14 @@ from tract_jupyter.notebook.arguments import Command, no_arguments
 from tract_jupyter.notebook.runs.graph import profile_svg
 from tract_jupyter.notebook.runs.picture import planned
 from tract_jupyter.notebook.runs.view import legend_html
-from tract_jupyter.notebook.views.html import OWN_KEYS, Grid, View, escaped, heading, style_tag
+from tract_jupyter.notebook.views.html import OWN_KEYS, Grid, GridView, escaped, heading, style_tag
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tract_jupyter.notebook.session import Session
+    from tract_jupyter.notebook.session import NotebookSession
     from tract_jupyter.runs.model import Operation
-    from tract_jupyter.runs.profile.model import BlockRef, Profile
+    from tract_jupyter.runs.profile.model import BlockRef, OperationProfile
     from tract_jupyter.runs.store import ProfileEntry
     from tract_jupyter.tract import Tract
 
@@ -178,14 +178,13 @@ _WAYS = ("--activate", "--off", "--adopt")
 _USAGE = "profile [NAME] [--activate | --adopt FINGERPRINT], profile --off"
 
 
-def _profiles(session: Session, words: list[str]) -> View:
+def _profiles(notebook: NotebookSession, words: list[str]) -> GridView:
     no_arguments("profiles", words)
-    rows = tuple(map(_listed_row, session.tract.profiles.list()))
+    rows = tuple(map(_listed_row, notebook.tract.profiles.list()))
     heads = ("", "Profile", "Operations", "State", "For")
-    told = (
-        () if rows else ("None yet: tract.profiles.save(Profile.of(NAME, [operation(...), ...])) keeps one.",)
-    )
-    return View("Profiles", told, (Grid(heads, rows, right=frozenset({"Operations"})),))
+    hint = "None yet: tract.profiles.save(OperationProfile.of(NAME, [run_operation(...), ...])) keeps one."
+    told = () if rows else (hint,)
+    return GridView("Profiles", told, (Grid(heads, rows, right=frozenset({"Operations"})),))
 
 
 def _listed_row(entry: ProfileEntry) -> tuple[str, ...]:
@@ -201,7 +200,7 @@ def _listed_row(entry: ProfileEntry) -> tuple[str, ...]:
     )
 
 
-def _state(entry: ProfileEntry, profile: Profile | None) -> str:
+def _state(entry: ProfileEntry, profile: OperationProfile | None) -> str:
     if profile is None:
         return "cannot be read"
     if entry.quarantined:
@@ -232,17 +231,17 @@ def _parsed(words: list[str]) -> _Asked:
     return asked
 
 
-def _profile(session: Session, words: list[str]) -> View | ProfileView:
-    asked, profiles = _parsed(words), session.tract.profiles
+def _profile(notebook: NotebookSession, words: list[str]) -> GridView | ProfileView:
+    asked, profiles = _parsed(words), notebook.tract.profiles
     if asked.off:
         profiles.deactivate()
-        return View("No profile is active: the context is sent as it stands")
-    entry = _entry(session.tract, asked.name)
+        return GridView("No profile is active: the context is sent as it stands")
+    entry = _entry(notebook.tract, asked.name)
     if asked.adopt is not None:
-        return _adopted(session.tract, entry, asked.adopt)
+        return _adopted(notebook.tract, entry, asked.adopt)
     if asked.activate:
         profiles.activate(entry.name)
-        return _shown(_entry(session.tract, entry.name), "Runs use it from now on.")
+        return _shown(_entry(notebook.tract, entry.name), "Runs use it from now on.")
     return _shown(entry)
 
 
@@ -318,7 +317,7 @@ def _about_block(ref: BlockRef) -> str:
     return f"{name}, version {block.version}{off}{f': {block.description}' if block.description else ''}"
 
 
-def _read(entry: ProfileEntry) -> Profile | None:
+def _read(entry: ProfileEntry) -> OperationProfile | None:
     """The profile, whoever has saved it; nothing of it is carried out by reading. None if it is none."""
     from tract_jupyter.runs.profile.validate import read_profile
 

@@ -206,7 +206,7 @@ class Label:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CommitRow:
     """One commit in words, all of it safe to be shown once it is escaped."""
 
     short_hash: str
@@ -225,12 +225,12 @@ def make_rows(
     head: str | None,
     contents: Mapping[str, str],
     roles: Mapping[str, str],
-) -> list[Row]:
+) -> list[CommitRow]:
     """One row for each commit, in the same order."""
     names = _names(branches, head)
     pattern = _time_pattern([info.created_at for info in commits])
     return [
-        Row(
+        CommitRow(
             short_hash=info.short_hash,
             mark=_mark(info),
             kind=one_line(_kind(info, roles.get(info.commit_hash, "")), _KIND_LENGTH),
@@ -331,7 +331,7 @@ _UP, _DOWN, _LEFT, _RIGHT = 1, 2, 4, 8
 _BOXES = " │││─╯╮┤─╰╭├─┴┬┼"  # at the sum of the directions
 
 
-def graph_text(layout: Layout, rows: Sequence[Row]) -> str:
+def graph_text(layout: Layout, rows: Sequence[CommitRow]) -> str:
     """Lanes, marks and words. The first parent is below in the same lane or where that lane turns to."""
     begins: defaultdict[int, list[Edge]] = defaultdict(list)
     for edge in layout.edges:
@@ -394,7 +394,7 @@ def _draw(cells: Sequence[int], marks: dict[int, str] | None = None) -> str:
     )
 
 
-def _words(row: Row) -> str:
+def _words(row: CommitRow) -> str:
     labels = ", ".join(f"#{label.text}" if label.kind == "tag" else label.text for label in row.labels)
     parts = [row.short_hash, f"({labels})" if labels else "", f"{row.kind}:", row.message]
     return f"{' '.join(part for part in parts if part)} · {row.tokens} tokens · {row.time}"
@@ -410,7 +410,7 @@ _TEXT = 6.6
 _COLOURS = 8  # as many as graph.css names
 
 
-def graph_svg(layout: Layout, rows: Sequence[Row], label: str) -> str:
+def graph_svg(layout: Layout, rows: Sequence[CommitRow], label: str) -> str:
     """The drawing; everything escaped. Screen readers are told a list of commits."""
     columns = _Columns(layout, rows)
     colours = _colours(layout)
@@ -431,7 +431,7 @@ def graph_svg(layout: Layout, rows: Sequence[Row], label: str) -> str:
 class _Columns:
     """Where the words begin, by the longest of each kind."""
 
-    def __init__(self, layout: Layout, rows: Sequence[Row]) -> None:
+    def __init__(self, layout: Layout, rows: Sequence[CommitRow]) -> None:
         self.code = 2 * _MARGIN + _LANE * (layout.width - 1) + 8
         self.time = self.code + 8 * _CODE + _GAP
         self.tokens = (  # these are flush right: where they end
@@ -452,7 +452,7 @@ class _Columns:
         return f'<g aria-hidden="true">{words}</g>'
 
 
-def _item(row: Row, number: int, column: int, colour: int, at: _Columns) -> str:
+def _item(row: CommitRow, number: int, column: int, colour: int, at: _Columns) -> str:
     y = _middle(number)
     labels, x = _drawn_labels(row.labels, at.message, y)
     dim = "tract-dim" if row.mark is Mark.SKIP else ""
@@ -470,7 +470,7 @@ def _item(row: Row, number: int, column: int, colour: int, at: _Columns) -> str:
     return f'<g role="listitem" aria-label="{html.escape(_spoken(row))}">{"".join(parts)}</g>'
 
 
-def _spoken(row: Row) -> str:
+def _spoken(row: CommitRow) -> str:
     """The row as a sentence, for who hears it."""
     names = ", ".join(label.text for label in row.labels)
     parts = [
@@ -595,7 +595,7 @@ class Graph:
     """A drawn history. IPython shows it by `_repr_mimebundle_`."""
 
     layout: Layout
-    rows: Sequence[Row]
+    rows: Sequence[CommitRow]
     summary: str
     notes: tuple[str, ...] = ()
 

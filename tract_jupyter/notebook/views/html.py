@@ -14,7 +14,7 @@ from tract_jupyter.models.text import printable
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tract_jupyter.review.display import Piece
+    from tract_jupyter.review.display import DisplayedPiece
 
 
 OWN_KEYS = 'data-lm-suppress-shortcuts="true"'
@@ -29,7 +29,7 @@ def escaped(text: str) -> str:
     return html.escape(printable(text))
 
 
-def pieces_html(pieces: Iterable[Piece]) -> str:
+def pieces_html(pieces: Iterable[DisplayedPiece]) -> str:
     """A text in pieces; each that an approval depends on says by its key whether it was on display."""
     return "".join(
         f'<span data-line="{piece.key}">{escaped(piece.text)}</span>' if piece.key else escaped(piece.text)
@@ -37,7 +37,7 @@ def pieces_html(pieces: Iterable[Piece]) -> str:
     )
 
 
-def heading(text: str, level: int, about: str | Iterable[Piece] = "") -> str:
+def heading(text: str, level: int, about: str | Iterable[DisplayedPiece] = "") -> str:
     """A heading with a note behind it, both escaped.
 
     JupyterLab adds an anchor link to every real `h3`, which
@@ -109,7 +109,7 @@ def _shortened(cell: str) -> str:
 
 
 @dataclass(frozen=True)
-class View:
+class GridView:
     """What a command shows."""
 
     title: str

@@ -48,7 +48,7 @@ _CODE = frozenset({ACTIVATE, ACTIVATE_HANDLER})  # what asks whether code may ru
 _SHORT, _LONGEST = 80, 240  # characters of a value, and of all values of a row
 
 
-class Stuck(NamedTuple):
+class UndecidableRequest(NamedTuple):
     """What waits, and cannot be decided here."""
 
     pending_id: str
@@ -58,7 +58,7 @@ class Stuck(NamedTuple):
 
 
 @dataclass
-class Row:
+class InboxRow:
     """A request in the list."""
 
     stored: StoredPending
@@ -171,7 +171,7 @@ class Row:
 
 
 @dataclass
-class Batch:
+class InboxPages:
     """The requests of the inbox, a page at a time.
 
     Attributes:
@@ -184,22 +184,22 @@ class Batch:
 
     total: int
     quarantined: tuple[tuple[str, str, str], ...] = ()
-    pages: list[list[Row]] = field(default_factory=list)
-    stuck: list[Stuck] = field(default_factory=list)
+    pages: list[list[InboxRow]] = field(default_factory=list)
+    stuck: list[UndecidableRequest] = field(default_factory=list)
     shown: int = 0
     is_last: bool = True
 
     @property
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[InboxRow]:
         """All rows, those of earlier pages too."""
         return [row for page in self.pages for row in page]
 
     @property
-    def page(self) -> list[Row]:
+    def page(self) -> list[InboxRow]:
         """The rows on display."""
         return self.pages[self.shown] if self.pages else []
 
-    def row(self, pending_id: str) -> Row | None:
+    def row(self, pending_id: str) -> InboxRow | None:
         """The row of a pending."""
         return next((row for row in self.rows if row.pending_id == pending_id), None)
 
@@ -294,7 +294,7 @@ _ACTIONS = frozenset({"approve", "reject"})
 _REMEMBERED = 256  # messages; one is sent again for some seconds only
 
 
-class BatchPanel(ReviewWidget):
+class InboxPanel(ReviewWidget):
     """Shows a page of the inbox.
 
     Synced state: `view` is what is drawn, `bodies` the full request of each row; by `board_id` a page knows again what
@@ -305,13 +305,13 @@ class BatchPanel(ReviewWidget):
         turn: brings another page, soon and elsewhere; called in any thread.
     """
 
-    _esm = asset("common.js") + asset("batch.js")
-    _css = static_css() + asset("panel.css") + asset("batch.css")
+    _esm = asset("common.js") + asset("inbox.js")
+    _css = static_css() + asset("panel.css") + asset("inbox.css")
     view = traitlets.Dict().tag(sync=True)
     bodies = traitlets.Dict().tag(sync=True)
     board_id = traitlets.Unicode("").tag(sync=True)
 
-    def __init__(self, batch: Batch, turn: Callable[[int], None]) -> None:
+    def __init__(self, batch: InboxPages, turn: Callable[[int], None]) -> None:
         self._batch = batch
         self._turn = turn
         self._taken: deque[str] = deque(maxlen=_REMEMBERED)
@@ -358,7 +358,7 @@ class BatchPanel(ReviewWidget):
         self.refresh()
 
 
-def _answer(row: Row, answer: Answer, *, is_opened: bool) -> str:
+def _answer(row: InboxRow, answer: Answer, *, is_opened: bool) -> str:
     """Hand an answer to the row's ticket; returns why it was not taken."""
     if row.must_be_opened and not is_opened:
         return "Not taken: open it first, this is code that nobody has read yet."
@@ -389,9 +389,9 @@ class Inbox:
         self._last: StoredPending | None = None
         self._is_shown = False
         self._recorded = 0
-        self.batch = Batch(tract.reviewer.ledger.count_waiting(), left)
+        self.batch = InboxPages(tract.reviewer.ledger.count_waiting(), left)
         self._read_page()
-        self._panel = BatchPanel(self.batch, self._turn_soon)
+        self._panel = InboxPanel(self.batch, self._turn_soon)
 
     def show(self) -> None:
         """Display the first page."""
@@ -438,16 +438,16 @@ class Inbox:
         if rows or not self.batch.pages:
             self.batch.pages.append(rows)
 
-    def _row(self, stored: StoredPending) -> Row | None:
+    def _row(self, stored: StoredPending) -> InboxRow | None:
         try:
             with self._channel.gathering(self):
                 ticket = self._tract.reviewer.show_again(self._tract.operations.rebuild(stored))
         except TractError as error:
             self.batch.stuck.append(stuck(stored, error))
             return None
-        return Row(stored, ticket)
+        return InboxRow(stored, ticket)
 
 
-def stuck(stored: StoredPending, error: TractError) -> Stuck:
+def stuck(stored: StoredPending, error: TractError) -> UndecidableRequest:
     """What waits and cannot be shown, with the reason."""
-    return Stuck(stored.pending_id, stored.title, str(error), when(stored.created_at))
+    return UndecidableRequest(stored.pending_id, stored.title, str(error), when(stored.created_at))
