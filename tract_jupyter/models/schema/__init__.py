@@ -1,1 +1,6 @@
-"""Parameters, JSON Schema and Python types: one description in three forms."""
+"""Named, typed values: one description, and its forms.
+
+`parameters` describes an operation's fields, an action's parameters, a tool's arguments. `types` has the
+types that can be written as text, `json_schema` reads a schema that somebody else wrote, `foreign` and
+`strict` give the forms that providers take.
+"""
