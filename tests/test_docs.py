@@ -11,6 +11,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from tests import reference
 from tract_jupyter.notebook.cell_syntax import parse_cell
 
 ROOT = Path(__file__).parent.parent
@@ -52,8 +53,8 @@ ABOUT_CODE = [
     )),
     ROOT / "CONTRIBUTING.md",
 ]  # fmt: skip
-# classes of Python, of the libraries, and of nobody: what a page explains by its name elsewhere
-FOREIGN = {"TypedDict", "Executor", "HEAD", "PostgreSQL", "SQLAlchemy", "SQLite", "OpenAI", "DynamicPending"}
+# names of Python and of libraries, and the groups of entry points
+FOREIGN = {"TypedDict", "tract_jupyter.rules", "tract_jupyter.run_kinds"}
 
 
 @cache
@@ -99,27 +100,37 @@ def is_there(dotted):
 
 
 def is_path(text):
-    """Whether a path is one of the repository, or of the package."""
-    return any(base.joinpath(text).exists() for base in (ROOT, PACKAGE))
+    """Whether a path is one of the repository, of the package, or of one of its rooms."""
+    return any(base.joinpath(text).exists() for base in (ROOT, PACKAGE)) or any(
+        PACKAGE.rglob(text.rstrip("/"))
+    )
 
 
 @pytest.mark.parametrize("page", ABOUT_CODE, ids=lambda page: page.name)
 def test_what_pages_about_the_code_name_is_there(page):
     text = page.read_text()
-    rooms = {path.stem for path in PACKAGE.iterdir() if path.stem.isidentifier()}
+    rooms = {"tract_jupyter", *(path.stem for path in PACKAGE.iterdir())}
     diagrams = "\n".join(code for language, code in BLOCK.findall(text) if language in {"", "python"})
     quoted = re.findall(r"`([^`\n]+)`", BLOCK.sub("", text))
     paths = [name for name in quoted if re.fullmatch(r"[\w.-]+(/[\w.-]+)*(/|\.(py|md|toml|ipynb))", name)]
     words = [
         word for name in [*quoted, diagrams] for word in re.findall(r"(?<![\w./])[A-Za-z_][\w.]*\w", name)
     ]
-    dotted = [word for word in words if word.partition(".")[0] in rooms | {"tract_jupyter"} and "." in word]
+    dotted = [word for word in words if word.partition(".")[0] in rooms - {"tract"} and "." in word]
     classes = [word for word in words if re.fullmatch(r"(?:[A-Z][a-z]+){2,}", word)]
     assert [path for path in paths if not is_path(path)] == []
-    assert [
-        name for name in dotted if not name.endswith((".py", ".db", ".json")) and not is_there(name)
-    ] == []
-    assert [name for name in classes if name not in everything() | FOREIGN] == []
+    dotted = {name for name in dotted if not name.endswith((".py", ".db", ".json"))} - FOREIGN
+    assert {name for name in dotted if not is_there(name)} == set()
+    assert set(classes) - everything() - FOREIGN == set()
+
+
+def test_a_door_names_modules_that_are_there():
+    for door in PACKAGE.glob("*/__init__.py"):
+        first, _, text = (ast.get_docstring(ast.parse(door.read_text())) or "").partition("\n\n")
+        assert first.endswith("."), door
+        named = set(re.findall(r"`([a-z_]+)`", text)) - {"tools"}
+        places = {name: (f"{door.parent.name}/{name}.py", f"{name}.py", name) for name in named}
+        assert {name for name, some in places.items() if not any(map(is_path, some))} == set(), door
 
 
 def test_the_look_up_of_names_finds_only_what_is_there():
@@ -136,6 +147,10 @@ def test_the_look_up_of_names_finds_only_what_is_there():
         assert not is_there(wrong), wrong
     assert is_path("review/gate.py")
     assert not is_path("review/nothing.py")
+
+
+def test_the_api_reference_is_up_to_date():
+    assert reference.PAGE.read_text() == reference.document(), f"write it anew: {reference.COMMAND}"
 
 
 def distribution(requirement):
