@@ -25,11 +25,11 @@ from tract_jupyter.analysis.findings import (
     Span,
 )
 from tract_jupyter.analysis.rules import all_rules
-from tract_jupyter.analysis.rules.choice import RuleChoiceError
 from tract_jupyter.analysis.rules.lookup import check_effects, use_effects
-from tract_jupyter.analysis.rules.misspelt import Definition
+from tract_jupyter.analysis.rules.settings import RuleChoiceError
 from tract_jupyter.analysis.tables.effects import EffectsError
 from tract_jupyter.analysis.tables.effects import own as own_effects
+from tract_jupyter.analysis.view import KnownNames
 
 __all__ = [
     "AnalysisResult",
@@ -37,9 +37,9 @@ __all__ = [
     "Capabilities",
     "Category",
     "CodeAnalyzer",
-    "Definition",
     "EffectsError",
     "Finding",
+    "KnownNames",
     "RiskLevel",
     "RuleChoiceError",
     "SandboxMode",

@@ -16,13 +16,20 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, ClassVar
 
 from tract_jupyter.analysis.calls import GETATTR, IMPORTERS
-from tract_jupyter.analysis.flows import Flows
+from tract_jupyter.analysis.flows import Flows, NormalForms, shorten
 from tract_jupyter.analysis.ipython_syntax import transform
-from tract_jupyter.analysis.outside import Entry, Outside, hosts_of, is_network, is_path, shown, sinks_of
+from tract_jupyter.analysis.resources import (
+    Resource,
+    ResourceFinder,
+    hosts_of,
+    is_network,
+    is_path,
+    shown,
+    sinks_of,
+)
 from tract_jupyter.analysis.rules import rules_for
 from tract_jupyter.analysis.source import parse
 from tract_jupyter.analysis.values import HOLE, canonical
-from tract_jupyter.analysis.view import Forms, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -69,13 +76,13 @@ def _dotted(name: str) -> str:
     return shown(name.removeprefix("builtins."))
 
 
-class Reach:
+class CapabilityCollector:
     """Collects what a piece of code can reach, under the names of the fields of `Capabilities`."""
 
-    def __init__(self, flows: Flows, forms: Forms) -> None:
+    def __init__(self, flows: Flows, forms: NormalForms) -> None:
         self._flows = flows
         self._forms = forms
-        self._outside = Outside(flows)
+        self._outside = ResourceFinder(flows)
         self._seen: dict[str, set[Key]] = {}
         self._at_sinks: set[ast.AST] = set()
         self.imports: set[str] = set()
@@ -212,7 +219,7 @@ class Reach:
             if sinks_of(name):
                 self._at_sinks.update(node.args, (keyword.value for keyword in node.keywords))
 
-    def _add(self, found: set[str], what: str, entries: Iterable[Entry]) -> None:
+    def _add(self, found: set[str], what: str, entries: Iterable[Resource]) -> None:
         for entry in entries:
             found.add(entry.text)
             if entry.computed is not None:
@@ -390,7 +397,7 @@ def _read(code: str, parameters: Collection[str]) -> Capabilities:
         if not _parses(plain):
             return Capabilities(unknown=frozenset({UNPARSABLE}))
     flows = Flows(plain, parameters)
-    reach = Reach(flows, Forms(plain, flows))
+    reach = CapabilityCollector(flows, NormalForms(plain, flows))
     reach.run()
     return Capabilities(
         imports=frozenset(reach.imports),

@@ -1,20 +1,22 @@
-"""What flows into the names of a piece of code.
+"""Data flow: what flows into the names of a piece of code, and the normal forms of its expressions.
 
 The resolver tells what an expression *may* be and is silent about the rest. Here the rest has a place: `dotted`
 says ``?`` where the resolver knows nothing, `is_certain` says whether it knows all, and `into` lists whatever
-flows into something that is not known.
+flows into something that is not known. `NormalForms` spells an expression without the names that its author chose.
 """
 
 from __future__ import annotations
 
 import ast
+import hashlib
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from tract_jupyter.analysis import folding
-from tract_jupyter.analysis.program import Program, Scope
-from tract_jupyter.analysis.resolver import MAX_EVALUATIONS, FreeNames
+from tract_jupyter.analysis.program import NameScope, Program
+from tract_jupyter.analysis.resolver import MAX_EVALUATIONS, Resolver
+from tract_jupyter.analysis.rules import module_level, rules_for
 from tract_jupyter.analysis.source import parse
-from tract_jupyter.analysis.values import MAX_ALTERNATIVES, MAX_NAME, canonical
+from tract_jupyter.analysis.values import ASSUMED, MAX_ALTERNATIVES, MAX_NAME, Value, canonical, named, union
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from tract_jupyter.analysis.program import Binding
 
 MAX_DEPTH = 30
-"""Nesting that is followed; what is deeper counts as not known."""
+"""Nesting that is followed and spelt out. What is deeper counts as not known, and is told by a digest."""
 
 MAX_DOTTED = 64
 
@@ -37,8 +39,15 @@ _LITERALS: dict[type[ast.AST], str] = {
     ast.JoinedStr: "builtins.str",
 }
 
-Key = tuple[Scope | None, str]
+MAX_NODES = 400
+MAX_FORM = 160
+NAME = "_"
+
+Key = tuple[NameScope | None, str]
 """A name and the scope that binds it; None for a name from outside."""
+
+
+_NOWHERE = NameScope("module")
 
 
 class Flow(NamedTuple):
@@ -296,3 +305,115 @@ _PARTS: dict[type[ast.expr], Callable[..., list[ast.expr] | None]] = {
     ast.BinOp: _operands,
     ast.IfExp: lambda node: [node.body, node.orelse],
 }
+
+
+class FreeNames(Resolver):
+    """A resolver that knows names from outside: the parameters, and those that nobody bound."""
+
+    assumed = ASSUMED
+
+    def __init__(self, program: Program, parameters: Collection[str]) -> None:
+        super().__init__(program)
+        self._parameters = {name: named(_parameter(name)) for name in parameters}
+
+    def name(self, name: str, scope: NameScope) -> Value:
+        """What a name means; before the top level binds it, it means what it does outside."""
+        found = scope.find(name)
+        outside = self._parameters.get(name) or self._unbound(name, _NOWHERE)
+        if found is None:
+            if name in self._parameters:
+                return outside
+            starred = self._unbound(name, scope)
+            return union((starred, outside if outside.names else named(name)))
+        bound = super().name(name, scope)
+        return union((bound, outside)) if found[0].kind in {"module", "class"} else bound
+
+
+class _OuterNames(Resolver):
+    assumed = ASSUMED
+
+
+def _parameter(name: str) -> str:
+    """The name of a parameter; one that is called as a module or a builtin must not be taken for it."""
+    known = _OuterNames(Program()).name(name, _NOWHERE).names
+    return f"{name}(parameter)" if known or module_level(name) or rules_for(f"{name}.member") else name
+
+
+class NormalForms:
+    """The forms of the expressions of one piece of code."""
+
+    def __init__(self, code: str, flows: Flows) -> None:
+        twin = parse(code)
+        # The same text gives the same nodes in the same order.
+        self._twins = dict(zip(ast.walk(flows.tree), ast.walk(twin), strict=True))
+        self._known: dict[ast.AST, str] = {}
+        arguments = {node.arg for node in flows.nodes if isinstance(node, ast.arg)}
+        for node, other in self._twins.items():
+            if isinstance(node, ast.Name) and isinstance(other, ast.Name):
+                other.id = _name(node, flows)
+            elif isinstance(other, (ast.arg, ast.keyword)) and other.arg in arguments:
+                other.arg = NAME
+
+    def of(self, node: ast.AST) -> str:
+        """The form of an expression."""
+        known = self._known.get(node)
+        if known is None:
+            known = self._known[node] = shorten(_spelt(self._twins[node]))
+        return known
+
+
+def shorten(text: str) -> str:
+    """A text as it is, or its beginning and a digest of all of it."""
+    if len(text) <= MAX_FORM:
+        return text
+    digest = hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
+    return f"{text[: MAX_FORM // 2]}… ({digest[:16]})"
+
+
+def _name(node: ast.Name, flows: Flows) -> str:
+    """A name from outside stays, one that is only imported becomes what it was imported as."""
+    key = flows.key(node)
+    if key[0] is None:
+        return node.id
+    bindings = key[0].bindings.get(key[1], [])
+    imported = {binding.name for binding in bindings if binding.kind == "import"}
+    return imported.pop() if len(imported) == 1 and len(bindings) == 1 else NAME
+
+
+def _spelt(twin: ast.AST) -> str:
+    if _is_small(twin):
+        try:
+            return ast.unparse(twin)
+        except ValueError:  # an integer with too many digits, an f-string with a backslash
+            pass
+    digest = hashlib.sha256()
+    for piece in _pieces(twin):
+        digest.update(piece.encode("utf-8", "backslashreplace") + b"\0")
+    return f"{type(twin).__name__} ({digest.hexdigest()[:16]})"
+
+
+def _is_small(twin: ast.AST) -> bool:
+    stack = [(twin, 0)]
+    for seen in range(MAX_NODES):
+        if not stack:
+            return True
+        node, depth = stack.pop()
+        if depth > MAX_DEPTH or seen == MAX_NODES - 1:
+            return False
+        stack.extend((child, depth + 1) for child in ast.iter_child_nodes(node))
+    return False
+
+
+def _pieces(twin: ast.AST) -> Iterator[str]:
+    """Everything that makes an expression, iteratively, since it may be nested deeply."""
+    stack: list[object] = [twin]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, ast.AST):
+            yield type(item).__name__
+            stack.extend(getattr(item, field, None) for field in reversed(item._fields))
+        elif isinstance(item, list):
+            yield f"[{len(item)}]"
+            stack.extend(reversed(item))
+        else:
+            yield hex(item) if isinstance(item, int) else repr(item)

@@ -12,8 +12,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from tract_jupyter.analysis.budget import Clock
 from tract_jupyter.analysis.findings import Span
+from tract_jupyter.analysis.limits import Deadline
 from tract_jupyter.analysis.source import split_lines
 from tract_jupyter.analysis.tables.reader import words
 
@@ -73,7 +73,7 @@ class Escape:
 
 
 @dataclass(frozen=True, slots=True)
-class Transformed:
+class TransformedCode:
     """Plain Python of the same number of lines, what was replaced, and how far lines were moved left."""
 
     code: str
@@ -81,17 +81,17 @@ class Transformed:
     shifts: dict[int, int]
 
 
-def transform(text: str, clock: Clock | None = None) -> Transformed:
+def transform(text: str, deadline: Deadline | None = None) -> TransformedCode:
     """Replace IPython syntax by harmless Python; text without any comes back as it is.
 
     Raises:
-        TooLongError: There is no time left on the clock.
+        TooLongError: There is no time left.
     """
     lines = split_lines(text)
     shifts = _dedent(lines)
     scanner = _Scanner(lines, shifts)
-    scanner.run(clock or Clock(math.inf))
-    return Transformed("\n".join(scanner.lines), tuple(scanner.escapes), shifts)
+    scanner.run(deadline or Deadline(math.inf))
+    return TransformedCode("\n".join(scanner.lines), tuple(scanner.escapes), shifts)
 
 
 def _dedent(lines: list[str]) -> dict[int, int]:
@@ -139,7 +139,7 @@ class _Scanner:
         self.shifts = shifts
         self.escapes: list[Escape] = []
 
-    def run(self, clock: Clock) -> None:
+    def run(self, deadline: Deadline) -> None:
         index = next((i for i, line in enumerate(self.lines) if line.strip()), len(self.lines))
         if (
             index < len(self.lines)
@@ -147,7 +147,7 @@ class _Scanner:
             and not self.lines[index].endswith("?")
         ):
             index = self._cell_magic(index)
-        state = _State()
+        state = _LineState()
         while index < len(self.lines):
             if state.at_statement and not self.lines[index].lstrip().startswith("#"):
                 last = self._last(index)
@@ -157,7 +157,7 @@ class _Scanner:
             state.read(self.lines[index])
             index += 1
             if not index % 256:
-                clock.check()
+                deadline.check()
 
     def _cell_magic(self, index: int) -> int:
         match = _CELL_MAGIC.match(self.lines[index])
@@ -267,7 +267,7 @@ _REST_OF_STRING = {
 }
 
 
-class _State:
+class _LineState:
     """Whether the next line starts a statement: outside strings and brackets, and not continued."""
 
     def __init__(self) -> None:

@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tract_jupyter.analysis import folding
 from tract_jupyter.analysis.calls import call_value, lookup
-from tract_jupyter.analysis.program import Program, Scope
-from tract_jupyter.analysis.rules import module_level, rules_for
 from tract_jupyter.analysis.values import (
     ANY_MODULE,
     ASSUMED,
@@ -32,10 +30,10 @@ from tract_jupyter.analysis.values import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Mapping
 
-    from tract_jupyter.analysis.budget import Clock
-    from tract_jupyter.analysis.program import Binding, FunctionNode
+    from tract_jupyter.analysis.limits import Deadline
+    from tract_jupyter.analysis.program import Binding, FunctionNode, NameScope, Program
 
 
 MAX_ITEMS = 256
@@ -235,7 +233,7 @@ MAX_STARS = 32
 MAX_BINDINGS = 64
 MAX_CALL_SITES = 24
 
-_CHECKED = 511  # the clock is looked at once in so many evaluations
+_CHECKED = 511  # the deadline is checked once in so many evaluations
 _BUILTINS = frozenset(dir(builtins))
 
 
@@ -249,11 +247,11 @@ class Resolver:
     assumed: Mapping[str, str] = ASSUMED | GIVEN
     """What names are that nobody bound."""
 
-    def __init__(self, program: Program, clock: Clock | None = None) -> None:
+    def __init__(self, program: Program, deadline: Deadline | None = None) -> None:
         self.program = program
-        self._clock = clock
+        self._deadline = deadline
         self._known: dict[ast.AST, Value] = {}
-        self._known_names: dict[tuple[Scope, str], Value] = {}
+        self._known_names: dict[tuple[NameScope, str], Value] = {}
         self._provisional: dict[object, Value] = {}
         self._active: set[object] = set()
         self._depth = 0
@@ -280,7 +278,7 @@ class Resolver:
             return UNKNOWN
         self._evaluations += 1
         if not self._evaluations & _CHECKED:
-            self._check_clock()
+            self._check_deadline()
         cuts = self._cuts
         self._depth += 1
         try:
@@ -324,11 +322,11 @@ class Resolver:
         """Whether some results hold less than they could."""
         return self._incomplete
 
-    def _check_clock(self) -> None:
-        if self._clock is not None:
-            self._clock.check()
+    def _check_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.check()
 
-    def name(self, name: str, scope: Scope) -> Value:
+    def name(self, name: str, scope: NameScope) -> Value:
         """What a name means in a scope: its bindings, a star import, a builtin, or a well-known module."""
         key = (scope, name)
         known = self._known_names.get(key)
@@ -344,7 +342,7 @@ class Resolver:
             self._known_names[key] = value
         return value
 
-    def _of_bindings(self, key: tuple[Scope, str], bindings: list[Binding]) -> Value:
+    def _of_bindings(self, key: tuple[NameScope, str], bindings: list[Binding]) -> Value:
         known = self._known_names.get(key) or self._provisional.get(key)
         if known is not None:
             return known
@@ -363,7 +361,7 @@ class Resolver:
             return self._bound(bindings[0])
         return union([self._bound(binding) for binding in bindings[-MAX_BINDINGS:]])
 
-    def _unbound(self, name: str, scope: Scope) -> Value:
+    def _unbound(self, name: str, scope: NameScope) -> Value:
         stars = [module for outer in scope.visible() for module in outer.stars]
         self._incomplete |= len(stars) > MAX_STARS
         starred = [canonical(f"{module}.{name}") for module in stars[:MAX_STARS]]
@@ -452,38 +450,3 @@ _LEAVES: dict[type[ast.expr], Callable[..., Value]] = {
     ast.Constant: lambda _, node: constant_value(node.value),
 }
 """More than half of all expressions; these have no parts, and are remembered elsewhere."""
-
-
-_NOWHERE = Scope("module")
-
-
-class FreeNames(Resolver):
-    """A resolver that knows names from outside: the parameters, and those that nobody bound."""
-
-    assumed = ASSUMED
-
-    def __init__(self, program: Program, parameters: Collection[str]) -> None:
-        super().__init__(program)
-        self._parameters = {name: named(_parameter(name)) for name in parameters}
-
-    def name(self, name: str, scope: Scope) -> Value:
-        """What a name means; before the top level binds it, it means what it does outside."""
-        found = scope.find(name)
-        outside = self._parameters.get(name) or self._unbound(name, _NOWHERE)
-        if found is None:
-            if name in self._parameters:
-                return outside
-            starred = self._unbound(name, scope)
-            return union((starred, outside if outside.names else named(name)))
-        bound = super().name(name, scope)
-        return union((bound, outside)) if found[0].kind in {"module", "class"} else bound
-
-
-class _Outside(Resolver):
-    assumed = ASSUMED
-
-
-def _parameter(name: str) -> str:
-    """The name of a parameter; one that is called as a module or a builtin must not be taken for it."""
-    known = _Outside(Program()).name(name, _NOWHERE).names
-    return f"{name}(parameter)" if known or module_level(name) or rules_for(f"{name}.member") else name

@@ -37,7 +37,7 @@ def parse(text: str) -> ast.Module:
         return ast.parse(text)
 
 
-class Source:
+class SourceText:
     """The author's text; ``shifts`` tells how many columns were cut off a line before parsing."""
 
     def __init__(self, text: str, parsed: str | None = None, shifts: Mapping[int, int] | None = None) -> None:

@@ -10,7 +10,7 @@ from tract_jupyter.exceptions import GrantError
 from tract_jupyter.hooks.pending import Pending, action
 from tract_jupyter.models.schema.types import type_text
 from tract_jupyter.operations.advice import reach_table, spec_reach
-from tract_jupyter.operations.pending import definition_of
+from tract_jupyter.operations.pending import known_names_of
 from tract_jupyter.operations.spec import spec_from_json, spec_to_json
 from tract_jupyter.review.decision import decision_context, fingerprint
 from tract_jupyter.review.recorded import CHANNELS
@@ -199,7 +199,7 @@ class PendingActivation(Proposal):
         """The change since the active version, if there is one, and the code of each action."""
         spec = self.spec
         advice = self.tract.operations.advice
-        blocks = [advice.block(action, definition_of(spec, action)) for action in spec.actions.values()]
+        blocks = [advice.block(action, known_names_of(spec, action)) for action in spec.actions.values()]
         if self.requests:
             blocks.insert(0, _request_block(spec, self.requests))
         if self._approved is not None:

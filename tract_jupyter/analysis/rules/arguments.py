@@ -18,7 +18,7 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from tract_jupyter.analysis.paths import Place
+from tract_jupyter.analysis.paths import PathLocation
 from tract_jupyter.analysis.rules.base import LOW
 from tract_jupyter.analysis.tables.effects import derived, effects
 from tract_jupyter.analysis.values import HOLE
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
     from tract_jupyter.analysis.findings import RiskLevel
     from tract_jupyter.analysis.rules.base import Reference, Rule
-    from tract_jupyter.analysis.tables.effects import Call
+    from tract_jupyter.analysis.tables.effects import ArgumentEffect
     from tract_jupyter.analysis.values import Value
-    from tract_jupyter.analysis.view import View
+    from tract_jupyter.analysis.view import CodeView
 
 _WORDS = frozenset(
     {
@@ -46,7 +46,7 @@ _WORDS = frozenset(
         "text",
         "computed",
     }
-    | {"public", "given", "foreign", *(place.name.lower() for place in Place)}
+    | {"public", "given", "foreign", *(place.name.lower() for place in PathLocation)}
 )
 """Words with a meaning of their own, which the name of somebody's attribute must not be taken for."""
 
@@ -57,7 +57,7 @@ _MAX_PARTS = 200
 _MAX_TEXT = 500
 
 
-def judged(reference: Reference, rule: Rule, view: View) -> RiskLevel | None:
+def judged(reference: Reference, rule: Rule, view: CodeView) -> RiskLevel | None:
     """What a mention deserves by the arguments of its call; None for no finding."""
     calls = effects().calls.get((reference.symbol, rule.name))
     if calls is None:
@@ -71,7 +71,7 @@ def judged(reference: Reference, rule: Rule, view: View) -> RiskLevel | None:
 
 
 def _levels(
-    entry: Call, reference: Reference, call: ast.Call | None, view: View
+    entry: ArgumentEffect, reference: Reference, call: ast.Call | None, view: CodeView
 ) -> Iterator[RiskLevel | None]:
     usual = entry.level if entry.is_set else reference.level
     if call is None:
@@ -94,7 +94,7 @@ def _levels(
 _SPREAD = ast.Name("**")
 
 
-def _argument(entry: Call, call: ast.Call) -> ast.expr | None:
+def _argument(entry: ArgumentEffect, call: ast.Call) -> ast.expr | None:
     """The argument; a name of nothing when it may be among those that are unpacked."""
     for keyword in call.keywords:
         if keyword.arg in entry.keywords:
@@ -108,7 +108,7 @@ def _argument(entry: Call, call: ast.Call) -> ast.expr | None:
     return _SPREAD if any(keyword.arg is None for keyword in call.keywords) else None
 
 
-def described(node: ast.expr | None, call: ast.Call | None, view: View) -> Iterator[frozenset[str]]:
+def described(node: ast.expr | None, call: ast.Call | None, view: CodeView) -> Iterator[frozenset[str]]:
     """The words for everything that an argument may be."""
     if node is None or node is _SPREAD:
         yield frozenset({"missing" if node is None else "unknown", "any"})
@@ -122,7 +122,7 @@ def described(node: ast.expr | None, call: ast.Call | None, view: View) -> Itera
     yield from described_value(view.resolver.value(node), call, view)
 
 
-def described_value(value: Value, call: ast.Call | None, view: View) -> Iterator[frozenset[str]]:
+def described_value(value: Value, call: ast.Call | None, view: CodeView) -> Iterator[frozenset[str]]:
     """The words for everything that a value may be; members of a list or tuple count as it."""
     for const in value.consts:
         if isinstance(const, int):
@@ -140,16 +140,16 @@ def described_value(value: Value, call: ast.Call | None, view: View) -> Iterator
         yield frozenset({"unknown", "any"})
 
 
-def _of_text(text: str, call: ast.Call | None, view: View) -> frozenset[str]:
+def _of_text(text: str, call: ast.Call | None, view: CodeView) -> frozenset[str]:
     words = {"any", f"={text}"}
     words.add("computed" if HOLE in text else "text")
     words |= kind_of_code(text)
     suffix = PurePosixPath(text).suffix if len(text) <= _MAX_TEXT else ""
     if suffix:
         words.add(suffix.lower())
-    place = view.workspace.place(text) if len(text) <= _MAX_TEXT else Place.UNKNOWN
+    place = view.workspace.locate(text) if len(text) <= _MAX_TEXT else PathLocation.UNKNOWN
     words.add(place.name.lower())
-    if place is Place.REMOTE and is_public(text) and (call is None or not carries(call, view)):
+    if place is PathLocation.REMOTE and is_public(text) and (call is None or not carries(call, view)):
         words.add("public")
     return frozenset(words)
 
@@ -260,13 +260,13 @@ def _is_private(name: str) -> bool:
     return root in known.words.get("private_sources", ())
 
 
-def carries(call: ast.Call, view: View) -> bool:
+def carries(call: ast.Call, view: CodeView) -> bool:
     """Whether something that was read from here goes out with a call's arguments."""
     given = [*call.args, *(keyword.value for keyword in call.keywords)]
     return any(private_parts(given, view))
 
 
-def is_given(node: ast.expr | None, view: View) -> bool:
+def is_given(node: ast.expr | None, view: CodeView) -> bool:
     """Whether something that somebody typed in flows into an argument."""
     return node is not None and node is not _SPREAD and any(_parts([node], view, _is_typed))
 
@@ -303,17 +303,17 @@ _TEXTS = frozenset(
 )
 
 
-def is_foreign(node: ast.expr | None, view: View) -> bool:
+def is_foreign(node: ast.expr | None, view: CodeView) -> bool:
     """Whether something from elsewhere flows into an argument."""
     return node is not None and node is not _SPREAD and any(_parts([node], view, _brings))
 
 
-def private_parts(nodes: Iterable[ast.expr], view: View) -> Iterator[ast.AST]:
+def private_parts(nodes: Iterable[ast.expr], view: CodeView) -> Iterator[ast.AST]:
     """The parts of expressions, and of what their names are bound to, that were read from here."""
     return _parts(nodes, view, _is_private)
 
 
-def _parts(nodes: Iterable[ast.expr], view: View, is_asked: Callable[[str], bool]) -> Iterator[ast.AST]:
+def _parts(nodes: Iterable[ast.expr], view: CodeView, is_asked: Callable[[str], bool]) -> Iterator[ast.AST]:
     stack: list[tuple[ast.AST, int]] = [(node, 0) for node in nodes]
     seen: set[ast.AST] = set()
     while stack and len(seen) < _MAX_PARTS:

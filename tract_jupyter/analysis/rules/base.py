@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from tract_jupyter.analysis.source import Positioned
-    from tract_jupyter.analysis.view import View
+    from tract_jupyter.analysis.view import CodeView
 
 LOW, MEDIUM, HIGH, CRITICAL = RiskLevel
 
@@ -83,19 +83,19 @@ class Rule:
         """The manual page, in Markdown."""
         return inspect.cleandoc(cls.__doc__ or "")
 
-    def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
+    def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
         """Judge one mention of a name in ``symbols``."""
         yield self.finding(
             view, reference.node, f"{reference.shown} {self.effect}.", reference.level, reference.confidence
         )
 
-    def check(self, view: View) -> Iterator[Finding]:  # noqa: ARG002 - overridden by rules that look at structure
+    def check(self, view: CodeView) -> Iterator[Finding]:  # noqa: ARG002 - overridden by rules that look at structure
         """Judge what no table of names can tell."""
         return iter(())
 
     def finding(
         self,
-        view: View,
+        view: CodeView,
         where: Positioned | Span,
         reason: str,
         level: RiskLevel | None = None,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.analysis.findings import Finding
     from tract_jupyter.analysis.rules.base import Reference
-    from tract_jupyter.analysis.view import View
+    from tract_jupyter.analysis.view import CodeView
 
 
 @register
@@ -52,7 +52,7 @@ class RunsText(Rule):
     effect = "runs text as code"
     remedy = "Write the code itself; for data use ast.literal_eval or json.loads."
 
-    def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
+    def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
         """To ask for a type makes no text into code."""
         is_type = reference.symbol.startswith("types.")
         if is_type and (isinstance(reference.node, ast.alias) or _is_asked(reference.node, view)):
@@ -62,7 +62,7 @@ class RunsText(Rule):
         )
 
 
-def _is_asked(node: ast.AST, view: View) -> bool:
+def _is_asked(node: ast.AST, view: CodeView) -> bool:
     """Whether this is a type in ``isinstance`` or a comparison."""
     parent = view.parent(node)
     if isinstance(parent, ast.Tuple):
@@ -158,7 +158,7 @@ class ConfiguresByName(Rule):
     effect = "calls whatever its configuration names"
     remedy = "Create the objects in code."
 
-    def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
+    def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
         """A factory key in the code makes the difference."""
         factory = any(node.value in _FACTORIES for node in view.of(ast.Constant))
         level = HIGH if factory else reference.level
@@ -195,7 +195,7 @@ class LoadsObjects(Rule):
     effect = "runs code that the data contains"
     remedy = "Use a format of plain data: JSON, CSV, Parquet, safetensors, yaml.safe_load."
 
-    def check(self, view: View) -> Iterator[Finding]:
+    def check(self, view: CodeView) -> Iterator[Finding]:
         """Look for objects that say what is called when they are read."""
         for function in view.of(ast.FunctionDef):
             if function.name in {"__reduce__", "__reduce_ex__"}:
@@ -235,7 +235,7 @@ class WritesCode(Rule):
     remedy = "Keep code in cells, where it is reviewed."
 
 
-def written_code(view: View) -> Iterator[tuple[ast.Call, str]]:
+def written_code(view: CodeView) -> Iterator[tuple[ast.Call, str]]:
     """The calls that write text which looks like Python, with that text."""
     found = (
         (call, text)

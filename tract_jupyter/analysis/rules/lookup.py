@@ -11,9 +11,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tract_jupyter.analysis.paths import Place
+from tract_jupyter.analysis.paths import PathLocation
 from tract_jupyter.analysis.rules.base import RULES, Rule
-from tract_jupyter.analysis.rules.choice import load_plugins
+from tract_jupyter.analysis.rules.settings import load_plugins
 from tract_jupyter.analysis.tables.effects import EffectsError, derived, effects, load, use
 from tract_jupyter.analysis.values import HOLE
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tract_jupyter.analysis.findings import RiskLevel
     from tract_jupyter.analysis.rules.base import Reference
     from tract_jupyter.analysis.values import Value
-    from tract_jupyter.analysis.view import View
+    from tract_jupyter.analysis.view import CodeView
 
 
 _Hits = tuple[tuple[Rule, "RiskLevel"], ...]
@@ -160,7 +160,7 @@ def module_level(module: str) -> tuple[Rule, RiskLevel] | None:
     return None
 
 
-class Effect(Enum):
+class PathAccess(Enum):
     """What an operation does with a path."""
 
     READ = "reads"
@@ -179,7 +179,7 @@ class Sink:
     """Where a call has its path (-1: the object that the method is called on) and what happens to it.
 
     Attributes:
-        effect: What happens, unless ``mode`` says otherwise.
+        access: What happens, unless ``mode`` says otherwise.
         position: The path's position.
         keywords: The path's names as keyword.
         mode: The position of an ``open``-like mode; None without one.
@@ -187,7 +187,7 @@ class Sink:
         address: The path stands in a database's address, such as ``sqlite:///data.db``.
     """
 
-    effect: Effect = Effect.READ
+    access: PathAccess = PathAccess.READ
     position: int = 0
     keywords: tuple[str, ...] = ()
     mode: int | None = None
@@ -221,62 +221,62 @@ def _kinds() -> Mapping[str, tuple[Sink, ...]]:
     return {
         "open": (Sink(keywords=file, mode=1),),
         "read": (Sink(keywords=file),),
-        "write": (Sink(Effect.WRITE, keywords=file),),
-        "list": (Sink(Effect.LIST, keywords=_PLACE),),
-        "enter": (Sink(Effect.ENTER, keywords=_PLACE),),
-        "copy": (Sink(keywords=_SOURCE), Sink(Effect.WRITE, 1, target)),
+        "write": (Sink(PathAccess.WRITE, keywords=file),),
+        "list": (Sink(PathAccess.LIST, keywords=_PLACE),),
+        "enter": (Sink(PathAccess.ENTER, keywords=_PLACE),),
+        "copy": (Sink(keywords=_SOURCE), Sink(PathAccess.WRITE, 1, target)),
         "compare": (Sink(keywords=_SOURCE), Sink(position=1, keywords=target)),
-        "unpack": (Sink(keywords=file), Sink(Effect.WRITE, 1, target)),
+        "unpack": (Sink(keywords=file), Sink(PathAccess.WRITE, 1, target)),
         "archive": (
-            Sink(Effect.WRITE, keywords=("base_name",)),
+            Sink(PathAccess.WRITE, keywords=("base_name",)),
             Sink(position=2, keywords=("root_dir",)),
             Sink(position=3, keywords=("base_dir",)),
         ),
         "read-second": (Sink(position=1, keywords=target),),
-        "write-second": (Sink(Effect.WRITE, 1, target),),
-        "write-third": (Sink(Effect.WRITE, 2, target),),
+        "write-second": (Sink(PathAccess.WRITE, 1, target),),
+        "write-third": (Sink(PathAccess.WRITE, 2, target),),
         "own-open": (Sink(position=-1, mode=0),),
         "own-read": (Sink(position=-1),),
-        "own-write": (Sink(Effect.WRITE, position=-1),),
-        "own-list": (Sink(Effect.LIST, position=-1),),
-        "own-copy": (Sink(position=-1), Sink(Effect.WRITE, 0, ("target", "target_dir"))),
-        "own-link": (Sink(Effect.WRITE, position=-1), Sink(position=0, keywords=("target",))),
+        "own-write": (Sink(PathAccess.WRITE, position=-1),),
+        "own-list": (Sink(PathAccess.LIST, position=-1),),
+        "own-copy": (Sink(position=-1), Sink(PathAccess.WRITE, 0, ("target", "target_dir"))),
+        "own-link": (Sink(PathAccess.WRITE, position=-1), Sink(position=0, keywords=("target",))),
         "any-read": (Sink(keywords=file, anything=True),),
-        "any-write": (Sink(Effect.WRITE, keywords=file, anything=True),),
-        "any-write-second": (Sink(Effect.WRITE, 1, target, anything=True),),
+        "any-write": (Sink(PathAccess.WRITE, keywords=file, anything=True),),
+        "any-write-second": (Sink(PathAccess.WRITE, 1, target, anything=True),),
         "named-read": (Sink(position=NOWHERE, keywords=named, anything=True),),
-        "named-write": (Sink(Effect.WRITE, NOWHERE, named, anything=True),),
+        "named-write": (Sink(PathAccess.WRITE, NOWHERE, named, anything=True),),
         "database": (Sink(keywords=_DATABASE, address=True),),
         "database-second": (Sink(position=1, keywords=_DATABASE, anything=True, address=True),),
     }
 
 
 def paths_of(
-    reference: Reference, view: View, given: tuple[Sink, ...] | None = None
-) -> Iterator[tuple[str | None, Effect]]:
+    reference: Reference, view: CodeView, given: tuple[Sink, ...] | None = None
+) -> Iterator[tuple[str | None, PathAccess]]:
     """The paths that a call hands to a sink, with what happens to them; None for a path that is not known."""
     call = view.call_of(reference.node)
     if call is None:
         return
     for sink in given or sinks()[reference.symbol]:
-        effect = _effect(sink, call, view)
+        access = _access_of(sink, call, view)
         texts = _texts(sink, reference, call, view)
         if texts:
-            yield from ((text, effect) for text in texts)
+            yield from ((text, access) for text in texts)
         elif texts is not None and not sink.anything:
-            yield None, effect
+            yield None, access
 
 
-def _texts(sink: Sink, reference: Reference, call: ast.Call, view: View) -> list[str] | None:
+def _texts(sink: Sink, reference: Reference, call: ast.Call, view: CodeView) -> list[str] | None:
     if sink.position < 0:
         owner = reference.node.value if isinstance(reference.node, ast.Attribute) else None
         given = [] if owner is None else [owner]
     else:
         given = _given(sink, call, view)
         if not given:
-            return ["."] if sink.effect is Effect.LIST else None if sink.anything or not call.args else []
+            return ["."] if sink.access is PathAccess.LIST else None if sink.anything or not call.args else []
     texts: tuple[str, ...] = tuple(text for node in given for text in _all_texts(view.resolver.value(node)))
-    base = view.value(view.argument(call, NOWHERE, "root_dir")) if sink.effect is Effect.LIST else None
+    base = view.value(view.argument(call, NOWHERE, "root_dir")) if sink.access is PathAccess.LIST else None
     if base is not None and base.texts:
         texts = tuple(text if text.startswith("/") else f"{base.texts[0]}/{text}" for text in texts)
     if sink.address:
@@ -284,16 +284,16 @@ def _texts(sink: Sink, reference: Reference, call: ast.Call, view: View) -> list
     return [text for text in texts if text and _is_known(text, view)]
 
 
-def _is_known(text: str, view: View) -> bool:
+def _is_known(text: str, view: CodeView) -> bool:
     """Whether a path leads somewhere; of one that begins with something unknown, the rest may tell."""
-    return not text.startswith(HOLE) or view.workspace.place(text) is not Place.UNKNOWN
+    return not text.startswith(HOLE) or view.workspace.locate(text) is not PathLocation.UNKNOWN
 
 
 def _is_true(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value is True
 
 
-def _given(sink: Sink, call: ast.Call, view: View) -> list[ast.expr]:
+def _given(sink: Sink, call: ast.Call, view: CodeView) -> list[ast.expr]:
     """What is given for the path: by position, else by whichever of its names."""
     plain = view.argument(call, sink.position)
     if plain is not None:
@@ -308,11 +308,11 @@ def _all_texts(value: Value) -> tuple[str, ...]:
     return (*value.texts, *(text for member in members for text in member.texts))
 
 
-def _effect(sink: Sink, call: ast.Call, view: View) -> Effect:
+def _access_of(sink: Sink, call: ast.Call, view: CodeView) -> PathAccess:
     if any(keyword.arg == "inplace" and _is_true(keyword.value) for keyword in call.keywords):
-        return Effect.WRITE
+        return PathAccess.WRITE
     if sink.mode is None:
-        return sink.effect
+        return sink.access
     mode = view.value(view.argument(call, sink.mode, "mode"))
     writes = any(letter in text for text in (mode.texts if mode else ()) for letter in "wax+")
-    return Effect.WRITE if writes else sink.effect
+    return PathAccess.WRITE if writes else sink.access

@@ -48,7 +48,7 @@ class EffectsError(TractError, ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ArgumentEffect:
     """An argument that decides what a call deserves.
 
     Attributes:
@@ -76,7 +76,7 @@ class Effects:
     modules: dict[str, dict[str, RiskLevel | None]] = field(default_factory=dict)
     keywords: dict[str, dict[tuple[str, str], RiskLevel]] = field(default_factory=dict)
     sets: dict[str, dict[str, RiskLevel]] = field(default_factory=dict)
-    calls: dict[tuple[str, str], list[Call]] = field(default_factory=dict)
+    calls: dict[tuple[str, str], list[ArgumentEffect]] = field(default_factory=dict)
     paths: dict[str, str] = field(default_factory=dict)
     same: dict[str, str] = field(default_factory=dict)
     values: dict[str, str] = field(default_factory=dict)
@@ -129,7 +129,7 @@ class Effects:
                 raise ValueError(f"the call {name} of {rule} needs a level")
 
     def _add_calls(self, entries: Iterable[Mapping[str, Any]]) -> None:
-        new: dict[tuple[str, str], list[Call]] = {}
+        new: dict[tuple[str, str], list[ArgumentEffect]] = {}
         for entry in entries:
             unknown = entry.keys() - _ENTRY
             if unknown or not {"rule", "names"} <= entry.keys():
@@ -142,7 +142,7 @@ class Effects:
             where = entry.get("where", ["", ""])
             if not (isinstance(where, list) and len(where) == 2):  # noqa: PLR2004
                 raise ValueError(f"where is a list of an argument's name and a word for it, not {where!r}")
-            call = Call(
+            call = ArgumentEffect(
                 _level(entry.get("level", NONE)),
                 "level" in entry,
                 tuple(place for place in at if isinstance(place, str)),

@@ -46,19 +46,19 @@ _LONGEST_CHAIN: Final = 50
 _REFERENCES: Final = ("$ref", "$dynamicRef")
 
 
-class Place(NamedTuple):
+class SchemaNode(NamedTuple):
     """A schema within a document, and how its references are looked up from there."""
 
     schema: Any
     resolver: Any
     specification: Any
 
-    def within(self, schema: Any) -> Place:
+    def within(self, schema: Any) -> SchemaNode:
         """A subschema of this one."""
         resource = self.specification.create_resource(schema)
         return self._replace(schema=schema, resolver=self.resolver.in_subresource(resource))
 
-    def target(self, keyword: str = "$ref") -> Place:
+    def target(self, keyword: str = "$ref") -> SchemaNode:
         """What the reference refers to.
 
         Raises:
@@ -77,27 +77,27 @@ class Place(NamedTuple):
             raise SpecError(f"{keyword} {brief_repr(reference)} leads to what is no schema")
         return self._replace(schema=found.contents, resolver=found.resolver)
 
-    def targets(self) -> Iterator[Place]:
+    def targets(self) -> Iterator[SchemaNode]:
         """What all references of this schema refer to."""
         return (self.target(keyword) for keyword in _REFERENCES if keyword in self.schema)
 
-    def subschemas(self) -> Iterator[Place]:
+    def subschemas(self) -> Iterator[SchemaNode]:
         """The schemas right within this one."""
         return map(self.within, self.specification.subresources_of(self.schema))
 
-    def every(self) -> Iterator[Place]:
+    def every(self) -> Iterator[SchemaNode]:
         """What must hold of the same value too."""
         if "$ref" in self.schema:
             yield self.target()
         yield from map(self.within, self.schema.get("allOf", ()))
 
-    def alternatives(self) -> Iterator[list[Place]]:
+    def alternatives(self) -> Iterator[list[SchemaNode]]:
         """Of each list, one at least must hold of the same value."""
         for keyword in ("anyOf", "oneOf"):
             if keyword in self.schema:
                 yield [self.within(part) for part in self.schema[keyword]]
 
-    def sometimes(self) -> Iterator[Place]:
+    def sometimes(self) -> Iterator[SchemaNode]:
         """What must hold of the same value under a condition."""
         yield from (
             self.within(self.schema[keyword]) for keyword in ("then", "else") if keyword in self.schema
@@ -106,7 +106,7 @@ class Place(NamedTuple):
             parts = self.schema.get(keyword, {}).values()
             yield from (self.within(part) for part in parts if isinstance(part, dict))
 
-    def of_the_same_value(self) -> Iterator[Place]:
+    def of_the_same_value(self) -> Iterator[SchemaNode]:
         """All that may be applied to the value that this is applied to."""
         others = (self.within(self.schema[keyword]) for keyword in ("not", "if") if keyword in self.schema)
         return chain(self.targets(), self.every(), *self.alternatives(), self.sometimes(), others)
@@ -134,7 +134,7 @@ class JsonSchema:
         _check(draft, document)
         specification = specification_with(draft.META_SCHEMA.get("$schema"))
         resolver = EMPTY_REGISTRY.resolver_with_root(specification.create_resource(document))
-        self.root = Place(document, resolver, specification)
+        self.root = SchemaNode(document, resolver, specification)
         _check_keywords(self.root)
         _check_ends(self.root)
         self._validator = draft(document, registry=EMPTY_REGISTRY)
@@ -213,7 +213,7 @@ def _check(draft: Any, document: dict[str, Any]) -> None:
         ) from None
 
 
-def _check_keywords(root: Place) -> None:
+def _check_keywords(root: SchemaNode) -> None:
     """Check that nothing is in a schema that cannot be bounded, and that every reference leads somewhere.
 
     Raises:
@@ -228,7 +228,7 @@ def _check_keywords(root: Place) -> None:
         )
 
 
-def _check_ends(root: Place) -> None:
+def _check_ends(root: SchemaNode) -> None:
     """Check that no schema is applied to a value because it is applied to that value already.
 
     Raises:
@@ -236,7 +236,7 @@ def _check_ends(root: Place) -> None:
     """
     lengths: dict[int, int] = {}
 
-    def length(place: Place, above: frozenset[int]) -> int:
+    def length(place: SchemaNode, above: frozenset[int]) -> int:
         key = id(place.schema)
         if key in above:
             raise SpecError("the schema refers to itself without end")
@@ -251,7 +251,7 @@ def _check_ends(root: Place) -> None:
         length(place, frozenset())
 
 
-def _places(root: Place) -> Iterator[Place]:
+def _places(root: SchemaNode) -> Iterator[SchemaNode]:
     """All schemas of a document, also those that only references lead to."""
     waiting, seen = [root], {id(root.schema)}
     while waiting:

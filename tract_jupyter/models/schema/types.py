@@ -33,7 +33,7 @@ from tract_jupyter.exceptions import SpecError, nearest
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from tract_jupyter.models.schema.json_schema import Place
+    from tract_jupyter.models.schema.json_schema import SchemaNode
 
 
 _PLAIN: dict[str, Any] = {
@@ -166,7 +166,7 @@ _EXTRAS: Final = frozenset({"additionalProperties", "patternProperties", "uneval
 class Member(NamedTuple):
     """One property of an object: all schemas that describe it, and whether it must be given."""
 
-    places: tuple[Place, ...] = ()
+    places: tuple[SchemaNode, ...] = ()
     required: bool = False
 
     @property
@@ -198,7 +198,7 @@ class TypeReader:
         records: whether objects are `Record`s, or `dict[str, Any]`.
     """
 
-    def __init__(self, root: Place, *, records: bool = False) -> None:
+    def __init__(self, root: SchemaNode, *, records: bool = False) -> None:
         self.root = root
         self._left = _MOST_READ
         self._wants_records = records
@@ -213,7 +213,7 @@ class TypeReader:
         """The type of a property: what any of its schemas may stand for."""
         return _union(map(self.read, member.places)) if member.places else Any
 
-    def read(self, place: Place) -> Any:
+    def read(self, place: SchemaNode) -> Any:
         """The type that a schema stands for."""
         key = id(place.schema)
         if key in self._records:
@@ -246,7 +246,7 @@ class TypeReader:
         self._left -= 1
         return self._left >= 0
 
-    def _read(self, place: Place) -> Any:
+    def _read(self, place: SchemaNode) -> Any:
         schema = place.schema
         if "$ref" in schema:
             return self.read(place.target())
@@ -261,7 +261,7 @@ class TypeReader:
             return _union(map(self.read, parts))
         return next((made for made in map(self.read, place.every()) if made is not Any), Any)
 
-    def _of_kind(self, kind: str, place: Place) -> Any:
+    def _of_kind(self, kind: str, place: SchemaNode) -> Any:
         if kind == "array":
             items = place.schema.get("items", True)
             return list[Any if isinstance(items, list) else self.read(place.within(items))]  # type: ignore[misc]
@@ -269,7 +269,7 @@ class TypeReader:
             return self._object(place)
         return _JSON_NAMES.get(kind, Any)
 
-    def _object(self, place: Place) -> Any:
+    def _object(self, place: SchemaNode) -> Any:
         others = place.schema.get("additionalProperties")
         is_mapping = others is not None and others is not False
         if is_mapping and "properties" not in place.schema:
@@ -283,7 +283,7 @@ class TypeReader:
             record.members[name] = RecordMember(self.type_of(member), member.required, text)
         return record
 
-    def _members(self, place: Place, depth: int = 0) -> dict[str, Member]:
+    def _members(self, place: SchemaNode, depth: int = 0) -> dict[str, Member]:
         schema = place.schema
         if not isinstance(schema, dict) or depth > _DEEPEST or not self._enter():
             return {}
@@ -299,7 +299,7 @@ class TypeReader:
             found[name] = found.get(name, Member())._replace(required=True)
         return found
 
-    def _parts(self, place: Place, depth: int = 0) -> Iterator[dict[str, Any]]:
+    def _parts(self, place: SchemaNode, depth: int = 0) -> Iterator[dict[str, Any]]:
         """The schemas that may apply to the same value as this one."""
         if not isinstance(place.schema, dict) or depth > _DEEPEST or not self._enter():
             return

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from tract_jupyter.analysis.rules import rules_for
-from tract_jupyter.analysis.rules.lookup import Effect, Sink, sinks
+from tract_jupyter.analysis.rules.lookup import PathAccess, Sink, sinks
 from tract_jupyter.analysis.tables.effects import derived, effects
 from tract_jupyter.analysis.values import HOLE, MAX_CONST
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tract_jupyter.analysis.flows import Flows
 
 
-class Entry(NamedTuple):
+class Resource(NamedTuple):
     """What a call reaches; ``computed`` is the expression that tells it when the code runs."""
 
     text: str
@@ -31,10 +31,10 @@ def _words(text: str) -> frozenset[str]:
 def _destroying(name: str) -> tuple[Sink, ...]:
     own = name.startswith("pathlib.")
     last = name.rpartition(".")[2]
-    source = Sink(Effect.DELETE, -1 if own else 0, ("path", "src", "filename"))
+    source = Sink(PathAccess.DELETE, -1 if own else 0, ("path", "src", "filename"))
     if last not in {"rename", "renames", "replace", "move"}:
         return (source,)
-    return (source, Sink(Effect.WRITE, 0 if own else 1, ("dst", "target")))
+    return (source, Sink(PathAccess.WRITE, 0 if own else 1, ("dst", "target")))
 
 
 @derived
@@ -43,7 +43,7 @@ def _sinks() -> Mapping[str, tuple[Sink, ...]]:
     return {**{name: _destroying(name) for name in destroys}, **sinks()}
 
 
-_EFFECTS = {Effect.WRITE: ("write",), Effect.DELETE: ("delete",)}
+_ACCESS = {PathAccess.WRITE: ("write",), PathAccess.DELETE: ("delete",)}
 
 _PATH = "pathlib.Path()."
 _OF_PATHS = _words("""
@@ -110,52 +110,52 @@ def is_network(name: str) -> bool:
     return any(rule.code in _NETWORK for one in (root, f"{root}.member") for rule, _ in rules_for(one))
 
 
-class Outside:
+class ResourceFinder:
     """Finds the paths and hosts that the calls of a piece of code reach."""
 
     def __init__(self, flows: Flows) -> None:
         self._flows = flows
 
-    def files(self, name: str, call: ast.Call) -> Iterator[Entry]:
+    def files(self, name: str, call: ast.Call) -> Iterator[Resource]:
         """What the call of an operation on files opens: ``read:PATH``, ``write:?``."""
         for sink in sinks_of(name):
             places = list(self._places(sink, call))
-            effects = self._effects(name, sink, call)
-            yield from (Entry(f"{effect}:{text}", node) for effect in effects for text, node in places)
+            accesses = self._accesses(name, sink, call)
+            yield from (Resource(f"{access}:{text}", node) for access in accesses for text, node in places)
 
-    def _places(self, sink: Sink, call: ast.Call) -> Iterator[Entry]:
+    def _places(self, sink: Sink, call: ast.Call) -> Iterator[Resource]:
         node = _owner(call) if sink.position < 0 else _argument(call, sink.position, sink.keywords)
         if node is None:
-            if sink.effect is Effect.LIST and sink.position >= 0:
-                yield Entry(".")
+            if sink.access is PathAccess.LIST and sink.position >= 0:
+                yield Resource(".")
             return
         texts = self._flows.texts(node)
-        yield from (Entry(shown(text)) for text in texts if text and not text.startswith(HOLE))
+        yield from (Resource(shown(text)) for text in texts if text and not text.startswith(HOLE))
         if not sink.anything and (not texts or not self._flows.is_certain(node)):
-            yield Entry("?", node)
+            yield Resource("?", node)
 
-    def _effects(self, name: str, sink: Sink, call: ast.Call) -> tuple[str, ...]:
+    def _accesses(self, name: str, sink: Sink, call: ast.Call) -> tuple[str, ...]:
         if name == "os.open":
             return ("read", "write")
         mode = None if sink.mode is None else _argument(call, sink.mode, ("mode",))
         if mode is None:
-            return _EFFECTS.get(sink.effect, ("read",))
+            return _ACCESS.get(sink.access, ("read",))
         texts = self._flows.texts(mode)
         if not texts or not self._flows.is_certain(mode) or any("+" in text for text in texts):
             return ("read", "write")
         writes = any(letter in text for text in texts for letter in "wax")
-        return ("write",) if writes else _EFFECTS.get(sink.effect, ("read",))
+        return ("write",) if writes else _ACCESS.get(sink.access, ("read",))
 
-    def hosts(self, name: str, call: ast.Call) -> Iterator[Entry]:
+    def hosts(self, name: str, call: ast.Call) -> Iterator[Resource]:
         """The hosts that a call of a client or a server names."""
         if not is_network(name) or ("()" in name and name.rpartition(".")[2] not in _ADDRESSED):
             return
         for node in self._addresses(call):
             texts = self._flows.texts(node)
             for text in texts:
-                yield from map(Entry, hosts_of(text) if _URL.search(text) else _bare(text))
+                yield from map(Resource, hosts_of(text) if _URL.search(text) else _bare(text))
             if not self._has_certain_host(node):
-                yield Entry("?", node)
+                yield Resource("?", node)
 
     def _addresses(self, call: ast.Call) -> Iterator[ast.expr]:
         """The arguments that may be an address."""

@@ -74,7 +74,7 @@ def without_collection() -> Iterator[None]:
             gc.enable()
 
 
-class Clock:
+class Deadline:
     """Ends an analysis that takes too long."""
 
     def __init__(self, seconds: float = MAX_SECONDS) -> None:

@@ -44,21 +44,21 @@ def strict_schema(schema: Mapping[str, Any]) -> dict[str, Any] | None:
     try:
         if schema.get("type") != "object" or "anyOf" in schema:
             return None
-        return _Conversion(schema).result
+        return _StrictConverter(schema).result
     except (_NotStrictError, RecursionError):
         return None
 
 
 def without_nulls(value: Any, schema: Mapping[str, Any]) -> Any:
     """A value without the nulls that stand for what was left out: those that the schema itself does not allow there."""
-    return _Reading(schema).read(value, schema)
+    return _NullRemover(schema).read(value, schema)
 
 
 class _NotStrictError(Exception):
     """Strict mode has no words for a part of the schema."""
 
 
-class _Conversion:
+class _StrictConverter:
     """One schema on its way."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
@@ -128,7 +128,7 @@ class _Conversion:
             raise _NotStrictError
 
 
-class _Reading:
+class _NullRemover:
     """A value that was written for the strict schema, read by the original one."""
 
     def __init__(self, root: Mapping[str, Any]) -> None:

@@ -21,7 +21,7 @@ from tract_jupyter.exceptions import TractError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from tract_jupyter.analysis.view import View
+    from tract_jupyter.analysis.view import CodeView
 
 
 GROUP = "tract_jupyter.rules"
@@ -80,19 +80,19 @@ class _Guarded(Rule):
     def manual(self) -> str:  # type: ignore[override]  # of the class, for rules of our own
         return self._rule.manual()
 
-    def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
+    def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
         try:
             yield from self._rule.on_reference(reference, view)
         except Exception as error:  # noqa: BLE001 - as above
             yield self._failed(view, error)
 
-    def check(self, view: View) -> Iterator[Finding]:
+    def check(self, view: CodeView) -> Iterator[Finding]:
         try:
             yield from self._rule.check(view)
         except Exception as error:  # noqa: BLE001 - as above
             yield self._failed(view, error)
 
-    def _failed(self, view: View, error: Exception) -> Finding:
+    def _failed(self, view: CodeView, error: Exception) -> Finding:
         reason = f"The rule {self.code} failed: {type(error).__name__}: {error}"
         return RULES["TJ904"].finding(view, view.source.line_span(1), reason)
 
@@ -106,14 +106,14 @@ class RuleChoiceError(TractError, ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class RuleSettings:
     """Rules that are off, and levels that were changed."""
 
     off: frozenset[str]
     levels: Mapping[str, RiskLevel]
 
     @classmethod
-    def of(cls, off: Iterable[str], levels: Mapping[str, RiskLevel | str]) -> Choice:
+    def of(cls, off: Iterable[str], levels: Mapping[str, RiskLevel | str]) -> RuleSettings:
         """Check the codes and levels.
 
         Raises:

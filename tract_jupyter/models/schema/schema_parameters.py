@@ -31,7 +31,7 @@ from tract_jupyter.models.text import argument_names, brief_repr, one_line, unus
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from tract_jupyter.models.schema.json_schema import Place
+    from tract_jupyter.models.schema.json_schema import SchemaNode
     from tract_jupyter.models.schema.types import Member
 
 
@@ -43,7 +43,7 @@ _KEPT: Final = ("$schema", "$defs", "definitions", "title", "description")
 _FOREIGN_REFERENCE: Final = re.compile(r'"\$(?:ref|dynamicRef)": "(?!#/(?:\$defs|definitions)/)')
 
 
-def object_schema(schema: dict[str, Any], root: Place) -> dict[str, Any]:
+def object_schema(schema: dict[str, Any], root: SchemaNode) -> dict[str, Any]:
     """What a provider is told: the schema itself, or all properties that it names where it combines several.
 
     It may accept more than the schema, which calls are held to all the same.
