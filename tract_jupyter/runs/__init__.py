@@ -2,7 +2,7 @@
 
 * What there is: `model`, `terms`, `profile` (the operations of a run, as data), `kinds` (what an operation
   does inside), `templates`.
-* What happens: `run` (the loop), `due`, `plan`, `schedule` (who may start; pure), `execute`, `workers`,
+* What happens: `run` (the loop), `activation`, `plan`, `schedule` (who may start; pure), `execute`, `workers`,
   `perform`, `deciding`.
 * What comes of it: `effects`, `commit`, `prompt`, `turn`, `artifacts`, `targets`.
 * What is kept: `events` (the truth), `log`, `projection`, `store`, `lease`, `replay`, `root_hash`.

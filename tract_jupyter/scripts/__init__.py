@@ -4,7 +4,8 @@
   gives back.
 * Where it runs: `kernel` (this process), `sandbox` (a process whose only door are the tools). Variables:
   `notebooks`.
-* `calls`: its tool calls, counted and recorded. `budget`: how many it may make. `call_log`: so that a second
+* `calls`: its tool calls, counted and recorded. `limits`: how many it may make, and how much time
+  and memory it has. `call_log`: so that a second
   run repeats none.
 * `tools`: the tools by which a model runs scripts. `pendings`: a program that waits, and is gone on with.
 

@@ -2,10 +2,9 @@
 
 * `definitions`: what a tool is. `executor`: the one way to run one: find, profile, lock, validate,
   permission, handler.
-* `calling`: who calls, and what they may. `question`: a call that a person is asked about. `results`: what
+* `calling`: who calls, and what they may. `pendings`: a call that a person is asked about. `results`: what
   comes of a call.
-* `stubs`: the functions of `tools`; `stub_source`: their text. `toolset`: the tools as a model has them, and
-  tool profiles.
+* `stubs`: the functions of `tools`. `toolset`: the tools as a model has them; `profiles`: which, in which words.
 * `context_tools`: the built-in tools. `operation_tools`: `fire_NAME`. `mcp`: servers used here, and this
   store as a server.
 
