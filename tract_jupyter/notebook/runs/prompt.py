@@ -160,7 +160,7 @@ class PromptView:
     def to_html(self) -> str:
         """A part of a page that stands alone, everything escaped."""
         title = heading(f"Prompt of run {self.inspection.run_id[:8]}", 3, self.headline)
-        styles = style_tag("views.css") + style_tag("runs.css")
+        styles = style_tag("views/views.css", "views/runs.css")
         return (
             f'{styles}<section class="tract-views tract-run" data-testid="tract-prompt" aria-label="Prompt">'
             f"{title}{self.body_html()}</section>"
