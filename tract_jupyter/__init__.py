@@ -6,11 +6,9 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # what type checkers and completers see; the same names as in `_HOME`
-    from IPython.core.interactiveshell import InteractiveShell
-
     from tract_jupyter.analysis import CodeAnalyzer
     from tract_jupyter.exceptions import RunFailedError, ToolDeniedError, ToolExecutionError, TractError
     from tract_jupyter.facade.conducting import RunOptions
@@ -100,15 +98,15 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-def load_ipython_extension(shell: InteractiveShell) -> None:
-    """Load the extension: what `%load_ext tract_jupyter` calls."""
+def load_ipython_extension(shell: Any) -> None:
+    """Load the extension: what `%load_ext tract_jupyter` calls with the `InteractiveShell`."""
     from tract_jupyter.notebook.extension import load
 
     load(shell)
 
 
-def unload_ipython_extension(shell: InteractiveShell) -> None:
-    """Unload the extension: what `%unload_ext tract_jupyter` calls."""
+def unload_ipython_extension(shell: Any) -> None:
+    """Unload the extension: what `%unload_ext tract_jupyter` calls with the `InteractiveShell`."""
     from tract_jupyter.notebook.extension import unload
 
     unload(shell)
