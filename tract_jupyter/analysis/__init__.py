@@ -1,4 +1,4 @@
-"""What a piece of code would do, told before it runs: findings with codes, places, reasons and remedies.
+"""Static analysis: what a piece of code would do, reported before it runs.
 
 Analysis explains; it contains nothing. It parses and never imports or executes what it looks at.
 """

@@ -1,1 +1,1 @@
-"""Value types: what is committed, compiled, declared and decided."""
+"""Value types: contents, commits, compiled contexts, configuration, parameters."""

@@ -1,4 +1,4 @@
-"""The compiled context: what a model is sent.
+"""The compiled context: the messages that a model receives.
 
 Whatever the context holds, what comes out is accepted by the provider: `pairing` says what becomes of calls and
 answers that have lost each other. Names and ids that a provider would refuse are replaced by ones that it takes.
@@ -53,7 +53,7 @@ class Message(NamedTuple):
     """Of a `tool_io` content: `call` or `result`."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The shape that OpenAI's chat completions take."""
+        """Return the shape that OpenAI's chat completions take."""
         return openai_message(self)
 
 
@@ -77,12 +77,12 @@ class CompiledContext:
 
     @classmethod
     def empty(cls, token_source: str) -> Self:
-        """The context before the first commit."""
+        """Return the context before the first commit."""
         return cls((), 0, token_source, None)
 
     @property
     def commit_count(self) -> int:
-        """How many commits show: one for each message."""
+        """The number of commits that are visible: one for each message."""
         return len(self.messages)
 
     @property
@@ -101,28 +101,28 @@ class CompiledContext:
         return tuple(message.generation_config for message in self.messages)
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """The messages as OpenAI's chat completions take them, each answer of a tool right after its call."""
+        """Return the messages as OpenAI's chat completions take them, each answer of a tool right after its call."""
         return openai_messages(self.messages)
 
     def to_openai(self) -> list[dict[str, Any]]:
-        """The same as `to_dicts`."""
+        """Return the same as `to_dicts`."""
         return self.to_dicts()
 
     def to_anthropic(self) -> dict[str, Any]:
-        """`system` and `messages` as Anthropic's API takes them, with tool_use and tool_result blocks."""
+        """Return `system` and `messages` as Anthropic's API takes them, with tool_use and tool_result blocks."""
         return anthropic_messages(self.messages)
 
     def to_openai_params(self) -> dict[str, Any]:
-        """Keyword arguments for OpenAI's `chat.completions.create`: messages, and tools if there are any."""
+        """Return keyword arguments for OpenAI's `chat.completions.create`: messages, and tools if there are any."""
         return {"messages": self.to_dicts(), **({"tools": list(self.tools)} if self.tools else {})}
 
     def to_anthropic_params(self) -> dict[str, Any]:
-        """Keyword arguments for Anthropic's `messages.create`, but for `model` and `max_tokens`."""
+        """Return keyword arguments for Anthropic's `messages.create`, except `model` and `max_tokens`."""
         tools = [anthropic_tool(tool) for tool in self.tools]
         return {**self.to_anthropic(), **({"tools": tools} if tools else {})}
 
     def pprint(self, style: Style = "table") -> None:
-        """Print it: as a `table` with a line for each message, shorter as `compact`, or whole as `chat`."""
+        """Print the context: as a `table` with a line for each message, shorter as `compact`, or in full as `chat`."""
         print(context_text(self, style))  # noqa: T201 # that is what it is for
 
     def __len__(self) -> int:
@@ -139,7 +139,7 @@ _WIDTH = 72
 
 
 def commit_text(info: CommitInfo, text: str, tags: Iterable[str]) -> str:
-    """One commit as `git show` does it: what is known about it, its line for the log, its content."""
+    """Return one commit as `git show` prints it: its header, its log line and its content."""
     lines = {
         "Date": info.created_at.isoformat(sep=" ", timespec="seconds"),
         "Kind": f"{info.operation} of {info.content_type}"
@@ -156,7 +156,7 @@ def commit_text(info: CommitInfo, text: str, tags: Iterable[str]) -> str:
 
 
 def context_text(context: CompiledContext, style: Style = "table") -> str:
-    """A context as text: `table` has a line for each message, `compact` a shorter one, `chat` the whole of them.
+    """Return a context as text: `table` has a line for each message, `compact` a shorter one, `chat` the whole of them.
 
     Raises:
         ContentError: there is no such style.
@@ -200,7 +200,7 @@ _ANTHROPIC_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
 def openai_message(message: Message) -> dict[str, Any]:
-    """One message in OpenAI's shape, whatever stands before and after it.
+    """Return one message in OpenAI's shape, regardless of its neighbours.
 
     A result of a tool that answers no call (a `tool_io` content committed by hand) is the user's, and names the
     tool. A participant's name keeps its ASCII letters, digits, `_` and `-`; the others become `_`. OpenAI has no
@@ -225,7 +225,7 @@ def openai_message(message: Message) -> dict[str, Any]:
 
 
 def openai_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """The messages in OpenAI's shape, as many as were given; answers right after their calls.
+    """Return the messages in OpenAI's shape, as many as were given; answers right after their calls.
 
     Raises:
         ContentError: a tool call has arguments without a JSON form.
@@ -234,7 +234,7 @@ def openai_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
 
 
 def anthropic_messages(messages: Sequence[Message]) -> dict[str, Any]:
-    """`messages` in Anthropic's shape, and `system` if there is any.
+    """Return `messages` in Anthropic's shape, and `system` if there is any.
 
     What the system says, wherever it stands, is joined by blank lines. Roles alternate and the user begins:
     messages of one role in a row become blocks of one, and where the context does not begin with the user,
@@ -262,7 +262,7 @@ def anthropic_messages(messages: Sequence[Message]) -> dict[str, Any]:
 
 
 def anthropic_tool(openai_tool: dict[str, Any]) -> dict[str, Any]:
-    """A tool in OpenAI's shape, `{"type": "function", "function": {...}}`, as Anthropic's API takes it.
+    """Return a tool in OpenAI's shape, `{"type": "function", "function": {...}}`, as Anthropic's API takes it.
 
     Raises:
         ContentError: it has not this shape.
@@ -334,7 +334,7 @@ def _hashed(given: str) -> str:
 
 
 def provider_name(given: str) -> str:
-    """The name under which providers are given a tool: they take 64 letters, digits, `_` and `-`."""
+    """Return the name under which providers are given a tool: they take 64 letters, digits, `_` and `-`."""
     return _name(given) or "tool"
 
 

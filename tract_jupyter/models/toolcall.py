@@ -1,4 +1,4 @@
-"""A model's call of a tool, in the shapes of the providers.
+"""Tool calls of models, in the shapes of the providers.
 
 A provider refuses a call without an answer and an answer without its call, and wants the answers right after the
 message that calls. A context may hold anything: the other half is skipped, was compressed away, comes after
@@ -56,16 +56,16 @@ class ToolCall:
             ) from None
 
     def to_dict(self) -> dict[str, Any]:
-        """The shape in which it is kept."""
+        """Return the shape in which it is kept."""
         return {"id": self.id, "name": self.name, "arguments": self.arguments}
 
     def to_openai(self) -> dict[str, Any]:
-        """An entry of `tool_calls`; the arguments are JSON text."""
+        """Return an entry of `tool_calls`; the arguments are JSON text."""
         function = {"name": self.name, "arguments": canonical_json(self.arguments)}
         return {"id": self.id, "type": "function", "function": function}
 
     def to_anthropic(self) -> dict[str, Any]:
-        """A `tool_use` block."""
+        """Return a `tool_use` block."""
         return {"type": "tool_use", "id": self.id, "name": self.name, "input": self.arguments}
 
 
@@ -105,7 +105,7 @@ class ToolDropResult:
 
     turns: tuple[ToolTurn, ...]
     tokens: int
-    """How many tokens less the context takes."""
+    """The tokens by which the context shrinks."""
 
     @property
     def commits(self) -> tuple[str, ...]:
@@ -122,7 +122,7 @@ class ToolCompactResult:
     edits: tuple[str, ...]
     """The edit of each."""
     tokens: int
-    """How many tokens less the context takes."""
+    """The tokens by which the context shrinks."""
 
 
 _Answers = dict[tuple[int, int], int]
@@ -130,7 +130,7 @@ _Answers = dict[tuple[int, int], int]
 
 
 def paired(messages: Sequence[Message]) -> Iterator[Message]:
-    """The messages, each call with its answer right after it; what has no other half as text."""
+    """Yield the messages, each call with its answer right after it; what has no other half as text."""
     answers = _answers(messages)
     answering = set(answers.values())
     ids = _Ids()
@@ -144,7 +144,7 @@ def paired(messages: Sequence[Message]) -> Iterator[Message]:
 
 
 def as_user(answer: Message) -> Message:
-    """What a tool said, as a message of the user."""
+    """Return a tool's answer as a message of the user."""
     source = f"the tool {answer.name}" if answer.name else "a tool"
     if answer.direction == "call":
         heading = f"Call of {source}:"

@@ -1,1 +1,1 @@
-"""Every text that a model is told on the package's own behalf, and nothing else."""
+"""Every text that the package itself sends to a model, and nothing else."""

@@ -1,4 +1,4 @@
-"""JSON Schemas of arguments as providers of models take them: of an object, with nothing that combines at the top.
+"""Parameters that somebody else's JSON Schema describes.
 
 OpenAI and Anthropic refuse a whole request for one tool whose schema begins with `anyOf` or `$ref`, or says no `type`.
 """
@@ -44,7 +44,7 @@ _FOREIGN_REFERENCE: Final = re.compile(r'"\$(?:ref|dynamicRef)": "(?!#/(?:\$defs
 
 
 def object_schema(schema: dict[str, Any], root: SchemaNode) -> dict[str, Any]:
-    """What a provider is told: the schema itself, or all properties that it names where it combines several.
+    """Return the schema for a provider: itself, or all properties that it names if it combines several schemas.
 
     It may accept more than the schema, which calls are held to all the same.
 
@@ -66,7 +66,7 @@ def object_schema(schema: dict[str, Any], root: SchemaNode) -> dict[str, Any]:
 
 
 def _property(member: Member) -> dict[str, Any]:
-    """What any of its schemas says; nothing if one refers to a place that is left out."""
+    """Return the union of the member's schemas, or an empty one if a schema refers to a place that is left out."""
     said = {json.dumps(place.schema): place.schema for place in member.places}
     if any(not isinstance(part, dict) or _FOREIGN_REFERENCE.search(text) for text, part in said.items()):
         return {}
@@ -89,12 +89,12 @@ _WANTED: Final = {
 
 
 def problems_of(errors: Iterable[Any]) -> Iterator[str]:
-    """One sentence for each thing that is wrong; `errors` are jsonschema's."""
+    """Yield one sentence for each problem; `errors` are jsonschema's."""
     return chain.from_iterable(map(_problems, errors))
 
 
 def missing_names(error: Any) -> list[str]:
-    """What an object lacks, by an error about `required`."""
+    """Return the properties that an object lacks, by an error about `required`."""
     return [name for name in error.validator_value if name not in error.instance]
 
 
@@ -113,7 +113,7 @@ def _problems(error: Any) -> Iterator[str]:
 
 
 def _no_branch(error: Any, place: str) -> Iterator[str]:
-    """What is wrong with the branch that is nearest, or what the branches want."""
+    """Yield the problems of the branch that fits best, or what the branches ask for."""
     branches = [list(branch) for _, branch in groupby(error.context, lambda e: list(e.schema_path)[:1])]
     deeper = [branch for branch in branches if all(e.path for e in branch)]
     if deeper:
@@ -140,7 +140,7 @@ def _wanted(error: Any) -> str:
 
 
 def _place(path: Iterable[str | int]) -> str:
-    """`'filters'['lang']`; nothing for the whole."""
+    """Return the path as text, such as `'filters'['lang']`."""
     first, *rest = [*path] or [""]
     return (repr(first) if first != "" else "the arguments") + "".join(f"[{part!r}]" for part in rest)
 
@@ -187,7 +187,7 @@ class SchemaParameters(ParameterSet):
         return copy.deepcopy(object_schema(self._schema, self._checked.root))
 
     def types(self) -> dict[str, Any]:
-        """The type of each name; an object is a `Record`."""
+        """Return the type of each name; an object is a `Record`."""
         reader = TypeReader(self._checked.root, records=True)
         return {name: reader.type_of(member) for name, member in reader.members().items()}
 
@@ -266,12 +266,12 @@ class SchemaParameters(ParameterSet):
         )
 
     def _accepted(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Those of the values that the schemas of their own accept."""
+        """Return the values that their own schemas accept."""
         refused = {error.absolute_path[0] for error in self._checked.errors(values) if error.absolute_path}
         return {name: value for name, value in values.items() if name not in refused}
 
     def _copied(self, values: Any) -> dict[str, Any]:
-        """Copies of the values as JSON has them, without None where that means leaving out."""
+        """Return copies of the values as JSON has them, without those that are None to mean "left out"."""
         if not isinstance(values, Mapping):
             self._refuse([no_dict(values)])
         problems = [no_name(name) for name in values if not isinstance(name, str)]
@@ -286,7 +286,7 @@ class SchemaParameters(ParameterSet):
         return {n: v for n, v in copies.items() if v is not None or n not in self._left_out_by_none}
 
     def _problems(self, given: dict[str, Any]) -> Iterable[str]:
-        """What is wrong by the schema, our own words for what is wrong with names."""
+        """Yield the problems that the schema finds, in our own words where they are about names."""
         for error in self._checked.errors(given):
             path = error.absolute_path
             if error.validator == "required" and not path:
@@ -309,6 +309,6 @@ class SchemaParameters(ParameterSet):
 
 
 def _arguments(parameters: list[Parameter]) -> dict[str, Parameter]:
-    """The parameters by names of their own in Python, in their order."""
+    """Return the parameters by their names in Python, in their order."""
     written = {name: argument for argument, name in argument_names(p.name for p in parameters).items()}
     return {written[p.name]: p for p in parameters}

@@ -1,4 +1,4 @@
-"""The tools as the text of a `.pyi` file: for prompts, for type checkers, and for that of a sandbox.
+"""Stub text: functions as the text of a `.pyi` file, for prompts, type checkers and sandboxes.
 
 Nothing of it is executed. Names are made here; what a schema or a server wrote stands in literals, docstrings and
 comments only, where it cannot end them.
@@ -78,7 +78,7 @@ class _Source:
                 yield f"from {module} import {', '.join(parts)}"
 
     def _functions(self) -> Iterator[str]:
-        """Those without a namespace, then a class for each."""
+        """Yield the functions without a namespace, then a class for each namespace."""
         spaces: dict[str, list[str]] = {}
         for name in sorted(self._tools):
             space, dot, _ = name.partition(".")
@@ -110,7 +110,7 @@ class _Source:
         return signature_parts(tool.parameters.signature(), text)
 
     def _type(self, annotation: Any, path: tuple[str, ...]) -> str:
-        """The text of a type; `path` names the records in it."""
+        """Return the text of a type; `path` names the records in it."""
         return type_text(annotation, partial(self._name, path))
 
     def _name(self, path: tuple[str, ...], kind: Any) -> str:
@@ -142,7 +142,7 @@ class _Source:
         return same
 
     def _member(self, member: RecordMember, path: tuple[str, ...]) -> tuple[str, str]:
-        """The type and the comment."""
+        """Return the type of a member and its comment."""
         text = self._type(member.annotation, path)
         comment = one_line(member.description, _LONGEST_COMMENT) if self._docs else ""
         return (
@@ -161,7 +161,7 @@ class _Source:
 
 
 def _returned(tool: ToolDefinition) -> Any:
-    """The type of what a tool gives back, as far as it is known."""
+    """Return the type of a function's result, as far as it is known."""
     if not isinstance(tool.returns, dict):
         return tool.returns
     try:
@@ -209,7 +209,7 @@ def _default(p: Parameter) -> str:
 
 
 def _docstring(tool: ToolDefinition) -> str:
-    """The literal; nothing if there is nothing to say."""
+    """Return the docstring literal; an empty text if there is nothing to say."""
     described = [(name, one_line(p.description, 500)) for name, p in tool.parameters.arguments.items()]
     lines = [f"    {name}: {text}" for name, text in described if text]
     arguments = "\n".join(["Args:", *lines]) if lines else ""

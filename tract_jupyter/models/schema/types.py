@@ -1,4 +1,4 @@
-"""Type names as data: `"list[str]"`, `"int | None"`, `"Literal['a', 'b']"`.
+"""Python types: from text such as `"list[str]"`, to text, and from a JSON Schema.
 
 A specification may come from a model, so its type names are parsed into a syntax tree and mapped through a table.
 Nothing is evaluated.
@@ -129,7 +129,7 @@ _CONTAINERS = frozenset({list, dict, tuple, set, frozenset})
 
 
 def type_name(annotation: Any) -> str:
-    """The name of what has no parts."""
+    """Return the name of a type that has no parts."""
     if annotation is None or annotation is type(None):
         return "None"
     if isinstance(annotation, type) and not getattr(annotation, "__args__", ()):
@@ -138,7 +138,7 @@ def type_name(annotation: Any) -> str:
 
 
 def type_text(annotation: Any, name: Callable[[Any], str] = type_name) -> str:
-    """The way a person writes the type: `list[str]`, not `<class 'list'>`; `name` tells how a part of it is called."""
+    """Return the type as a person writes it: `list[str]`, not `<class 'list'>`; `name` gives the name of each part."""
     origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in {typing.Union, types.UnionType}:
         return " | ".join(type_text(part, name) for part in parts)
@@ -206,15 +206,15 @@ class TypeReader:
         self._reading: set[int] = set()
 
     def members(self) -> dict[str, Member]:
-        """The properties of the whole, whichever part of it names them."""
+        """Return the properties of the whole document, whichever part of it names them."""
         return self._members(self.root)
 
     def type_of(self, member: Member) -> Any:
-        """The type of a property: what any of its schemas may stand for."""
+        """Return the type of a property: the union of what its schemas stand for."""
         return _union(map(self.read, member.places)) if member.places else Any
 
     def read(self, place: SchemaNode) -> Any:
-        """The type that a schema stands for."""
+        """Return the type that a schema stands for."""
         key = id(place.schema)
         if key in self._records:
             return self._records[key]
@@ -229,14 +229,14 @@ class TypeReader:
             self._reading.discard(key)
 
     def says_what_else(self) -> bool:
-        """Whether the whole says something about properties that it does not name, or names none."""
+        """Return True if the schema names no properties, or says something about those that it does not name."""
         parts = list(self._parts(self.root))
         return any(not _EXTRAS.isdisjoint(part) for part in parts) or not any(
             "properties" in p for p in parts
         )
 
     def is_open(self) -> bool:
-        """Whether there may be properties that the whole does not name."""
+        """Return True if there may be properties that the schema does not name."""
         return self.says_what_else() and not any(
             part.get("additionalProperties") is False or part.get("unevaluatedProperties") is False
             for part in self._parts(self.root)
@@ -300,7 +300,7 @@ class TypeReader:
         return found
 
     def _parts(self, place: SchemaNode, depth: int = 0) -> Iterator[dict[str, Any]]:
-        """The schemas that may apply to the same value as this one."""
+        """Yield the schemas that may apply to the same value as this one."""
         if not isinstance(place.schema, dict) or depth > _DEEPEST or not self._enter():
             return
         yield place.schema
@@ -316,7 +316,7 @@ def _add(found: dict[str, Member], others: dict[str, Member]) -> None:
 
 
 def _either(branches: list[dict[str, Member]]) -> dict[str, Member]:
-    """What holds if one of several does, whichever."""
+    """Return the members that hold whichever of the branches applies."""
     found: dict[str, Member] = {}
     for name in dict.fromkeys(chain(*branches)):
         members = [branch.get(name, Member()) for branch in branches]
@@ -325,7 +325,7 @@ def _either(branches: list[dict[str, Member]]) -> dict[str, Member]:
 
 
 def _implied(schema: dict[str, Any]) -> str:
-    """The kind of value that a schema is about, where it does not say so."""
+    """Return the kind of value that a schema is about, where it does not say so."""
     if "properties" in schema:
         return "object"
     return "array" if "items" in schema else ""
