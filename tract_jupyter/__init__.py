@@ -31,7 +31,7 @@ _HOME = {
     "ToolExecutionError": "tract_jupyter.exceptions",
     "Tract": "tract_jupyter.tract",
     "TractError": "tract_jupyter.exceptions",
-    "mcp_server": "tract_jupyter.toolkit.mcp.server",
+    "mcp_server": "tract_jupyter.toolkit.mcp",
     "run_operation": "tract_jupyter.runs.profile",
     "run_function": "tract_jupyter.runs.perform",
     "verify": "tract_jupyter.notebook.verify",

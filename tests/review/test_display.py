@@ -150,7 +150,7 @@ def test_all_of_a_call_is_in_every_view(quiet, values):
 
 
 def tool_call(tract, values):
-    from tract_jupyter.toolkit.question import PendingToolCall
+    from tract_jupyter.toolkit.pendings import PendingToolCall
 
     def tool(a, b, c):
         """Do it."""

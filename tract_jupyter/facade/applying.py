@@ -10,7 +10,7 @@ from tract_jupyter.facade.tooling import Tooling
 from tract_jupyter.models.canonical import plain
 from tract_jupyter.models.checks import check_text
 from tract_jupyter.toolkit.calling import Permission
-from tract_jupyter.toolkit.policy import PendingPolicy
+from tract_jupyter.toolkit.pendings import PendingPolicy
 from tract_jupyter.toolkit.stubs import ToolBridge
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Applying(Tooling, Gated):
     ) -> Any:
         """Call a tool because a policy says so, and return its result.
 
-        A handler on `policy` may decide. Otherwise the executor's own policy does, for the actor `policy:<name>`: the
+        A handler on `policy` may decide. Otherwise the executor's permission does, for the actor `policy:<name>`: the
         call is allowed, or denied, or a standing approval or a person is asked for.
 
         Args:
@@ -49,7 +49,7 @@ class Applying(Tooling, Gated):
             ToolExecutionError: there is no such tool, or its call failed.
         """
         tool, fields = self._wanted(policy_name, action_type, params, reason)
-        permission = self.executor.policy(tool, _actor(policy_name))
+        permission = self.executor.permission(tool, _actor(policy_name))
         if permission is Permission.ALLOW and not self._is_hooked("policy"):
             return self._call_for_policy(fields)
         pending = self._policy_pending(fields)
@@ -122,4 +122,4 @@ def _default(permission: Permission, pending: PendingPolicy) -> Unhandled:
         return "approve"
     if permission is Permission.ASK:
         return "ask"
-    return lambda p: p.reject(f"the policy of the tools denies {pending.action_type!r} to {pending.actor}")
+    return lambda p: p.reject(f"{pending.actor} has no permission to call {pending.action_type!r}")

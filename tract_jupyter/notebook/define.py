@@ -15,10 +15,9 @@ from tract_jupyter.exceptions import OperationError, SpecError, nearest
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.models.text import printable
 from tract_jupyter.notebook.cell_syntax import ParsedCell, parse_cell
-from tract_jupyter.notebook.panels.code import code_html
-from tract_jupyter.notebook.panels.render import static_css
+from tract_jupyter.notebook.panels.code import STATIC_STYLES, code_html
 from tract_jupyter.notebook.verify import ErrorStep, definition_in
-from tract_jupyter.notebook.views.html import Grid, GridView, escaped, heading
+from tract_jupyter.notebook.views.html import Grid, GridView, escaped, heading, style_tag
 from tract_jupyter.operations.activation import spec_diff
 from tract_jupyter.operations.pending import known_names_of
 from tract_jupyter.review.display import by_rule
@@ -197,7 +196,7 @@ class CheckView:
         lines = "".join(f"<p>{escaped(line)}</p>" for line in self._lines())
         code = "".join(map(code_html, self._blocks()))
         return (
-            f'<style>{static_css()}</style><section class="tract-panel" data-testid="tract-check" '
+            f'{style_tag(*STATIC_STYLES)}<section class="tract-panel" data-testid="tract-check" '
             f'aria-label="{_TITLE}"><header>{heading(_TITLE, 3)}</header>{lines}{code}</section>'
         )
 

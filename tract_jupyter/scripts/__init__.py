@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tract_jupyter.scripts.budget import Budget
-from tract_jupyter.scripts.result import Output, ScriptError, ScriptResult, ScriptStatus, ToolCall
+from tract_jupyter.scripts.limits import ScriptLimits
+from tract_jupyter.scripts.result import ScriptCall, ScriptError, ScriptOutput, ScriptResult, ScriptStatus
 
-__all__ = ["Budget", "Output", "ScriptError", "ScriptResult", "ScriptStatus", "ToolCall"]
+__all__ = ["ScriptCall", "ScriptError", "ScriptLimits", "ScriptOutput", "ScriptResult", "ScriptStatus"]

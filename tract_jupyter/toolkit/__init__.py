@@ -6,9 +6,10 @@ from tract_jupyter.toolkit.calling import Permission
 from tract_jupyter.toolkit.definitions import ToolDefinition, Traits
 from tract_jupyter.toolkit.executor import ToolExecutor
 from tract_jupyter.toolkit.mcp.client import McpServer
-from tract_jupyter.toolkit.results import ToolResult
-from tract_jupyter.toolkit.stubs import CallRecord, ToolBridge, ToolsModule, generate_tools_module
-from tract_jupyter.toolkit.toolset import ToolConfig, ToolProfile, Toolset, get_profile
+from tract_jupyter.toolkit.profiles import ToolConfig, ToolProfile, get_profile
+from tract_jupyter.toolkit.results import CallRecord, ToolResult
+from tract_jupyter.toolkit.stubs import ToolBridge, ToolsModule, generate_tools_module
+from tract_jupyter.toolkit.toolset import Toolset
 
 __all__ = [
     "CallRecord", "McpServer", "Permission", "ToolBridge", "ToolConfig", "ToolDefinition", "ToolExecutor",

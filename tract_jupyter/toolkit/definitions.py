@@ -185,8 +185,8 @@ class ToolDefinition:
         owner: who brought it: `tract` (built in), `operation:<name>`, `user`.
         version: what else tells its code from another one's, where the handler is the same for several.
         told_actor: whether the handler is told who calls, as its first argument.
-        told_choice: whether it is told besides what was chosen about the call, where that was asked about: a `Choice`
-            or None, as its second argument.
+        told_choice: whether the handler is told, as its second argument, what a person chose about the call: an
+            `ActionChoice`, or None where nobody was asked.
         namespace: the part of the name before its first dot, if its function is `tools.<namespace>.<rest>`.
         returns: the type of what it gives back, or a JSON Schema of that; not checked, only told in stubs.
         asks_itself: whether the handler has a person asked where that is due; the call itself is not asked about.
