@@ -24,7 +24,7 @@ _UNSHOWABLE = re.compile(
 
 
 def printable(text: str, limit: int | None = None) -> str:
-    """Return the first `limit` characters, with a mark for each that cannot or must not be shown; lines and tabs stay."""
+    """Return the first `limit` characters, with a mark for each that cannot be shown; line ends and tabs stay."""
     shown = text if limit is None else text[:limit]
     return _UNSHOWABLE.sub("\ufffd", shown.replace("\r\n", "\n"))
 

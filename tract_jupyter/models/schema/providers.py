@@ -1,17 +1,66 @@
 """JSON Schemas as providers of models take them, and the way back from a strict answer.
 
-In strict mode a model can only write what the schema says, and the schema is of a smaller language: every property is
-required, no other is allowed, and what may be left out is null instead. The rules:
+OpenAI and Anthropic refuse a whole request for one tool whose schema begins with `anyOf` or `$ref`, or says no `type`:
+`object_schema` describes an object, with nothing that combines schemas at the top.
+
+In OpenAI's strict mode a model can only write what the schema says, and the schema is of a smaller language: every
+property is required, no other is allowed, and an omitted value is null instead. `strict_schema` translates into it,
+`without_nulls` reads the answer. The rules:
 https://platform.openai.com/docs/guides/structured-outputs#supported-schemas
 """
 
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any, Final
+
+from tract_jupyter.models.schema.types import TypeReader
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from tract_jupyter.models.schema.json_schema import SchemaNode
+    from tract_jupyter.models.schema.types import Member
+
+_COMBINING: Final = frozenset({
+    "$ref", "$dynamicRef", "anyOf", "oneOf", "allOf", "not", "enum", "const", "if", "then", "else", "dependentSchemas",
+    "dependencies",
+})  # fmt: skip
+_KEPT_AT_TOP: Final = ("$schema", "$defs", "definitions", "title", "description")
+_FOREIGN_REFERENCE: Final = re.compile(r'"\$(?:ref|dynamicRef)": "(?!#/(?:\$defs|definitions)/)')
+
+
+def object_schema(schema: dict[str, Any], root: SchemaNode) -> dict[str, Any]:
+    """Return the schema for a provider: itself, or all properties that it names if it combines several schemas.
+
+    It may accept more than the schema, which calls are held to all the same.
+
+    Args:
+        schema: of the arguments.
+        root: the same, checked.
+    """
+    if _COMBINING.isdisjoint(schema):
+        return {**schema, "type": "object", "properties": schema.get("properties", {})}
+    members = TypeReader(root).members()
+    required = [name for name, member in members.items() if member.required]
+    return {
+        **{key: schema[key] for key in _KEPT_AT_TOP if key in schema},
+        "type": "object",
+        "properties": {name: _property(member) for name, member in members.items()},
+        **({"required": required} if required else {}),
+        "additionalProperties": TypeReader(root).is_open(),
+    }
+
+
+def _property(member: Member) -> dict[str, Any]:
+    """Return the union of the member's schemas, or an empty one if a schema refers to a place that is left out."""
+    said = {json.dumps(place.schema): place.schema for place in member.places}
+    if any(not isinstance(part, dict) or _FOREIGN_REFERENCE.search(text) for text, part in said.items()):
+        return {}
+    parts = list(said.values())
+    return {"anyOf": parts} if len(parts) > 1 else next(iter(parts), {})
+
 
 # what only says something about values, or narrows them: the executor looks at the values anyway
 _LEFT_OUT: Final = frozenset({

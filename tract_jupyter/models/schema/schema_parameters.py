@@ -1,14 +1,10 @@
-"""Parameters that somebody else's JSON Schema describes.
-
-OpenAI and Anthropic refuse a whole request for one tool whose schema begins with `anyOf` or `$ref`, or says no `type`.
-"""
+"""Parameters that somebody else's JSON Schema describes; those who use them see a `ParameterSet` like any other."""
 
 from __future__ import annotations
 
 import copy
 import inspect
 import json
-import re
 from collections.abc import Mapping
 from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any, Final
@@ -25,124 +21,14 @@ from tract_jupyter.models.schema.parameters import (
     no_dict,
     no_name,
 )
-from tract_jupyter.models.schema.types import TypeReader
+from tract_jupyter.models.schema.providers import object_schema
+from tract_jupyter.models.schema.types import JSON_TYPES, TypeReader
 from tract_jupyter.models.text import argument_names, brief_repr, one_line, unused
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from tract_jupyter.models.schema.json_schema import SchemaNode
     from tract_jupyter.models.schema.types import Member
-
-
-_COMBINING: Final = frozenset({
-    "$ref", "$dynamicRef", "anyOf", "oneOf", "allOf", "not", "enum", "const", "if", "then", "else", "dependentSchemas",
-    "dependencies",
-})  # fmt: skip
-_KEPT: Final = ("$schema", "$defs", "definitions", "title", "description")
-_FOREIGN_REFERENCE: Final = re.compile(r'"\$(?:ref|dynamicRef)": "(?!#/(?:\$defs|definitions)/)')
-
-
-def object_schema(schema: dict[str, Any], root: SchemaNode) -> dict[str, Any]:
-    """Return the schema for a provider: itself, or all properties that it names if it combines several schemas.
-
-    It may accept more than the schema, which calls are held to all the same.
-
-    Args:
-        schema: of the arguments.
-        root: the same, checked.
-    """
-    if _COMBINING.isdisjoint(schema):
-        return {**schema, "type": "object", "properties": schema.get("properties", {})}
-    members = TypeReader(root).members()
-    required = [name for name, member in members.items() if member.required]
-    return {
-        **{key: schema[key] for key in _KEPT if key in schema},
-        "type": "object",
-        "properties": {name: _property(member) for name, member in members.items()},
-        **({"required": required} if required else {}),
-        "additionalProperties": TypeReader(root).is_open(),
-    }
-
-
-def _property(member: Member) -> dict[str, Any]:
-    """Return the union of the member's schemas, or an empty one if a schema refers to a place that is left out."""
-    said = {json.dumps(place.schema): place.schema for place in member.places}
-    if any(not isinstance(part, dict) or _FOREIGN_REFERENCE.search(text) for text, part in said.items()):
-        return {}
-    parts = list(said.values())
-    return {"anyOf": parts} if len(parts) > 1 else next(iter(parts), {})
-
-
-_KINDS: Final = {
-    "string": "a valid string", "integer": "a valid integer", "number": "a valid number", "boolean": "a valid boolean",
-    "array": "a valid list", "object": "a valid dictionary", "null": "None",
-}  # fmt: skip
-_WANTED: Final = {
-    "const": "{}", "minimum": "at least {}", "maximum": "at most {}", "exclusiveMinimum": "greater than {}",
-    "exclusiveMaximum": "less than {}", "multipleOf": "a multiple of {}", "pattern": "text that matches {}",
-    "minLength": "at least {} characters long", "maxLength": "at most {} characters long",
-    "minItems": "a list of at least {}", "maxItems": "a list of at most {}",
-    "minProperties": "a dictionary of at least {}", "maxProperties": "a dictionary of at most {}",
-    "uniqueItems": "a list without repetitions",
-}  # fmt: skip
-
-
-def problems_of(errors: Iterable[Any]) -> Iterator[str]:
-    """Yield one sentence for each problem; `errors` are jsonschema's."""
-    return chain.from_iterable(map(_problems, errors))
-
-
-def missing_names(error: Any) -> list[str]:
-    """Return the properties that an object lacks, by an error about `required`."""
-    return [name for name in error.validator_value if name not in error.instance]
-
-
-def _problems(error: Any) -> Iterator[str]:
-    keyword, place = error.validator, _place(error.absolute_path)
-    if keyword == "required":
-        yield from (f"{_place([*error.absolute_path, name])} is missing" for name in missing_names(error))
-    elif keyword == "additionalProperties":
-        yield f"{place} is unknown there"
-    elif keyword in {"unevaluatedProperties", "unevaluatedItems", None}:
-        yield f"{place} holds something that is not allowed there"
-    elif keyword in {"anyOf", "oneOf"} and error.context:
-        yield from _no_branch(error, place)
-    else:
-        yield misfit(place, _wanted(error), error.instance)
-
-
-def _no_branch(error: Any, place: str) -> Iterator[str]:
-    """Yield the problems of the branch that fits best, or what the branches ask for."""
-    branches = [list(branch) for _, branch in groupby(error.context, lambda e: list(e.schema_path)[:1])]
-    deeper = [branch for branch in branches if all(e.path for e in branch)]
-    if deeper:
-        nearest = min(deeper, key=len)
-        yield from problems_of(nearest)
-    elif all(len(branch) == 1 and branch[0].validator != "required" for branch in branches):
-        wanted = dict.fromkeys(_wanted(branch[0]) for branch in branches)
-        yield misfit(place, " or ".join(wanted), error.instance)
-    else:
-        yield "; or ".join(" and ".join(problems_of(branch)) for branch in branches)
-
-
-def _wanted(error: Any) -> str:
-    keyword, value = error.validator, error.validator_value
-    if keyword == "type":
-        return " or ".join(
-            _KINDS.get(kind, str(kind)) for kind in ([value] if isinstance(value, str) else value)
-        )
-    if keyword == "enum":
-        return f"one of {brief_repr(value)}"
-    if keyword in _WANTED:
-        return _WANTED[keyword].format(brief_repr(value))
-    return f"what {keyword!r} of its schema says ({brief_repr(value)})"
-
-
-def _place(path: Iterable[str | int]) -> str:
-    """Return the path as text, such as `'filters'['lang']`."""
-    first, *rest = [*path] or [""]
-    return (repr(first) if first != "" else "the arguments") + "".join(f"[{part!r}]" for part in rest)
 
 
 _MOST: Final = 500
@@ -312,3 +198,69 @@ def _arguments(parameters: list[Parameter]) -> dict[str, Parameter]:
     """Return the parameters by their names in Python, in their order."""
     written = {name: argument for argument, name in argument_names(p.name for p in parameters).items()}
     return {written[p.name]: p for p in parameters}
+
+
+_WANTED: Final = {
+    "const": "{}", "minimum": "at least {}", "maximum": "at most {}", "exclusiveMinimum": "greater than {}",
+    "exclusiveMaximum": "less than {}", "multipleOf": "a multiple of {}", "pattern": "text that matches {}",
+    "minLength": "at least {} characters long", "maxLength": "at most {} characters long",
+    "minItems": "a list of at least {}", "maxItems": "a list of at most {}",
+    "minProperties": "a dictionary of at least {}", "maxProperties": "a dictionary of at most {}",
+    "uniqueItems": "a list without repetitions",
+}  # fmt: skip
+
+
+def problems_of(errors: Iterable[Any]) -> Iterator[str]:
+    """Yield one sentence for each problem; `errors` are jsonschema's."""
+    return chain.from_iterable(map(_problems, errors))
+
+
+def missing_names(error: Any) -> list[str]:
+    """Return the properties that an object lacks, by an error about `required`."""
+    return [name for name in error.validator_value if name not in error.instance]
+
+
+def _problems(error: Any) -> Iterator[str]:
+    keyword, place = error.validator, _place(error.absolute_path)
+    if keyword == "required":
+        yield from (f"{_place([*error.absolute_path, name])} is missing" for name in missing_names(error))
+    elif keyword == "additionalProperties":
+        yield f"{place} is unknown there"
+    elif keyword in {"unevaluatedProperties", "unevaluatedItems", None}:
+        yield f"{place} holds something that is not allowed there"
+    elif keyword in {"anyOf", "oneOf"} and error.context:
+        yield from _no_branch(error, place)
+    else:
+        yield misfit(place, _wanted(error), error.instance)
+
+
+def _no_branch(error: Any, place: str) -> Iterator[str]:
+    """Yield the problems of the branch that fits best, or what the branches ask for."""
+    branches = [list(branch) for _, branch in groupby(error.context, lambda e: list(e.schema_path)[:1])]
+    deeper = [branch for branch in branches if all(e.path for e in branch)]
+    if deeper:
+        nearest = min(deeper, key=len)
+        yield from problems_of(nearest)
+    elif all(len(branch) == 1 and branch[0].validator != "required" for branch in branches):
+        wanted = dict.fromkeys(_wanted(branch[0]) for branch in branches)
+        yield misfit(place, " or ".join(wanted), error.instance)
+    else:
+        yield "; or ".join(" and ".join(problems_of(branch)) for branch in branches)
+
+
+def _wanted(error: Any) -> str:
+    keyword, value = error.validator, error.validator_value
+    if keyword == "type":
+        kinds = [value] if isinstance(value, str) else value
+        return " or ".join(JSON_TYPES[kind].wanted if kind in JSON_TYPES else str(kind) for kind in kinds)
+    if keyword == "enum":
+        return f"one of {brief_repr(value)}"
+    if keyword in _WANTED:
+        return _WANTED[keyword].format(brief_repr(value))
+    return f"what {keyword!r} of its schema says ({brief_repr(value)})"
+
+
+def _place(path: Iterable[str | int]) -> str:
+    """Return the path as text, such as `'filters'['lang']`."""
+    first, *rest = [*path] or [""]
+    return (repr(first) if first != "" else "the arguments") + "".join(f"[{part!r}]" for part in rest)
