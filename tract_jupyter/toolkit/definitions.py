@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import ContentError, SpecError
 from tract_jupyter.models.canonical import canonical_json, digest
-from tract_jupyter.models.schema.parameters import Parameters, hints_of
-from tract_jupyter.models.schema.schema_parameters import SchemaParameters
-from tract_jupyter.models.schema.types import type_text, without_json_form
+from tract_jupyter.models.schema import Parameters, SchemaParameters, hints_of, type_text, without_json_form
 from tract_jupyter.models.text import brief_repr, printable, shortened
 
 if TYPE_CHECKING:
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
 
     from docstring_parser import Docstring
 
-    from tract_jupyter.models.schema.parameters import ParameterSet
+    from tract_jupyter.models.schema import ParameterSet
 
 
 def check_function(function: object) -> None:
