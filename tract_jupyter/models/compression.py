@@ -184,11 +184,11 @@ class CompressResult:
     old_head: str
     """Where the original history ends; `checkout` it, or `expand` a summary."""
     new_head: str
-    groups: tuple[tuple[str, ...], ...]
+    source_commits: tuple[tuple[str, ...], ...]
     """The commits that each summary stands for."""
-    summaries: tuple[str, ...]
+    summary_commits: tuple[str, ...]
     """The commit of each summary."""
-    preserved: tuple[str, ...]
+    preserved_commits: tuple[str, ...]
     """The original commits of the range that stayed; `copies` tells their new hashes."""
     copies: dict[str, str]
     """The new hash of each commit that was placed anew."""
@@ -206,8 +206,8 @@ class CompressResult:
         before, after = (
             show_tokens(count, self.token_source) for count in (self.tokens_before, self.tokens_after)
         )
-        count = sum(len(group) for group in self.groups)
-        summaries = "1 summary" if len(self.groups) == 1 else f"{len(self.groups)} summaries"
+        count = sum(len(group) for group in self.source_commits)
+        summaries = "1 summary" if len(self.source_commits) == 1 else f"{len(self.source_commits)} summaries"
         return f"{self.branch}: {count:,} commits became {summaries}, {before} → {after} tokens"
 
 

@@ -71,17 +71,18 @@ class DiffStat:
 
 @dataclass(frozen=True, slots=True)
 class DiffResult:
-    """The way from the context at `a` to that at `b`.
+    """The way from the context at `commit_a` to that at `commit_b`.
 
-    The messages of `message_diffs` that have an `old`, in order, are those of `a`; those that have a `new` are `b`.
+    The messages of `message_diffs` that have an `old`, in order, are those of `commit_a`; those that
+    have a `new` are those of `commit_b`.
     """
 
-    a: str | None
+    commit_a: str | None
     """The commit hash of the one context; None if it is empty."""
-    b: str | None
+    commit_b: str | None
     message_diffs: tuple[MessageDiff, ...]
     token_delta: int
-    """The tokens of the whole context at `b`, less those at `a`."""
+    """The tokens of the whole context at `commit_b`, less those at `commit_a`."""
     generation_config_changes: dict[str, tuple[Any, Any]] = field(default_factory=dict)
     """What differs in the model and parameters last used: before and after, None where not set."""
     token_source: str = APPROXIMATE
