@@ -1,4 +1,4 @@
-"""What a piece of code would do, told before it runs: findings with codes, places, reasons and remedies.
+"""Static analysis: what a piece of code would do, reported before it runs.
 
 * `analyzer`: a verdict for every text. `findings`: what it yields. `capabilities`: what a changed version can
   newly reach.
