@@ -23,7 +23,7 @@ _LIMITS: Final = ScriptLimits(calls=None)
 def rows() -> Iterator[Row]:
     """The best of five runs each."""
     with Tract.open() as tract:
-        handler = tract.tool(_double, name="double", read_only=True)
+        handler = tract.tool(name="double", read_only=True)(_double)
         bare = _best(lambda: [handler(n) for n in range(_CALLS)]) / _CALLS
         in_cell = _best(lambda: [tract.tools.double(n=n) for n in range(_CALLS)]) / _CALLS
         yield Row("a stub's call over the handler: checked, allowed, logged", in_cell - bare, "µs", 25.0)

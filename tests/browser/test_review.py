@@ -227,7 +227,7 @@ def test_a_new_kernel_decides_what_the_old_one_asked(open_lab, screenshot):
     screenshot(lab, "review-new-kernel", 3)
 
 
-PAGES_OF_TWO = "import tract_jupyter.notebook.panels.inbox\ntract_jupyter.notebook.inbox.PAGE = 2\n"
+PAGES_OF_TWO = "import tract_jupyter.notebook.panels.inbox\ntract_jupyter.notebook.panels.inbox.PAGE = 2\n"
 
 
 def test_pages_by_keyboard_alone(open_lab, screenshot):

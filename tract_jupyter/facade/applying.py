@@ -27,7 +27,7 @@ class Applying(Tooling, Gated):
         self,
         policy_name: str,
         action_type: str,
-        params: Mapping[str, Any] | None = None,
+        action_params: Mapping[str, Any] | None = None,
         *,
         reason: str = "",
     ) -> Any:
@@ -39,7 +39,7 @@ class Applying(Tooling, Gated):
         Args:
             policy_name: the policy.
             action_type: the tool's name.
-            params: what it is called with.
+            action_params: what it is called with.
             reason: why, for whoever decides.
 
         Raises:
@@ -48,7 +48,7 @@ class Applying(Tooling, Gated):
             UndecidedError: it waits in the inbox.
             ToolExecutionError: there is no such tool, or its call failed.
         """
-        tool, fields = self._wanted(policy_name, action_type, params, reason)
+        tool, fields = self._wanted(policy_name, action_type, action_params, reason)
         permission = self.executor.permission(tool, _actor(policy_name))
         if permission is Permission.ALLOW and not self._is_hooked("policy"):
             return self._call_for_policy(fields)
@@ -59,7 +59,7 @@ class Applying(Tooling, Gated):
         self,
         policy_name: str,
         action_type: str,
-        params: Mapping[str, Any] | None = None,
+        action_params: Mapping[str, Any] | None = None,
         *,
         reason: str = "",
     ) -> PendingPolicy:
@@ -67,15 +67,15 @@ class Applying(Tooling, Gated):
 
         It is in the inbox until it is decided.
         """
-        _, fields = self._wanted(policy_name, action_type, params, reason)
+        _, fields = self._wanted(policy_name, action_type, action_params, reason)
         return self._firing.keep(self._policy_pending(fields))
 
     def _wanted(
-        self, policy_name: str, action_type: str, params: Mapping[str, Any] | None, reason: str
+        self, policy_name: str, action_type: str, action_params: Mapping[str, Any] | None, reason: str
     ) -> tuple[ToolDefinition, dict[str, Any]]:
         """The tool that a policy wants to call, and the checked fields of that."""
         check_text(policy_name, "policy_name")
-        values = params if params is not None else {}
+        values = action_params if action_params is not None else {}
         tool = self._tool_of(action_type, values)
         return tool, {
             "policy_name": policy_name,

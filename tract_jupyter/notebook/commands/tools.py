@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tract_jupyter.models.schema.types import type_text
+from tract_jupyter.models.schema import type_text
 from tract_jupyter.notebook.commands.command import Command, no_arguments
 from tract_jupyter.notebook.commands.review import code_text
 from tract_jupyter.notebook.views.html import Grid, GridView

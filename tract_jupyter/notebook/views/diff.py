@@ -169,7 +169,7 @@ def _parts(
 
 
 def _title(result: DiffResult) -> str:
-    a, b = (commit[:8] if commit else "nothing" for commit in (result.a, result.b))
+    a, b = (commit[:8] if commit else "nothing" for commit in (result.commit_a, result.commit_b))
     return f"{a} → {b}"
 
 
