@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from tract_jupyter.analysis import rules
 from tract_jupyter.analysis.analyzer import AnalysisSession, CodeAnalyzer
-from tract_jupyter.analysis.capabilities import Capabilities, capabilities, widened
+from tract_jupyter.analysis.capabilities import Capabilities, capabilities_of, widened
 from tract_jupyter.analysis.findings import (
     AnalysisResult,
     Category,
@@ -28,7 +28,7 @@ from tract_jupyter.analysis.rules import all_rules
 from tract_jupyter.analysis.rules.lookup import check_effects, use_effects
 from tract_jupyter.analysis.rules.settings import RuleChoiceError
 from tract_jupyter.analysis.tables.effects import EffectsError
-from tract_jupyter.analysis.tables.effects import own as own_effects
+from tract_jupyter.analysis.tables.effects import own_effects
 from tract_jupyter.analysis.view import KnownNames
 
 __all__ = [
@@ -46,7 +46,7 @@ __all__ = [
     "SandboxModeError",
     "Span",
     "all_rules",
-    "capabilities",
+    "capabilities_of",
     "check_effects",
     "own_effects",
     "rules",
