@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.scripts.notebooks import MAIN
 from tract_jupyter.scripts.pendings import PendingScript
-from tract_jupyter.toolkit.definitions import BUILT_IN, ToolDefinition, Traits
+from tract_jupyter.toolkit.definitions import ToolDefinition, Traits
 from tract_jupyter.toolkit.executor import refusal
 from tract_jupyter.toolkit.results import ToolResult
 

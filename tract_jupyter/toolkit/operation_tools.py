@@ -14,7 +14,7 @@ from tract_jupyter.operations.spec import spec_from_dict
 from tract_jupyter.prompts.tool_descriptions import UNREVIEWED
 from tract_jupyter.review.decision import outcome_text
 from tract_jupyter.toolkit.calling import AGENT, USER
-from tract_jupyter.toolkit.definitions import BUILT_IN, ToolDefinition
+from tract_jupyter.toolkit.definitions import ToolDefinition
 from tract_jupyter.toolkit.executor import refusal
 from tract_jupyter.toolkit.results import ToolResult
 

@@ -163,8 +163,8 @@ def merge(
 def reset(tract: Any, target: CommitName) -> dict[str, Any]:
     """Move the current branch to another commit; later commits leave the context.
 
-    There is no soft or hard mode: what is left behind stays addressable, ORIG_HEAD names where the branch was, and gc
-    removes it only after some days.
+    Resetting is neither soft nor hard: what is left behind stays addressable, ORIG_HEAD names where the branch was, and
+    gc removes it only after some days.
     """
     return {"branch": tract.current_branch, "head": tract.reset(target)}
 

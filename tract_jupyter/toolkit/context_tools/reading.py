@@ -115,9 +115,7 @@ def list_tags(tract: Any) -> list[dict[str, Any]]:
 def query_by_tags(
     tract: Any,
     tags: Annotated[list[str], "The tags to look for."],
-    match: Annotated[
-        Literal["any", "all"], "all: only commits with every one of them."
-    ] = "any",
+    match: Annotated[Literal["any", "all"], "all: only commits with every one of them."] = "any",
     limit: Annotated[int, "How many, newest first."] = 20,
 ) -> list[dict[str, Any]]:
     """Find the newest commits of the current branch that have any, or all, of some tags."""

@@ -8,7 +8,7 @@ from types import MethodType
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 from tract_jupyter.exceptions import SpecError
-from tract_jupyter.toolkit.definitions import BUILT_IN, ToolDefinition, Traits
+from tract_jupyter.toolkit.definitions import ToolDefinition, Traits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
