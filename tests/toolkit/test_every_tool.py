@@ -8,7 +8,7 @@ import json
 import jsonschema
 import pytest
 
-from tract_jupyter.models.schema.providers import strict_schema
+from tract_jupyter.models.schema import strict_schema
 
 
 @pytest.fixture

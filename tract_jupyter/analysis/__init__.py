@@ -1,6 +1,13 @@
-"""What a piece of code would do, told before it runs: findings with codes, places, reasons and remedies.
+"""Static analysis: what a piece of code would do, reported before it runs.
 
-Analysis explains; it contains nothing. It parses and never imports or executes what it looks at.
+* `analyzer`: a verdict for every text. `findings`: what it yields. `capabilities`: what a changed version can
+  newly reach.
+* Reading code: `program` (scopes), `references` (mentions of names), `resolver` with `flows`, `folding`,
+  `calls` (what a name may stand for).
+* Judging it: `rules`, a class each; `tables`, what well-known calls do, as data. `pages`: the manual.
+
+Analysis explains; it contains nothing. It parses and never imports or executes what it looks at. Knows no
+other room.
 """
 
 from __future__ import annotations

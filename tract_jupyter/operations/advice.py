@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.analysis import Capabilities, CodeAnalyzer, capabilities, own_effects, widened
-from tract_jupyter.models.schema.types import type_text
+from tract_jupyter.models.schema import type_text
 from tract_jupyter.operations.action import REACH
 from tract_jupyter.review.request import CodeBlock, ValueRow, ValueTable
 

@@ -13,7 +13,7 @@ from tract_jupyter.storage.interrupts import interruptible
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tract_jupyter.models.schema.parameters import Parameters
+    from tract_jupyter.models.schema import Parameters
     from tract_jupyter.operations.advice import Advice
     from tract_jupyter.operations.spec import ActionDef, OperationSpec
     from tract_jupyter.review.request import CodeBlock

@@ -1,4 +1,4 @@
-"""What a model is told about scripts that call tools."""
+"""Prompts about scripts that call tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,16 @@
-"""Scripts: code that calls tools, run as a whole, with a record of what it did."""
+"""Scripts: code that calls tools, run as a whole, with a record of what it did.
+
+* `runner`: runs scripts, and keeps what came of them. `run`: one run while it goes on. `result`: what it
+  gives back.
+* Where it runs: `kernel` (this process), `sandbox` (a process whose only door are the tools). Variables:
+  `notebooks`.
+* `calls`: its tool calls, counted and recorded. `limits`: how many it may make, and how much time
+  and memory it has. `call_log`: so that a second
+  run repeats none.
+* `tools`: the tools by which a model runs scripts. `pendings`: a program that waits, and is gone on with.
+
+Knows `toolkit`, `hooks`, `review`, `sandbox`, `storage`.
+"""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tract_jupyter.exceptions import ContentError, ScriptFailedError
 from tract_jupyter.models.checks import check_choice
-from tract_jupyter.models.schema.stubs import stub_source
+from tract_jupyter.models.schema import stub_source
 from tract_jupyter.prompts import scripts as prompts
 from tract_jupyter.scripts.call_log import ScriptReplay
 from tract_jupyter.scripts.kernel import NAMES, run_in_kernel

@@ -518,7 +518,7 @@ def _tools_module(definitions: tuple[ToolDefinition, ...]) -> _Tools:
     """The module. Its functions are never called: each call comes as a snapshot, with the function's name."""
     from pydantic_monty import ExternalModule
 
-    from tract_jupyter.models.schema.stubs import stub_source
+    from tract_jupyter.models.schema import stub_source
 
     tools = {tool.name: tool for tool in definitions}
     known = all_functions(tools)

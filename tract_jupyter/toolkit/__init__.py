@@ -1,4 +1,15 @@
-"""Tools: named callables with a schema, one executor for all who call them, and `tools` for code."""
+"""Tools: named functions with a JSON Schema, one executor for all who call them, and `tools` for code.
+
+* `definitions`: what a tool is. `executor`: the one way to run one: find, profile, lock, validate,
+  permission, handler.
+* `calling`: who calls, and what they may. `pendings`: a call that a person is asked about. `results`: what
+  comes of a call.
+* `stubs`: the functions of `tools`. `toolset`: the tools as a model has them; `profiles`: which, in which words.
+* `context_tools`: the built-in tools. `operation_tools`: `fire_NAME`. `mcp`: servers used here, and this
+  store as a server.
+
+Knows `operations`, `hooks`, `review`, and `prompts` for what models are told.
+"""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from tract_jupyter.hooks.question import Question
-    from tract_jupyter.models.schema.parameters import ParameterSet
+    from tract_jupyter.models.schema import ParameterSet
     from tract_jupyter.operations.pending import DynamicPending
     from tract_jupyter.review.decision import Decision
     from tract_jupyter.review.request import CodeBlock

@@ -53,7 +53,7 @@ class RunsText(Rule):
     remedy = "Write the code itself; for data use ast.literal_eval or json.loads."
 
     def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
-        """To ask for a type makes no text into code."""
+        """Leave out types that are only compared with: ``isinstance(x, types.FunctionType)``."""
         is_type = reference.symbol.startswith("types.")
         if is_type and (isinstance(reference.node, ast.alias) or _is_asked(reference.node, view)):
             return
@@ -63,7 +63,7 @@ class RunsText(Rule):
 
 
 def _is_asked(node: ast.AST, view: CodeView) -> bool:
-    """Whether this is a type in ``isinstance`` or a comparison."""
+    """Return True if this is a type in ``isinstance`` or a comparison."""
     parent = view.parent(node)
     if isinstance(parent, ast.Tuple):
         parent = view.parent(parent)
@@ -159,7 +159,7 @@ class ConfiguresByName(Rule):
     remedy = "Create the objects in code."
 
     def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
-        """A factory key in the code makes the difference."""
+        """Raise the level if the code contains a factory key."""
         factory = any(node.value in _FACTORIES for node in view.of(ast.Constant))
         level = HIGH if factory else reference.level
         yield self.finding(
@@ -196,7 +196,7 @@ class LoadsObjects(Rule):
     remedy = "Use a format of plain data: JSON, CSV, Parquet, safetensors, yaml.safe_load."
 
     def check(self, view: CodeView) -> Iterator[Finding]:
-        """Look for objects that say what is called when they are read."""
+        """Look for objects that name a function to call when they are unpickled."""
         for function in view.of(ast.FunctionDef):
             if function.name in {"__reduce__", "__reduce_ex__"}:
                 reason = f"{function.name} names a function that runs when the object is read from a pickle."
@@ -236,7 +236,7 @@ class WritesCode(Rule):
 
 
 def written_code(view: CodeView) -> Iterator[tuple[ast.Call, str]]:
-    """The calls that write text which looks like Python, with that text."""
+    """Yield the calls that write text which looks like Python, with that text."""
     found = (
         (call, text)
         for call in view.method_calls(_WRITES)

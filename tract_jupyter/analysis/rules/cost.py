@@ -1,4 +1,4 @@
-"""What does not come to an end, or takes too much (TJ701 to TJ704), and the estimates of sizes behind that.
+"""Code that does not end or takes too much (TJ701 to TJ704), and the size estimates behind these rules.
 
 Sizes are powers of ten: 11.0 stands for ``10**11``. A power of a power is as cheap to estimate as a literal.
 """
@@ -81,7 +81,7 @@ class NeverEnds(Rule):
 
 
 def _grows(loop: ast.For) -> bool:
-    """Whether each round appends to the list that the loop runs over."""
+    """Return True if each round appends to the list that the loop runs over."""
     if not isinstance(loop.iter, ast.Name):
         return False
     calls = [statement.value for statement in loop.body if isinstance(statement, ast.Expr)]
@@ -116,7 +116,7 @@ def _is_endless(node: ast.expr, view: CodeView) -> bool:
 
 
 def has_exit(loop: ast.While | ast.For, view: CodeView) -> bool:
-    """Whether the body has a way out of this loop: ``break``, ``return``, an exception, ``yield``."""
+    """Return True if the body has a way out of this loop: ``break``, ``return``, an exception, ``yield``."""
     stack: list[tuple[ast.AST, bool]] = [(statement, False) for statement in loop.body]
     steps = 0
     while stack:
@@ -214,7 +214,7 @@ _GIVEN_BY = {
 
 
 def _waits_for_nobody(view: CodeView) -> Iterator[ast.Call]:
-    """The calls that wait for what was made here and is never set, put or handed to anybody."""
+    """Yield the calls that wait for an object of this code's own that nothing sets, fills or passes on."""
     waiting = [call for call in view.method_calls(("wait", "get", "join")) if _waits(call, view)]
     passed_on = _passed_on(view) if waiting else set()
     return (call for call in waiting if ast.unparse(call.func).partition(".")[0] not in passed_on)
@@ -232,13 +232,13 @@ def _waits(call: ast.Call, view: CodeView) -> bool:
 
 
 def _passed_on(view: CodeView) -> set[str]:
-    """Names that are used otherwise than to call a method: perhaps somebody else sets what is waited for."""
+    """Return the names that are used other than to call a method: somebody else may set what is waited for."""
     loaded = (node for node in view.of(ast.Name) if isinstance(node.ctx, ast.Load))
     return {node.id for node in loaded if not isinstance(view.parent(node), ast.Attribute)}
 
 
 def _recursive(view: CodeView) -> set[ast.AST]:
-    """The functions with a call of their own name inside."""
+    """Return the functions that contain a call of their own name."""
     found: set[ast.AST] = set()
     own = {function.name for function in view.of(ast.FunctionDef)}
     for call in view.of(ast.Call):
@@ -252,7 +252,7 @@ def _recursive(view: CodeView) -> set[ast.AST]:
 
 
 def _first_own_call(function: ast.FunctionDef, view: CodeView) -> ast.Call | None:
-    """The call of the function by itself that nothing comes before which could end it."""
+    """Return the call by which the function calls itself before anything could end it."""
     for statement in function.body:
         if not isinstance(statement, (ast.Expr, ast.Return, ast.Assign)):
             return None
@@ -301,7 +301,7 @@ _SEQUENCES = (ast.Constant, ast.List, ast.Tuple, ast.JoinedStr)
 
 
 def magnitude(node: ast.expr | None, view: CodeView, depth: int = 0) -> float | None:
-    """The power of ten of the number that an expression comes to; None when it is not known."""
+    """Return the power of ten of the number that an expression evaluates to; None if it is unknown."""
     if depth > _DEEPEST or node is None:
         return None
     estimate = _ESTIMATES.get(type(node), _of_known)
@@ -325,7 +325,7 @@ def _of_name(node: ast.Name, view: CodeView, depth: int) -> float | None:
 
 
 def _of_number(node: ast.Call, view: CodeView, depth: int) -> float | None:
-    """``int(1e12)``."""
+    """Estimate ``int(1e12)``."""
     whole = node.args and view.resolver.value(node.func).names & {"builtins.int", "builtins.round"}
     return magnitude(node.args[0], view, depth) if whole else _of_known(node, view, depth)
 
@@ -367,7 +367,7 @@ _ESTIMATES: dict[type[ast.expr], Callable[..., float | None]] = {
 
 
 def length(node: ast.expr, view: CodeView) -> float | None:
-    """The power of ten of how many members an iterable has, or a sequence would have."""
+    """Return the power of ten of the number of members of an iterable."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
         for sequence, count in ((node.left, node.right), (node.right, node.left)):
             if _is_sequence(sequence):

@@ -1,4 +1,4 @@
-"""Files: reading (TJ201), writing (TJ202), outside (TJ204) or hidden (TJ205) ones, addresses (TJ303).
+"""Files: reading (TJ201), writing (TJ202), destroying (TJ203), outside (TJ204) or hidden (TJ205), addresses (TJ303).
 
 The codes share one table of sinks, operations that open a path; which of them a finding gets depends on where
 the path leads.
@@ -55,7 +55,7 @@ class ReadsFile(Rule):
 
     @property
     def symbols(self) -> Mapping[str, RiskLevel]:
-        """What opens a path."""
+        """The operations that open a path."""
         return dict.fromkeys(sinks(), LOW)
 
     def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
@@ -90,7 +90,7 @@ class ReadsFile(Rule):
 
 
 def _only_empties(reference: Reference, view: CodeView) -> bool:
-    """Whether nothing is written: ``open(path, "w").close()``, ``path.write_text("")``."""
+    """Return True if the call only empties the file: ``open(path, "w").close()``, ``path.write_text("")``."""
     call = view.call_of(reference.node)
     parent = view.parent(call) if call is not None else None
     if call is not None and reference.symbol.endswith((".write_text", ".write_bytes")):
@@ -103,7 +103,7 @@ def _only_empties(reference: Reference, view: CodeView) -> bool:
 
 
 def _is_found(node: ast.AST, view: CodeView) -> bool:
-    """Whether the method is called on a path that was found, and not made: ``for p in folder.glob("*")``."""
+    """Return True if the method is called on a path that was found rather than made: ``for p in folder.glob("*")``."""
     owner = node.value if isinstance(node, ast.Attribute) else None
     if not isinstance(owner, ast.Name):
         return False
@@ -120,7 +120,7 @@ _FINDERS = frozenset({"glob", "rglob", "iglob", "iterdir", "listdir", "scandir",
 
 
 def _opens_anything(view: CodeView) -> bool:
-    """Whether some file is opened as well, whose name counts from the directory that was entered."""
+    """Return True if a file is opened as well; its relative path then starts at the entered directory."""
     return any(view.calls_to(("builtins.open",))) or any(view.method_calls(_OPENERS))
 
 
@@ -311,7 +311,7 @@ class Destroys(Rule):
     remedy = "Move it to a folder of things to delete, and let a person delete them."
 
     def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
-        """Judge by how much goes and by where it is."""
+        """Judge by how much is destroyed and where it is."""
         texts = [text for text, _ in paths_of(reference, view, _sinks(reference.symbol)) if text is not None]
         outside = [text for text in texts if view.workspace.locate(text) is PathLocation.OUTSIDE]
         view.external.extend(outside)
@@ -328,13 +328,13 @@ class Destroys(Rule):
 
 
 def _is_handed_on(node: ast.AST, view: CodeView) -> bool:
-    """Whether the function is an argument: ``map(os.unlink, paths)`` calls it for each."""
+    """Return True if the function is passed as an argument: ``map(os.unlink, paths)`` calls it for each path."""
     parent = view.parent(node)
     return isinstance(parent, ast.Call) and node in parent.args
 
 
 def _sinks(symbol: str) -> tuple[Sink, ...]:
-    """Where a call of the symbol has the paths of what goes."""
+    """Return the arguments in which a call of the symbol has the paths that it destroys."""
     owner, _, last = symbol.rpartition(".")
     if owner == "*" or owner.endswith("Path()"):
         return _OWN_BOTH if last in _MOVES else _OWN

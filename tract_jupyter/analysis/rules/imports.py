@@ -75,7 +75,7 @@ class ChangesImports(Rule):
     remedy = "Install the package, or start the kernel in its folder."
 
     def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
-        """A folder of the workspace on ``sys.path`` is everyday; reading it changes nothing."""
+        """Lower the level for reading ``sys.path`` and for adding a folder of the workspace to it."""
         level = _path_level(reference, view) if reference.symbol == "sys.path" else reference.level
         yield self.finding(
             view, reference.node, f"{reference.shown} {self.effect}.", level, reference.confidence
@@ -151,7 +151,7 @@ class ImportsUnknown(Rule):
 
 
 def _nearly(package: str) -> str | None:
-    """A known package that a slip of the finger would turn into this one."""
+    """Return a known package whose name differs from this one by a typing error."""
     close = difflib.get_close_matches(package, known_modules.KNOWN_HARMLESS, 1, cutoff=_CLOSE)
     near = [name for name in close if len(package) >= _LONG and abs(len(name) - len(package)) <= 1]
     return near[0] if near else None
@@ -219,7 +219,7 @@ class ReplacesMember(Rule):
 
 
 def _named(owner: ast.expr, view: CodeView) -> frozenset[str]:
-    """The names of an object; of the class of an object, that of the object's kind."""
+    """Return the dotted names of an object; for ``type(x)`` and ``x.__class__`` also those of x's class."""
     names = view.resolver.value(owner).names
     inner = owner.args[0] if isinstance(owner, ast.Call) and len(owner.args) == 1 else None
     if isinstance(owner, ast.Attribute) and owner.attr == "__class__":

@@ -132,7 +132,7 @@ class ShowsRemote(Rule):
 
 
 def _texts(value: Value) -> Iterator[str]:
-    """The texts of a value, and of a dict from MIME type to text."""
+    """Yield the texts of a value, and of a dict from MIME type to text."""
     yield from value.texts
     for key, inner in value.entries or ():
         yield from (f"<script {text}" for text in inner.texts or ("",) if "javascript" in str(key))

@@ -80,7 +80,7 @@ class SteersProcess(Rule):
     remedy = "Return a value or raise an exception instead."
 
     def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
-        """How deep a recursion may go matters from a million on, where the C stack overflows."""
+        """Raise the level of a recursion limit so high that the C stack would overflow."""
         call, level = view.call_of(reference.node), reference.level
         if reference.symbol == "sys.setrecursionlimit" and call is not None and call.args:
             level = MEDIUM if (magnitude(call.args[0], view) or 0) >= _DEEP else level

@@ -1,4 +1,4 @@
-"""Which rules are asked, and at which levels their findings count.
+"""Settings of the rules: which are asked and at which levels they count; and rules of other packages.
 
 An entry point names a subclass of `Rule` with a code that does not begin with ``TJ``. What fails in such a rule
 is a finding (TJ904); the other rules go on.
@@ -32,7 +32,7 @@ _LOADING = threading.Lock()
 
 
 def load_plugins() -> tuple[str, ...]:
-    """Load what is installed, once; returns what went wrong, a text for each rule that is missing."""
+    """Load the installed rules, once, and return a text for each rule that could not be loaded."""
     with _LOADING:
         return _load_plugins()
 
@@ -62,7 +62,7 @@ def _loaded(entry: EntryPoint) -> Rule:
 
 
 class _Guarded(Rule):
-    """Somebody else's rule, whose failures are findings."""
+    """A rule of another package, whose failures become findings."""
 
     def __init__(self, rule: Rule) -> None:
         self._rule = rule
@@ -107,7 +107,7 @@ class RuleChoiceError(TractError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class RuleSettings:
-    """Rules that are off, and levels that were changed."""
+    """The rules that are switched off, and the levels that were changed."""
 
     off: frozenset[str]
     levels: Mapping[str, RiskLevel]
@@ -127,7 +127,7 @@ class RuleSettings:
         )
 
     def apply(self, finding: Finding) -> Finding | None:
-        """The finding as it counts here; None if its rule is off."""
+        """Return the finding at the level that counts here; None if its rule is off."""
         if finding.code in self.off:
             return None
         level = self.levels.get(finding.code)

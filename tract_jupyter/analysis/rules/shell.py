@@ -58,7 +58,7 @@ class EscapesToShell(Rule):
 
 
 def is_shell(escape: Escape) -> bool:
-    """Whether the escape hands its text to a shell or another interpreter."""
+    """Return True if the escape hands its text to a shell or another interpreter."""
     if escape.kind == "cell_magic":
         return escape.name in magics.SHELL_CELL
     return escape.kind == "shell" or (escape.kind == "line_magic" and escape.name in magics.SHELL_LINE)
@@ -100,7 +100,7 @@ class UsesMagic(Rule):
                 yield self.finding(view, escape.span, f"{sign}{escape.name} {_effect(escape, level)}.", level)
 
     def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
-        """``run_line_magic`` is as harmless as the magic that it names."""
+        """Judge ``run_line_magic`` by the magic that it names."""
         value = view.value(view.argument(view.call_of(reference.node), 0, "magic_name"))
         names = [text.split()[0].lstrip("%") for text in (value.texts if value else ()) if text.split()]
         line = view.value(view.argument(view.call_of(reference.node), 1, "line"))

@@ -48,7 +48,7 @@ def _statements(view: CodeView) -> Iterator[tuple[ast.Call, str]]:
 
 
 def _in_memory(call: ast.Call, view: CodeView) -> bool:
-    """Whether the database is one of the code's own, which goes with the kernel."""
+    """Return True if the database lives in memory and ends with the kernel."""
     owner = call.func.value if isinstance(call.func, ast.Attribute) else None
     made = view.program.sole_value(owner) if isinstance(owner, ast.Name) else owner
     place = made.args[0] if isinstance(made, ast.Call) and made.args else None
@@ -61,13 +61,13 @@ _LOCAL = ("sqlite3.", "duckdb.")
 
 
 def _is_local(call: ast.Call, view: CodeView) -> bool:
-    """Whether the database is a file, or made of frames."""
+    """Return True if the database is a local file or made of data frames."""
     owner = call.func.value if isinstance(call.func, ast.Attribute) else call.func
     return any(name.startswith(_LOCAL) for name in view.resolver.value(owner).names)
 
 
 def _is_made_here(text: str, view: CodeView) -> bool:
-    """Whether the code makes the table itself; of several statements, it may have made only one."""
+    """Return True if the code itself creates the table. Of several statements, it may have created only one."""
     statement = text.rstrip("; \t\r\n")
     verb, *others = statement.split() or [""]
     if ";" in statement or verb.lower() not in _VERBS or not others or not _NAME.fullmatch(others[-1]):

@@ -1,4 +1,4 @@
-"""Text that is shown otherwise than it runs (TJ408)."""
+"""Text: characters that disguise code (TJ408), and code that cannot be analysed (TJ901 to TJ904)."""
 
 from __future__ import annotations
 
@@ -158,6 +158,6 @@ class RuleFailed(Rule):
     remedy = "Update or remove the package that the rule comes from."
 
     def check(self, view: CodeView) -> Iterator[Finding]:
-        """Tell what could not be loaded."""
+        """Report the rules that could not be loaded."""
         for problem in load_plugins():
             yield self.finding(view, view.source.line_span(1), f"Not asked: {problem}.")
