@@ -16,9 +16,9 @@ Each name is imported when it is first used: pydantic and jsonschema take long.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # what type checkers and completers see; the same names as in `_MODULES`
     from tract_jupyter.models.schema.json_schema import JsonSchema, count_parts
     from tract_jupyter.models.schema.parameters import REQUIRED, Parameter, Parameters, ParameterSet, hints_of
     from tract_jupyter.models.schema.providers import object_schema, strict_schema, without_nulls
@@ -62,11 +62,16 @@ _MODULES = {
     "stub_text": ("stub_source",),
     "types": ("JSON_TYPES", "Record", "TypeReader", "parse_type", "type_text", "without_json_form"),
 }
-_HOME = {name: module for module, names in _MODULES.items() for name in names}
+_HOME = {name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names}
+
+if not TYPE_CHECKING:  # a type checker would take it for a promise that there is every name
+
+    def __getattr__(name: str) -> object:
+        if name not in _HOME:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(_HOME[name]), name)
+        return value
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
-    return value
+def __dir__() -> list[str]:
+    return sorted(__all__)
