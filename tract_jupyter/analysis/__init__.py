@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # what type checkers and completers see; the same names as in `_MODULES`
     from tract_jupyter.analysis.analyzer import AnalysisSession, CodeAnalyzer
-    from tract_jupyter.analysis.capabilities import Capabilities, capabilities, widened
+    from tract_jupyter.analysis.capability import Capabilities, capabilities, widened
     from tract_jupyter.analysis.findings import (
         AnalysisResult,
         Category,
@@ -68,7 +68,7 @@ __all__ = [
 
 _MODULES = {
     "analyzer": ("AnalysisSession", "CodeAnalyzer"),
-    "capabilities": ("Capabilities", "capabilities", "widened"),
+    "capability": ("Capabilities", "capabilities", "widened"),
     "findings": (
         "AnalysisResult",
         "Category",
