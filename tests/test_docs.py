@@ -75,6 +75,8 @@ def defined(path):
         elif isinstance(node, ast.Assign | ast.AnnAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             found.update({target.id: set() for target in targets if isinstance(target, ast.Name)})
+            if ast.unparse(targets[0]) == "__all__":
+                found.update({name: set() for name in ast.literal_eval(node.value)})
     return found
 
 

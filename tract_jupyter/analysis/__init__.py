@@ -1,6 +1,6 @@
 """Static analysis: what a piece of code would do, reported before it runs.
 
-* `analyzer`: a verdict for every text. `findings`: what it yields. `capability`: what a changed version can
+* `analyzer`: a verdict for every text. `findings`: what it yields. `capabilities`: what a changed version can
   newly reach.
 * Reading code: `program` (scopes), `references` (mentions of names), `resolver` with `flows`, `folding`,
   `calls` (what a name may stand for).
@@ -8,18 +8,17 @@
 
 Analysis explains; it contains nothing. It parses and never imports or executes what it looks at. Knows no
 other room.
-
-Each name is imported when it is first used: a first message needs no rules.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # what type checkers and completers see; the same names as in `_MODULES`
+from tract_jupyter.doors import door
+
+if TYPE_CHECKING:
     from tract_jupyter.analysis.analyzer import AnalysisSession, CodeAnalyzer
-    from tract_jupyter.analysis.capability import Capabilities, capabilities, widened
+    from tract_jupyter.analysis.capabilities import Capabilities, capabilities_of, widened
     from tract_jupyter.analysis.findings import (
         AnalysisResult,
         Category,
@@ -37,6 +36,37 @@ if TYPE_CHECKING:  # what type checkers and completers see; the same names as in
     from tract_jupyter.analysis.source import split_lines
     from tract_jupyter.analysis.tables.effects import EffectsError, own_effects
     from tract_jupyter.analysis.view import KnownNames
+else:
+    __getattr__ = door(
+        __name__,
+        {
+            "RULES": "tract_jupyter.analysis.rules.base",
+            "AnalysisResult": "tract_jupyter.analysis.findings",
+            "AnalysisSession": "tract_jupyter.analysis.analyzer",
+            "Capabilities": "tract_jupyter.analysis.capabilities",
+            "Category": "tract_jupyter.analysis.findings",
+            "CodeAnalyzer": "tract_jupyter.analysis.analyzer",
+            "EffectsError": "tract_jupyter.analysis.tables.effects",
+            "Escape": "tract_jupyter.analysis.ipython_syntax",
+            "Finding": "tract_jupyter.analysis.findings",
+            "KnownNames": "tract_jupyter.analysis.view",
+            "RiskLevel": "tract_jupyter.analysis.findings",
+            "Rule": "tract_jupyter.analysis.rules.base",
+            "RuleSettingsError": "tract_jupyter.analysis.rules.settings",
+            "SandboxMode": "tract_jupyter.analysis.findings",
+            "SandboxModeError": "tract_jupyter.analysis.findings",
+            "Span": "tract_jupyter.analysis.findings",
+            "all_rules": "tract_jupyter.analysis.rules.lookup",
+            "capabilities_of": "tract_jupyter.analysis.capabilities",
+            "check_effects": "tract_jupyter.analysis.rules.lookup",
+            "in_order": "tract_jupyter.analysis.findings",
+            "own_effects": "tract_jupyter.analysis.tables.effects",
+            "split_lines": "tract_jupyter.analysis.source",
+            "transform": "tract_jupyter.analysis.ipython_syntax",
+            "use_effects": "tract_jupyter.analysis.rules.lookup",
+            "widened": "tract_jupyter.analysis.capabilities",
+        },
+    )
 
 __all__ = [
     "RULES",
@@ -56,7 +86,7 @@ __all__ = [
     "SandboxModeError",
     "Span",
     "all_rules",
-    "capabilities",
+    "capabilities_of",
     "check_effects",
     "in_order",
     "own_effects",
@@ -65,38 +95,3 @@ __all__ = [
     "use_effects",
     "widened",
 ]
-
-_MODULES = {
-    "analyzer": ("AnalysisSession", "CodeAnalyzer"),
-    "capability": ("Capabilities", "capabilities", "widened"),
-    "findings": (
-        "AnalysisResult",
-        "Category",
-        "Finding",
-        "RiskLevel",
-        "SandboxMode",
-        "SandboxModeError",
-        "Span",
-        "in_order",
-    ),
-    "ipython_syntax": ("Escape", "transform"),
-    "rules.base": ("RULES", "Rule"),
-    "rules.lookup": ("all_rules", "check_effects", "use_effects"),
-    "rules.settings": ("RuleSettingsError",),
-    "source": ("split_lines",),
-    "tables.effects": ("EffectsError", "own_effects"),
-    "view": ("KnownNames",),
-}
-_HOME = {name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names}
-
-if not TYPE_CHECKING:  # a type checker would take it for a promise that there is every name
-
-    def __getattr__(name: str) -> object:
-        if name not in _HOME:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = globals()[name] = getattr(import_module(_HOME[name]), name)
-        return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
