@@ -1,4 +1,4 @@
-"""The recipes of CONTRIBUTING.md: each adds one of its kind from outside, in a temporary package."""
+"""The recipes of CONTRIBUTING.md: each test adds one extension in a temporary module, as a contributor would."""
 
 from __future__ import annotations
 
@@ -6,6 +6,56 @@ import json
 import os
 import subprocess
 import sys
+import textwrap
+from typing import TYPE_CHECKING
+
+from tests.notebook.conftest import bare_shell, shell  # noqa: F401 # fixtures
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+    from tests.notebook.conftest import Shell
+
+
+def add_module(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, source: str) -> None:
+    """Write a module where Python finds it."""
+    (folder / f"{name}.py").write_text(textwrap.dedent(source))
+    monkeypatch.syspath_prepend(folder)
+
+
+def test_a_new_tract_command(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811 # the fixture
+    """One module with `COMMANDS`, and its name in `MODULES`: it runs, completes and is listed."""
+    from tract_jupyter.notebook import commands
+
+    source = '''
+        """`%tract greet`: greet somebody by name."""
+
+        from tract_jupyter.notebook.commands.command import Command, arguments
+        from tract_jupyter.notebook.views.html import GridView
+
+        def greet(notebook, words):
+            (name,) = arguments("greet NAME", words, 1, 1)
+            return GridView(f"Hello {name}, you are on {notebook.tract.current_branch}")
+
+        def names(notebook, given):
+            return [] if given else [("Ada", "name"), ("Alan", "name"), ("Grace", "name")]
+
+        COMMANDS = (Command("greet NAME", "greet somebody", greet, ("--loud", names)),)
+    '''
+    add_module(tmp_path, monkeypatch, "greet_command", source)
+    monkeypatch.setattr(commands, "MODULES", (*commands.MODULES, "greet_command"))
+
+    assert "Hello Ada, you are on main" in shell.run("%tract greet Ada").text
+    assert "%tract greet NAME  " in shell.run("%tract help").text
+    assert "greet somebody" in shell.run("%tract help").text
+    assert "%tract greet NAME is how it is used; got nothing" in shell.run("%tract greet").error
+    assert "greet" in shell.complete("%tract gr")
+    assert {"Ada", "Alan"} == set(shell.complete("%tract greet A"))
+    assert "--loud" in shell.complete("%tract greet --")
+    assert "Grace" not in shell.complete("%tract greet Ada ")
+
 
 RULE = '''
 from tract_jupyter.analysis import Category, RiskLevel
@@ -37,7 +87,7 @@ print(json.dumps([[[f.code, f.level, f.span.line, f.reason, f.remedy] for f in f
 """
 
 
-def analyzed(folder, before=""):
+def analyzed(folder: Path, before: str = "") -> tuple[list[list[object]], str]:
     """Analyse a cell that opens a zip archive, in a process that finds packages in `folder`."""
     ran = subprocess.run(
         [sys.executable, "-c", before + ANALYZE],
@@ -46,10 +96,11 @@ def analyzed(folder, before=""):
         capture_output=True,
         text=True,
     )
-    return json.loads(ran.stdout)
+    findings, page = json.loads(ran.stdout)
+    return findings, page
 
 
-def test_a_new_analyzer_rule(tmp_path):
+def test_a_new_analyzer_rule(tmp_path: Path) -> None:
     """A built-in one is one file in the folder of rules."""
     (tmp_path / "zips.py").write_text(RULE.replace("CODE", "TJ299"))
     in_the_folder = f"from tract_jupyter.analysis import rules; rules.__path__.append({str(tmp_path)!r}); "
@@ -59,7 +110,7 @@ def test_a_new_analyzer_rule(tmp_path):
     assert "Archives of this house are tar files." in page
 
 
-def test_a_new_analyzer_rule_of_another_package(tmp_path):
+def test_a_new_analyzer_rule_of_another_package(tmp_path: Path) -> None:
     """One of another package is one file, and a line that names it as an entry point."""
     (tmp_path / "house.py").write_text(RULE.replace("CODE", "HOUSE001").replace("@register\n", ""))
     info = tmp_path / "house-1.0.dist-info"
