@@ -35,7 +35,12 @@ def test_long_texts_and_the_middle_are_folded():
     html = view_of(run()).to_html()
     assert ">Facts:" in html
     assert "⋮ 5 more unchanged messages</summary>" in html
-    assert html.index("turn 1") < html.index("5 more unchanged messages") < html.index("turn 4") < html.index("turn 8")
+    assert (
+        html.index("turn 1")
+        < html.index("5 more unchanged messages")
+        < html.index("turn 4")
+        < html.index("turn 8")
+    )
     assert "<details open" not in html
 
 
