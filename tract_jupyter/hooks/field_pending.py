@@ -8,7 +8,7 @@ from tract_jupyter.hooks.introspection import gated
 from tract_jupyter.hooks.pending import Pending
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.models.schema.parameters import Parameters
-from tract_jupyter.review.decision import Subject, fingerprint
+from tract_jupyter.review.decision import Subject
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,15 +63,9 @@ class FieldPending(Pending):
         """Of the operation or tool."""
         return self.operation
 
-    @property
-    def fingerprint(self) -> str:
-        """Binds the code, the schema, and the fields as they are now."""
-        return fingerprint(self.kind, self.name, self.definition_hash, self.fields)
-
-    @property
-    def identity(self) -> str:
-        """The same without the fields that the author calls volatile."""
-        return fingerprint(*self.subject[:4])
+    def binding(self) -> Subject:
+        """Bind the code, the schema, and the fields as they are now."""
+        return Subject(self.kind, self.name, self.definition_hash, self.fields)
 
     @property
     def subject(self) -> Subject:

@@ -14,7 +14,7 @@ from tract_jupyter.review.request import ReviewAction, ValueRow, ValueTable
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tract_jupyter.hooks.question import Question
+    from tract_jupyter.hooks.pending import Pending
     from tract_jupyter.models.schema.parameters import Parameter
     from tract_jupyter.storage.questions import StoredDecision
 
@@ -58,23 +58,23 @@ _MAX_LIST = 5
 _MAX_DICT = 10
 
 
-def action_parameters(cls: type[Question], name: str) -> Parameters:
+def action_parameters(cls: type[Pending], name: str) -> Parameters:
     """The parameters of an action of a class of pendings."""
     return _parameters(cls, name)  # type: ignore[arg-type] # mypy takes the class for no Hashable
 
 
-def parameters_for_models(cls: type[Question], name: str) -> Parameters:
+def parameters_for_models(cls: type[Pending], name: str) -> Parameters:
     """The same without what only a person may give, such as how long an approval stands."""
     every = action_parameters(cls, name)
     return every.without(PERSONAL) if name == "approve" else every
 
 
 @cache
-def _parameters(cls: type[Question], name: str) -> Parameters:
+def _parameters(cls: type[Pending], name: str) -> Parameters:
     return Parameters.of(getattr(cls, name), skip=1)
 
 
-def state(pending: Question) -> dict[str, Any]:
+def state(pending: Pending) -> dict[str, Any]:
     """Identity, status, fields and outcome, nothing cut."""
     return {
         "operation": pending.operation,
@@ -92,7 +92,7 @@ def state(pending: Question) -> dict[str, Any]:
     }
 
 
-def to_dict(pending: Question) -> dict[str, Any]:
+def to_dict(pending: Pending) -> dict[str, Any]:
     """What a model needs to decide: long texts, lists and dicts are cut, and say so."""
     return {
         "operation": pending.operation,
@@ -103,7 +103,7 @@ def to_dict(pending: Question) -> dict[str, Any]:
     }
 
 
-def to_tools(pending: Question) -> list[dict[str, Any]]:
+def to_tools(pending: Pending) -> list[dict[str, Any]]:
     """One function schema for each offered action, in OpenAI's shape."""
     return [
         {
@@ -118,7 +118,7 @@ def to_tools(pending: Question) -> list[dict[str, Any]]:
     ]
 
 
-def _schema(pending: Question, name: str) -> dict[str, Any]:
+def _schema(pending: Pending, name: str) -> dict[str, Any]:
     """The JSON Schema of an action's arguments. Edits of fields have that of the fields, all of them optional."""
     schema = parameters_for_models(pending.owner_of_action(name), name).json_schema
     fields = pending.editable() if name == "approve" and "edits" in schema["properties"] else None
@@ -136,7 +136,7 @@ def _schema(pending: Question, name: str) -> dict[str, Any]:
     return {**schema, "properties": {**schema["properties"], "edits": edits}, **defined}
 
 
-def describe_api(pending: Question) -> str:
+def describe_api(pending: Pending) -> str:
     """Fields with types and meaning, actions with signatures, in Markdown."""
     lines = [f"# {pending.operation}", "", (type(pending).__doc__ or "").strip(), "", "## Fields", ""]
     lines += [
@@ -151,7 +151,7 @@ def describe_api(pending: Question) -> str:
     return "\n".join(lines)
 
 
-def to_text(pending: Question) -> str:
+def to_text(pending: Pending) -> str:
     """The pending for a terminal."""
     lines = [
         f"{pending.operation}  [{pending.status}]  {pending.pending_id}",
@@ -180,7 +180,7 @@ def unfinished_text(unfinished: StoredDecision | None) -> str:
     )
 
 
-def field_tables(pending: Question) -> tuple[ValueTable, ...]:
+def field_tables(pending: Pending) -> tuple[ValueTable, ...]:
     """The fields as one table; declared types and meanings where there are some."""
     about = getattr(pending, "about", None)
     if isinstance(about, dict):  # a built-in one, which says what its fields mean
@@ -193,7 +193,7 @@ def field_tables(pending: Question) -> tuple[ValueTable, ...]:
     return (ValueTable("Fields", rows),) if rows else ()
 
 
-def rest_tables(pending: Question) -> tuple[ValueTable, ...]:
+def rest_tables(pending: Pending) -> tuple[ValueTable, ...]:
     """What the fingerprint covers and the pending's own tables do not show: the rest of its fields."""
     if pending.in_view is None:
         return ()
@@ -237,7 +237,7 @@ def value_rows(
     )
 
 
-def review_actions(pending: Question) -> tuple[ReviewAction, ...]:
+def review_actions(pending: Pending) -> tuple[ReviewAction, ...]:
     """The buttons: the operation's own actions first, then approve and reject."""
     by_action = pending.runs_nothing("approve")
     offered = [name for name in _offered(pending) if name not in _BASIC]
@@ -269,11 +269,11 @@ def review_actions(pending: Question) -> tuple[ReviewAction, ...]:
 _BASIC = frozenset({"approve", "reject", "pass_through", "get_state"})
 
 
-def _offered(pending: Question) -> list[str]:
+def _offered(pending: Pending) -> list[str]:
     return sorted(pending.offered_actions)
 
 
-def _summary(cls: type[Question], name: str) -> str:
+def _summary(cls: type[Pending], name: str) -> str:
     return ((getattr(cls, name).__doc__ or "").strip().splitlines() or [""])[0]
 
 

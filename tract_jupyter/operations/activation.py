@@ -12,7 +12,7 @@ from tract_jupyter.models.schema.types import type_text
 from tract_jupyter.operations.advice import reach_table, spec_reach
 from tract_jupyter.operations.pending import definition_of
 from tract_jupyter.operations.spec import spec_from_json, spec_to_json
-from tract_jupyter.review.decision import decision_context, fingerprint
+from tract_jupyter.review.decision import Subject, decision_context, fingerprint
 from tract_jupyter.review.recorded import CHANNELS
 from tract_jupyter.review.request import CodeBlock, ValueRow, ValueTable, findings_text
 
@@ -114,19 +114,27 @@ class PendingActivation(Proposal):
         asked = {"volatile": sorted(requests)}
         fields = {"spec": spec_to_json(spec), **(asked if asked["volatile"] else {})}
         super().__init__(ACTIVATE, fields=fields, **options)
+        self._read: tuple[str, OperationSpec] | None = None
         self._active = active
         self._approved = approved or active
 
     @property
     def spec(self) -> OperationSpec:
-        """What would be activated: read from the fields, which the fingerprint binds."""
+        """What would be activated: a copy of its own, read from the fields, which the fingerprint binds."""
         return spec_from_json(self.fields["spec"])
+
+    def _spec(self) -> OperationSpec:
+        """Return the same, read once for each text, to look at: it is handed to nobody."""
+        text = self.fields["spec"]
+        if self._read is None or self._read[0] != text:
+            self._read = (text, spec_from_json(text))
+        return self._read[1]
 
     @property
     def requests(self) -> tuple[str, ...]:
         """The fields that standing approvals and recorded decisions will not look at, if a person accepts that."""
         asked = self.fields.get("volatile", ())
-        return tuple(name for name in self.spec.fields if name in asked)
+        return tuple(name for name in self._spec().fields if name in asked)
 
     @action
     def approve(
@@ -171,25 +179,24 @@ class PendingActivation(Proposal):
                 "only a person accepts that standing approvals do not look at a field: in a panel, at a prompt or in "
                 "their own code"
             )
-        return self.spec.with_volatile(self.requests)
+        return self._spec().with_volatile(self.requests)
 
     @property
     def title(self) -> str:
         """Says whether it is new or a change."""
-        new, changed = titles(self.spec.name)
+        new, changed = titles(self._spec().name)
         return new if self._active is None else changed
 
-    @property
-    def fingerprint(self) -> str:
-        """Binds the whole spec."""
-        return activation_fingerprint(self.spec)
+    def binding(self) -> Subject:
+        """Bind the whole spec."""
+        return _activation(self._spec())
 
     def why(self) -> str:
         """Why a person is asked."""
         source = f" (from {self.triggered_by})" if self.triggered_by else ""
         told = [
             f"Code that was written for you runs only after you approved it{source}.",
-            _ACTIVE_ALREADY if self.spec.name in self.tract.operations.registry.unreviewed else "",
+            _ACTIVE_ALREADY if self._spec().name in self.tract.operations.registry.unreviewed else "",
             _request_text(self.requests),
             findings_text(self.code_blocks()),
         ]
@@ -197,7 +204,7 @@ class PendingActivation(Proposal):
 
     def code_blocks(self) -> tuple[CodeBlock, ...]:
         """The change since the active version, if there is one, and the code of each action."""
-        spec = self.spec
+        spec = self._spec()
         advice = self.tract.operations.advice
         blocks = [advice.block(action, definition_of(spec, action)) for action in spec.actions.values()]
         if self.requests:
@@ -209,14 +216,14 @@ class PendingActivation(Proposal):
 
     def tables(self) -> tuple[ValueTable, ...]:
         """The fields, and what the code can reach: all of it, or what the last approved version could not."""
-        spec, approved = self.spec, self._approved
+        spec, approved = self._spec(), self._approved
         fields = ValueTable("Fields", tuple(_field_rows(spec)), "rows")
         reach = reach_table(None if approved is None else spec_reach(approved), spec_reach(spec))
         return tuple(table for table in (fields, reach) if table.rows)
 
     def said(self) -> dict[str, str]:
         """What it is called, its version, and what happens when it is fired."""
-        spec = self.spec
+        spec = self._spec()
         sandboxed = ", ".join(action.name for action in spec.actions.values() if action.is_sandboxed)
         return {
             "name": spec.name,
@@ -258,8 +265,12 @@ def titles(name: str) -> tuple[str, str]:
 
 
 def activation_fingerprint(spec: OperationSpec) -> str:
-    """What approving a spec binds to: all of it."""
-    return fingerprint("activation", spec.name, spec.spec_hash, {})
+    """Return the fingerprint that the approval of a spec has: it binds to all of it."""
+    return fingerprint(*_activation(spec)[:4])
+
+
+def _activation(spec: OperationSpec) -> Subject:
+    return Subject("activation", spec.name, spec.spec_hash, {})
 
 
 def spec_diff(old: OperationSpec, new: OperationSpec) -> str:

@@ -19,7 +19,7 @@ from tract_jupyter.operations.advice import handler_reach, reach_table
 from tract_jupyter.operations.check import check_name
 from tract_jupyter.operations.pending import definition_of, members_of
 from tract_jupyter.operations.spec import MAX_SPEC_BYTES, ActionDef
-from tract_jupyter.review.decision import fingerprint
+from tract_jupyter.review.decision import Subject
 from tract_jupyter.review.trust import FOREIGN
 from tract_jupyter.storage.interrupts import whole_context
 from tract_jupyter.storage.signed import StoredHandler
@@ -126,11 +126,10 @@ class PendingHandler(Proposal):
         verb = "Activate" if self._approved is None else "Replace"
         return f"{verb} handler {spec.name} of {spec.operation}"
 
-    @property
-    def fingerprint(self) -> str:
-        """Binds the whole handler."""
+    def binding(self) -> Subject:
+        """Bind the whole handler."""
         spec = self.spec
-        return fingerprint("handler", f"{spec.operation}/{spec.name}", spec.spec_hash, {})
+        return Subject("handler", f"{spec.operation}/{spec.name}", spec.spec_hash, {})
 
     def why(self) -> str:
         """Why a person is asked."""

@@ -16,6 +16,7 @@ from tract_jupyter.models.schema.parameters import Parameters
 from tract_jupyter.operations.activation import ACTIVATE
 from tract_jupyter.operations.handlers import ACTIVATE_HANDLER, HandlerSpec
 from tract_jupyter.operations.spec import spec_from_json
+from tract_jupyter.review.decision import Question
 from tract_jupyter.review.process import process_text, this_process
 from tract_jupyter.review.records import is_waited_for
 from tract_jupyter.review.request import request_from_dict
@@ -71,15 +72,11 @@ class RemotePending(FieldPending):
         """As it was shown."""
         return self.request.title
 
-    @property
-    def fingerprint(self) -> str:
-        """Of the values as they are here; as it is stored, where they cannot be changed."""
-        return self.request.fingerprint if self._subject is None else super().fingerprint
-
-    @property
-    def identity(self) -> str:
-        """As it is stored, where the values cannot be changed."""
-        return self.stored.identity if self._subject is None else super().identity
+    def _frozen(self, fields_json: str) -> Question:
+        """Return the question with the values as they are here; as it is stored, where they cannot be changed."""
+        if self._subject is None:
+            return Question(fields_json, self.request.fingerprint, self.stored.identity)
+        return super()._frozen(fields_json)
 
     @property
     def subject(self) -> Subject | None:  # type: ignore[override]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from tract_jupyter.models.pending import PendingStatus
-    from tract_jupyter.review.decision import Answer, Decision, Subject
+    from tract_jupyter.review.decision import Answer, Decision, Question, Subject
     from tract_jupyter.review.recorded import RecordedDecisions
     from tract_jupyter.review.request import ReviewRequest
     from tract_jupyter.storage.questions import StoredDecision, StoredPending
@@ -195,6 +195,15 @@ class Reviewable(Protocol):
     @property
     def title(self) -> str:
         """The heading of its panel."""
+        ...
+
+    @property
+    def question(self) -> Question:
+        """What is asked as it is now, frozen."""
+        ...
+
+    def freeze(self) -> Question:
+        """Compute that anew."""
         ...
 
     @property

@@ -46,6 +46,21 @@ class Subject(NamedTuple):
     ignored: Mapping[str, Any] = MappingProxyType({})
 
 
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked, frozen: what a decision binds to, and what the store keeps of it.
+
+    Attributes:
+        fields_json: the fields as canonical JSON; while a pending has these, its question is this one.
+        fingerprint: 64 hex digits over what would run.
+        identity: the same without what the author calls volatile: what a recorded decision is found by.
+    """
+
+    fields_json: str
+    fingerprint: str
+    identity: str
+
+
 def fingerprint(kind: str, name: str, definition_hash: str, values: Mapping[str, Any]) -> str:
     """Return 64 hex digits.
 

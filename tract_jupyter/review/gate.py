@@ -194,7 +194,8 @@ class Gate:
     def _check(self, pending: Reviewable, shown: str | None) -> None:
         """Check that what would run is what was shown, and may run."""
         pending.check_current()
-        if shown is not None and pending.fingerprint != shown:
+        question = pending.freeze()  # anew, whatever is remembered: this is what an approval is about
+        if shown is not None and question.fingerprint != shown:
             raise FingerprintError("it changed after it was shown; look at it again")
 
     def _check_stored(self, pending: Reviewable, stored: StoredDecision) -> None:

@@ -5,6 +5,7 @@ Each step is one transaction, so that after a crash the rows say how far it had 
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -219,12 +220,7 @@ class Ledger(Records):
         }
         if pending.is_unshown:
             signed["is_unshown"] = True
-        return {
-            "fields": pending.fields,
-            "fingerprint": pending.fingerprint,
-            "identity": pending.identity,
-            "request_json": canonical_json(signed),
-        }
+        return {**asdict(pending.question), "request_json": canonical_json(signed)}
 
     def _insert(
         self, connection: Connection, pending: Reviewable, request: ReviewRequest | None,

@@ -71,15 +71,11 @@ class PendingRows:
         self.tract_id = tract_id
 
     def insert(self, connection: Connection, values: Mapping[str, Any]) -> None:
-        """Add a pending; `fields` is among the values."""
-        rest = {name: value for name, value in values.items() if name != "fields"}
-        row = {"tract_id": self.tract_id, "fields_json": canonical_json(values["fields"]), **rest}
-        connection.execute(pendings.insert(), row)
+        """Add a pending."""
+        connection.execute(pendings.insert(), {"tract_id": self.tract_id, **values})
 
     def update(self, connection: Connection, pending_id: str, **values: Any) -> None:
-        """Change what is known of a pending; `fields` may be among the values."""
-        if "fields" in values:
-            values["fields_json"] = canonical_json(values.pop("fields"))
+        """Change what is known of a pending."""
         if values:
             connection.execute(_UPDATE, {"id_": pending_id, **values})
 

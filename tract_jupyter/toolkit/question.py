@@ -22,7 +22,7 @@ from tract_jupyter.review.request import ValueTable, findings_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tract_jupyter.hooks.question import Question
+    from tract_jupyter.hooks.pending import Pending
     from tract_jupyter.models.schema.parameters import ParameterSet
     from tract_jupyter.operations.pending import DynamicPending
     from tract_jupyter.review.decision import Decision
@@ -86,7 +86,7 @@ class ToolQuestion(FieldPending):
         fired = self.fired
         return super().offered_actions if fired is None else super().offered_actions.union(fired.spec.actions)
 
-    def owner_of_action(self, name: str) -> type[Question]:
+    def owner_of_action(self, name: str) -> type[Pending]:
         """The operation's class, for its own actions."""
         fired = self.fired
         is_own = fired is None or name in super().offered_actions
