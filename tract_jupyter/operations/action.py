@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from types import FunctionType
 
+    from tract_jupyter.models.schema.parameters import Parameters
     from tract_jupyter.operations.pending import DynamicPending
     from tract_jupyter.operations.spec import ActionDef
 
@@ -223,12 +224,15 @@ def _refused(why: str, filename: str) -> SandboxError:
 _NOT_PLAIN = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
-def compile_action(action: ActionDef, *, operation: str = "") -> Callable[..., Any]:
+def compile_action(
+    action: ActionDef, *, operation: str = "", parameters: Parameters | None = None
+) -> Callable[..., Any]:
     """Compile an action's code into `function(pending, ...)`.
 
     Args:
         action: its parameters become the function's, required ones first; arguments are validated at each call.
         operation: the operation's name, for tracebacks: `<action:operation.name>`.
+        parameters: those of the action, where they are parsed already.
 
     Returns:
         A function with `__signature__`, its `parameters`, and the `body` that takes validated arguments. The body of
@@ -237,7 +241,7 @@ def compile_action(action: ActionDef, *, operation: str = "") -> Callable[..., A
     Raises:
         SpecError: the code is empty, has a syntax error (with its line), or can never run as an action.
     """
-    parameters = action.parameters()
+    parameters = action.parameters() if parameters is None else parameters
     filename = f"<action:{operation}.{action.name}>" if operation else f"<action:{action.name}>"
     if action.is_sandboxed:
         check_code(action)

@@ -10,6 +10,7 @@ from tract_jupyter.exceptions import GrantError
 from tract_jupyter.hooks.pending import Pending, action
 from tract_jupyter.models.schema.types import type_text
 from tract_jupyter.operations.advice import reach_table, spec_reach
+from tract_jupyter.operations.check import CheckedSpec
 from tract_jupyter.operations.pending import definition_of
 from tract_jupyter.operations.spec import spec_from_json, spec_to_json
 from tract_jupyter.review.decision import Subject, decision_context, fingerprint
@@ -39,7 +40,7 @@ class Proposal(Pending):
     spec: Any
 
     def __init__(self, operation: str, *, activate: Callable[[Any], object], **options: Any) -> None:
-        super().__init__(operation, execute_fn=lambda pending: activate(pending.spec), **options)
+        super().__init__(operation, execute_fn=lambda pending: activate(pending.definition()), **options)
 
     @property
     def is_definition(self) -> bool:
@@ -50,6 +51,10 @@ class Proposal(Pending):
     def resumable(self) -> bool:
         """Any process can activate it: all that is needed is stored."""
         return True
+
+    def definition(self) -> Any:
+        """Return what is activated, read from the fields just then."""
+        return self.spec
 
     def summary(self) -> str:
         """The author's own description."""
@@ -129,6 +134,10 @@ class PendingActivation(Proposal):
         if self._read is None or self._read[0] != text:
             self._read = (text, spec_from_json(text))
         return self._read[1]
+
+    def definition(self) -> CheckedSpec:
+        """Return the spec, read and checked just before it is activated."""
+        return CheckedSpec.read(self.fields["spec"])
 
     @property
     def requests(self) -> tuple[str, ...]:

@@ -15,10 +15,10 @@ from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.operations.action import check_code
 from tract_jupyter.operations.activation import PendingActivation, titles
 from tract_jupyter.operations.advice import Advice, gained, spec_reach
-from tract_jupyter.operations.check import BUILTIN_OPERATIONS, check_spec
+from tract_jupyter.operations.check import BUILTIN_OPERATIONS, CheckedSpec, check_spec
 from tract_jupyter.operations.rebuilding import Rebuilding
 from tract_jupyter.operations.registry import OperationRegistry
-from tract_jupyter.operations.spec import spec_from_json, spec_to_json
+from tract_jupyter.operations.spec import spec_from_json
 from tract_jupyter.review.decision import deciding
 from tract_jupyter.review.trust import FOREIGN
 from tract_jupyter.storage.signed import StoredSpec
@@ -57,7 +57,9 @@ class Unreviewed:
     _events: EventRows
     _ledger: Ledger
 
-    def activate(self, spec: OperationSpec, *, actor: str, reviewed: bool) -> type[DynamicPending]:
+    def activate(
+        self, spec: OperationSpec | CheckedSpec, *, actor: str, reviewed: bool
+    ) -> type[DynamicPending]:
         """See `Operations`."""
         raise NotImplementedError
 
@@ -134,13 +136,19 @@ class Operations(Rebuilding, Unreviewed):
             OperationExistsError: another version is active, and `replace` is not given; the error says what changed.
             SpecError: the spec is wrong; nothing changed.
         """
-        spec = check_spec(spec)
-        is_same = self.registry.is_active(spec.name, spec.spec_hash)
-        if not (is_same and spec.name not in self.registry.unreviewed):
-            self.activate(spec, replace=replace or is_same)
+        checked = CheckedSpec.of(spec)
+        name = checked.spec.name
+        is_same = self.registry.is_active(name, checked.spec_hash)
+        if not (is_same and name not in self.registry.unreviewed):
+            self.activate(checked, replace=replace or is_same)
 
     def activate(
-        self, spec: OperationSpec, *, replace: bool = False, actor: str = "user", reviewed: bool = True
+        self,
+        spec: OperationSpec | CheckedSpec,
+        *,
+        replace: bool = False,
+        actor: str = "user",
+        reviewed: bool = True,
     ) -> type[DynamicPending]:
         """Compile a spec, sign and store it, and make it active: all of it, or nothing.
 
@@ -150,14 +158,15 @@ class Operations(Rebuilding, Unreviewed):
             actor: for the event.
             reviewed: what it is signed as, so that the one never passes for the other.
         """
-        cls = self.registry.compile(spec, replace=replace)
-        text = spec_to_json(cls.spec)
+        checked = CheckedSpec.of(spec)
+        cls = self.registry.compile(checked, replace=replace)
+        spec, text = checked.spec, checked.text
         kind = _TRUST_KIND if reviewed else UNREVIEWED_KIND
         stored = StoredSpec(spec.name, text, cls.spec_hash, self._signer.sign(kind, text))
-        before = self.last_approved(spec.name)
+        before = self.last_approved(spec.name) if self.carry_grants else None
         about = {
             "name": spec.name,
-            "version": cls.spec.version,
+            "version": spec.version,
             "spec_json": text,
             "signature": stored.signature,
             **({} if reviewed else NOT_REVIEWED),
@@ -167,11 +176,7 @@ class Operations(Rebuilding, Unreviewed):
                 raise OperationExistsError(f"another process has stored an operation {spec.name!r} just now")
             self._specs.replace(connection, stored)
             self._events.append(connection, _ACTIVATED, actor, about)
-            if (
-                self.carry_grants
-                and before is not None
-                and not gained(spec_reach(before), spec_reach(cls.spec))
-            ):
+            if before is not None and not gained(spec_reach(before), spec_reach(spec)):
                 hashes = (before.spec_hash, cls.spec_hash)
                 self._grants.carry_over(connection, "operation", spec.name, *hashes)
         self._database.if_rolled_back(self._way_back(spec.name))

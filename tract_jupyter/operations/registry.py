@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tract_jupyter.exceptions import OperationExistsError, UnknownOperationError, nearest
 from tract_jupyter.hooks.introspection import gated
 from tract_jupyter.operations.action import compile_action
-from tract_jupyter.operations.check import check_spec
+from tract_jupyter.operations.check import CheckedSpec
 from tract_jupyter.operations.pending import DynamicPending
 from tract_jupyter.operations.spec import changes, spec_from_dict, spec_to_dict
 
@@ -18,21 +18,25 @@ if TYPE_CHECKING:
     from tract_jupyter.operations.spec import OperationSpec
 
 
-def make_dynamic_pending_class(spec: OperationSpec) -> type[DynamicPending]:
+def make_dynamic_pending_class(spec: OperationSpec | CheckedSpec) -> type[DynamicPending]:
     """Check a spec, compile its actions and return the class of its pendings.
 
     Raises:
         SpecError: the spec is wrong; nothing was made.
     """
-    spec = check_spec(spec)
-    actions = {name: compile_action(action, operation=spec.name) for name, action in spec.actions.items()}
+    checked = CheckedSpec.of(spec)
+    spec = checked.spec
+    actions = {
+        name: compile_action(action, operation=spec.name, parameters=checked.actions[name])
+        for name, action in spec.actions.items()
+    }
     members: dict[str, Any] = {name: _method(name, action) for name, action in actions.items()}
     members |= {
         "__doc__": spec.description,
         "__module__": __name__,
         "spec": spec,
-        "spec_hash": spec.spec_hash,
-        "field_parameters": spec.parameters(),
+        "spec_hash": checked.spec_hash,
+        "field_parameters": checked.fields,
     }
     camel = "".join(part.capitalize() for part in spec.name.split("_"))
     return type(f"Pending{camel}", (DynamicPending,), members)
@@ -80,10 +84,10 @@ class OperationRegistry:
         self.activate(cls)
         return cls
 
-    def compile(self, spec: OperationSpec, *, replace: bool = False) -> type[DynamicPending]:
+    def compile(self, spec: OperationSpec | CheckedSpec, *, replace: bool = False) -> type[DynamicPending]:
         """Do what `register` does, without activating."""
         cls = make_dynamic_pending_class(spec)
-        active = self._specs.get(spec.name)
+        active = self._specs.get(cls.spec.name)
         if active is not None and not replace:
             raise OperationExistsError(_is_active_already(active, cls.spec))
         return cls

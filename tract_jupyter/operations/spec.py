@@ -183,8 +183,12 @@ def spec_to_json(spec: OperationSpec) -> str:
     """The text of a spec: what is signed and stored. Fields and parameters keep the author's order.
 
     Raises:
-        SpecError: it has no JSON form, or is too large.
+        SpecError: it is no spec, has no JSON form, or is too large.
     """
+    if not isinstance(spec, OperationSpec):
+        raise SpecError(
+            f"an OperationSpec is needed, got {type(spec).__name__}; spec_from_dict makes one of a dict"
+        )
     data = spec_to_dict(spec)
     try:
         canonical_json(data)
@@ -210,19 +214,6 @@ def spec_from_json(text: str) -> OperationSpec:
     except (ValueError, RecursionError) as error:
         raise SpecError(f"it is no JSON: {error}") from None
     return spec_from_dict(data)
-
-
-def stored_form(spec: OperationSpec) -> OperationSpec:
-    """The spec as the store gives it back: a copy that shares nothing, its shape checked, its tuples lists.
-
-    Raises:
-        SpecError: it is no spec, has no JSON form, or would not be read back.
-    """
-    if not isinstance(spec, OperationSpec):
-        raise SpecError(
-            f"an OperationSpec is needed, got {type(spec).__name__}; spec_from_dict makes one of a dict"
-        )
-    return spec_from_json(spec_to_json(spec))
 
 
 def spec_from_dict(data: Mapping[str, Any]) -> OperationSpec:

@@ -188,8 +188,8 @@ class Ledger(Records):
             round_, pending.status.value, pending.fingerprint, moment_text(pending.executed_at)
         )
         with self._database.write() as connection:
-            stored = self._rows.get(connection, pending.pending_id)
-            shown = stored.request if is_settled and stored else request_to_dict(pending.review_request())
+            stored = self._rows.shown(connection, pending.pending_id) if is_settled else None
+            shown = stored[1] if stored else request_to_dict(pending.review_request())
             self._rows.update(
                 connection, pending.pending_id, **values, **self._as_asked(pending, shown, outcome)
             )
@@ -262,8 +262,8 @@ class Ledger(Records):
         self, connection: Connection, pending: Reviewable, decision: Decision, *, ends: bool, signature: str
     ) -> bool:
         pending_id, at = pending.pending_id, to_text(decision.decided_at)
-        stored = self._rows.get(connection, pending_id)
-        if stored is not None and not self._is_free(connection, pending, stored.status):
+        stored = self._rows.shown(connection, pending_id)
+        if stored is not None and not self._is_free(connection, pending, stored[0]):
             return False
         after = _after(decision, at, ends=ends)
         outcome = _expected(pending, decision, after) if ends else None
@@ -281,7 +281,7 @@ class Ledger(Records):
         self._decisions.insert(connection, pending_id, pending.rounds, decision.arguments, row)
         if stored is not None:
             # edits of what runs elsewhere are in the decision; they become its values where it is carried out
-            asked = {} if pending.runs_elsewhere else self._as_asked(pending, stored.request, outcome)
+            asked = {} if pending.runs_elsewhere else self._as_asked(pending, stored[1], outcome)
             self._rows.update(connection, pending_id, **after, **asked)
         about: dict[str, Any] = {
             "pending_id": pending_id,
@@ -295,11 +295,11 @@ class Ledger(Records):
 
     def _is_free(self, connection: Connection, pending: Reviewable, status: str) -> bool:
         """Whether it can be decided. A last decision that was not carried out is put aside with that."""
+        if not pending.rounds:  # whatever the status says
+            return not self._decisions.count(connection, pending.pending_id)
         last = self._decisions.last(connection, pending.pending_id)
-        if (0 if last is None else last.round + 1) != pending.rounds:
+        if last is None or last.round + 1 != pending.rounds:
             return False  # somebody else decided this round
-        if last is None:
-            return True  # whatever the status says: nobody has decided
         if last.finished_at is not None:
             return status in OPEN
         asked = pending.unfinished

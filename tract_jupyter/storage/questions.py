@@ -55,6 +55,7 @@ class StoredPending:
 # made once: building a statement takes longer than running it
 _IS_IT = pendings.c.pending_id == bindparam("id_")
 _GET = select(pendings).where(_IS_IT)
+_SHOWN = select(pendings.c.status, pendings.c.request_json).where(_IS_IT)
 _STANDING = (
     select(pendings.c.pending_id, pendings.c.status, func.count(decisions.c.pending_id))
     .outerjoin(decisions, decisions.c.pending_id == pendings.c.pending_id)
@@ -83,6 +84,11 @@ class PendingRows:
         """One pending, None if it was never stored."""
         row = connection.execute(_GET, {"id_": pending_id}).first()
         return None if row is None else _stored(row)
+
+    def shown(self, connection: Connection, pending_id: str) -> tuple[str, dict[str, Any] | None] | None:
+        """Return the status of a pending and what was shown of it; None if it was never stored."""
+        row = connection.execute(_SHOWN, {"id_": pending_id}).first()
+        return None if row is None else (row.status, read_dict(row.request_json).get("request"))
 
     def decided_through(self, connection: Connection, channels: Collection[str]) -> list[StoredPending]:
         """Those that were decided over some channels."""
