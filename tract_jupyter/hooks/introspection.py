@@ -38,7 +38,7 @@ def reading(method: F) -> F:
 
 def offered(cls: type) -> frozenset[str]:
     """The names of all that a class offers."""
-    return frozenset(name for name in dir(cls) if hasattr(getattr(cls, name), _MARK))
+    return frozenset([name for name in dir(cls) if hasattr(getattr(cls, name), _MARK)])
 
 
 def decides(cls: type, name: str) -> bool:

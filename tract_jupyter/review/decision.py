@@ -46,8 +46,7 @@ class Subject(NamedTuple):
     ignored: Mapping[str, Any] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(NamedTuple):
     """What is asked, frozen: what a decision binds to, and what the store keeps of it.
 
     Attributes:

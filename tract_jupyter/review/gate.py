@@ -179,12 +179,17 @@ class Gate:
             if now.needs_leave:
                 self.check_code(pending, now)
             self._check(pending, now.shown)
-        asked = pending.identity
+        asked = pending.question
         with pending.edited(action, arguments):
             # for the values as they were changed
             grant = self._grants.asked_for(pending, action, arguments, now)
             decision = Decision(
-                action, arguments, now.channel, pending.fingerprint, now.decided_by, identity=asked
+                action,
+                arguments,
+                now.channel,
+                pending.question.fingerprint,
+                now.decided_by,
+                identity=asked.identity,
             )
             if not self.ledger.decide(pending, decision, ends=pending.is_instant(action), also=grant):
                 return None

@@ -163,7 +163,8 @@ class Grants:
         Raises:
             GrantError: it cannot be given, or not in this way.
         """
-        scope, uses, pattern, whom = (arguments.get(name) for name in ("scope", "uses", "pattern", "whom"))
+        scope, uses = arguments.get("scope"), arguments.get("uses")
+        pattern, whom = arguments.get("pattern"), arguments.get("whom")
         if action != "approve" or scope is None or scope == "once":
             if action == "approve" and (uses is not None or pattern is not None or whom is not None):
                 raise GrantError(

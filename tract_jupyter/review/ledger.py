@@ -5,7 +5,6 @@ Each step is one transaction, so that after a crash the rows say how far it had 
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from tract_jupyter.review.channel import Reviewable
+    from tract_jupyter.review.decision import Question
     from tract_jupyter.review.records import Proofs
     from tract_jupyter.review.request import ReviewRequest
     from tract_jupyter.storage.database import Database
@@ -68,7 +68,7 @@ class Ledger(Records):
             if stored is None:
                 self._insert(connection, pending, request, **waited)
             elif request is not None and _is_ours(pending, stored):
-                asked = self._as_asked(pending, request_to_dict(request))
+                asked = self._as_asked(pending, pending.question, request_to_dict(request))
                 self._rows.update(connection, pending.pending_id, **asked, **_time(pending), **waited)
             pending.rounds = self._decisions.count(connection, pending.pending_id)
 
@@ -154,7 +154,7 @@ class Ledger(Records):
 
     def reopen(self, pending: Reviewable) -> None:
         """Have a person decide a pending, as this process has it, whatever the store says about it."""
-        asked = self._as_asked(pending, request_to_dict(pending.review_request()))
+        asked = self._as_asked(pending, pending.question, request_to_dict(pending.review_request()))
         with self._database.write() as connection:
             self._rows.update(connection, pending.pending_id, **_REOPENED, **asked)
 
@@ -178,20 +178,19 @@ class Ledger(Records):
     def finish(self, pending: Reviewable, round_: int, action: str) -> None:
         """Store what came of carrying a decision out."""
         is_settled = not pending.status.is_open
+        question, executed_at = pending.question, moment_text(pending.executed_at)
         values = {
             "status": pending.status.value,
             "error": pending.error,
-            "executed_at": moment_text(pending.executed_at),
+            "executed_at": executed_at,
             "settled_at": now_text() if is_settled else None,
         }
-        outcome = DecisionOutcome(
-            round_, pending.status.value, pending.fingerprint, moment_text(pending.executed_at)
-        )
+        outcome = DecisionOutcome(round_, pending.status.value, question.fingerprint, executed_at)
         with self._database.write() as connection:
             stored = self._rows.shown(connection, pending.pending_id) if is_settled else None
-            shown = stored[1] if stored else request_to_dict(pending.review_request())
+            shown = stored.request if stored else request_to_dict(pending.review_request())
             self._rows.update(
-                connection, pending.pending_id, **values, **self._as_asked(pending, shown, outcome)
+                connection, pending.pending_id, **values, **self._as_asked(pending, question, shown, outcome)
             )
             self._decisions.finish(connection, pending.pending_id, round_, pending.error)
             self._record_outcome(connection, pending, action)
@@ -209,18 +208,22 @@ class Ledger(Records):
         return True
 
     def _as_asked(
-        self, pending: Reviewable, shown: dict[str, Any] | None, outcome: DecisionOutcome | None = None
+        self,
+        pending: Reviewable,
+        question: Question,
+        shown: dict[str, Any] | None,
+        outcome: DecisionOutcome | None = None,
     ) -> dict[str, Any]:
         """What is asked and came of it, for its row; signed, so that nothing else can be taken for it."""
         came_of_it = "" if outcome is None else self._proofs.of_outcome(pending.pending_id, outcome)
         signed: dict[str, Any] = {
             "request": shown,
-            "signature": self._proofs.of_asked(pending, shown),
+            "signature": self._proofs.of_asked(pending, question, shown),
             "outcome": came_of_it,
         }
         if pending.is_unshown:
             signed["is_unshown"] = True
-        return {**asdict(pending.question), "request_json": canonical_json(signed)}
+        return {**question._asdict(), "request_json": canonical_json(signed)}
 
     def _insert(
         self, connection: Connection, pending: Reviewable, request: ReviewRequest | None,
@@ -254,7 +257,7 @@ class Ledger(Records):
             **_time(pending),
             "error": pending.error,
             "created_at": to_text(pending.created_at),
-            **self._as_asked(pending, shown, outcome),
+            **self._as_asked(pending, pending.question, shown, outcome),
             **more,
         }
 
@@ -263,7 +266,7 @@ class Ledger(Records):
     ) -> bool:
         pending_id, at = pending.pending_id, to_text(decision.decided_at)
         stored = self._rows.shown(connection, pending_id)
-        if stored is not None and not self._is_free(connection, pending, stored[0]):
+        if stored is not None and not self._is_free(connection, pending, stored.status):
             return False
         after = _after(decision, at, ends=ends)
         outcome = _expected(pending, decision, after) if ends else None
@@ -281,7 +284,17 @@ class Ledger(Records):
         self._decisions.insert(connection, pending_id, pending.rounds, decision.arguments, row)
         if stored is not None:
             # edits of what runs elsewhere are in the decision; they become its values where it is carried out
-            asked = {} if pending.runs_elsewhere else self._as_asked(pending, stored[1], outcome)
+            question = pending.question
+            is_same = outcome is None and question == (
+                stored.fields_json,
+                stored.fingerprint,
+                stored.identity,
+            )
+            asked = (
+                {}
+                if pending.runs_elsewhere or is_same
+                else self._as_asked(pending, question, stored.request, outcome)
+            )
             self._rows.update(connection, pending_id, **after, **asked)
         about: dict[str, Any] = {
             "pending_id": pending_id,

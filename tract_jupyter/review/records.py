@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from tract_jupyter.review.channel import Reviewable
+    from tract_jupyter.review.decision import Question
     from tract_jupyter.review.trust import Signer
     from tract_jupyter.storage.database import Database
     from tract_jupyter.storage.questions import DecisionRows, PendingRows, StoredDecision, StoredPending
@@ -50,13 +51,13 @@ class Proofs:
         text = Decision.of(stored).signed_text(stored.pending_id, stored.round)
         return self._verify(stored.signature, _DECISION, text, handed_over)
 
-    def of_asked(self, pending: Reviewable, shown: Mapping[str, Any] | None) -> str:
-        """The signature of what is asked and shown."""
-        return self._sign(_ASKED, *_asked(pending, shown))
+    def of_asked(self, pending: Reviewable, question: Question, shown: Mapping[str, Any] | None) -> str:
+        """Return the signature of what is asked and shown."""
+        return self._sign(_ASKED, *_asked(pending, question.fingerprint, shown))
 
     def vouches(self, stored: StoredPending) -> bool:
         """Whether a pending lies in the store as a process of this user asked about it."""
-        return self._verify(stored.signature, _ASKED, *_asked(stored, stored.request))
+        return self._verify(stored.signature, _ASKED, *_asked(stored, stored.fingerprint, stored.request))
 
     def of_outcome(self, pending_id: str, outcome: DecisionOutcome) -> str:
         """The signature of what came of the last decision."""
@@ -73,10 +74,12 @@ class Proofs:
         return self._signer.verify(kind, parts, signature)
 
 
-def _asked(what: Reviewable | StoredPending, request: Mapping[str, Any] | None) -> list[Any]:
+def _asked(
+    what: Reviewable | StoredPending, fingerprint: str, request: Mapping[str, Any] | None
+) -> list[Any]:
     times = [to_text(what.created_at), moment_text(what.expires_at)]
     who = [what.pending_id, what.operation, what.actor, what.triggered_by, what.branch, what.resumable]
-    return [*who, *times, what.fingerprint, what.fields, request]
+    return [*who, *times, fingerprint, what.fields, request]
 
 
 def moment_text(moment: datetime | None) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import bindparam, func, select, tuple_
 
@@ -52,10 +52,26 @@ class StoredPending:
     """In the inbox only since code made it: nobody was asked."""
 
 
+class ShownPending(NamedTuple):
+    """The part of a stored pending that a decision about it looks at."""
+
+    status: str
+    fields_json: str
+    fingerprint: str
+    identity: str
+    request: dict[str, Any] | None
+
+
 # made once: building a statement takes longer than running it
 _IS_IT = pendings.c.pending_id == bindparam("id_")
 _GET = select(pendings).where(_IS_IT)
-_SHOWN = select(pendings.c.status, pendings.c.request_json).where(_IS_IT)
+_SHOWN = select(
+    pendings.c.status,
+    pendings.c.fields_json,
+    pendings.c.fingerprint,
+    pendings.c.identity,
+    pendings.c.request_json,
+).where(_IS_IT)
 _STANDING = (
     select(pendings.c.pending_id, pendings.c.status, func.count(decisions.c.pending_id))
     .outerjoin(decisions, decisions.c.pending_id == pendings.c.pending_id)
@@ -85,10 +101,12 @@ class PendingRows:
         row = connection.execute(_GET, {"id_": pending_id}).first()
         return None if row is None else _stored(row)
 
-    def shown(self, connection: Connection, pending_id: str) -> tuple[str, dict[str, Any] | None] | None:
-        """Return the status of a pending and what was shown of it; None if it was never stored."""
+    def shown(self, connection: Connection, pending_id: str) -> ShownPending | None:
+        """Return what was asked and shown, and where it stands; None if it was never stored."""
         row = connection.execute(_SHOWN, {"id_": pending_id}).first()
-        return None if row is None else (row.status, read_dict(row.request_json).get("request"))
+        if row is None:
+            return None
+        return ShownPending(*row[:-1], read_dict(row.request_json).get("request"))
 
     def decided_through(self, connection: Connection, channels: Collection[str]) -> list[StoredPending]:
         """Those that were decided over some channels."""
