@@ -289,9 +289,11 @@ def _compile_body(action: ActionDef, names: tuple[str, ...], filename: str) -> F
 def _code_of(action: ActionDef, names: tuple[str, ...], filename: str) -> CodeType:
     """The code object of a module that holds only the action's `def`."""
     try:
-        statements = _quietly(lambda: ast.parse(action.code, filename)).body
-        module = _module_of(action.name, names, statements)
-        code: CodeType = _quietly(lambda: compile(module, filename, "exec", dont_inherit=True))
+        with warnings.catch_warnings():  # the reviewer reads findings, not the compiler's warnings on stderr
+            warnings.simplefilter("ignore")
+            statements = ast.parse(action.code, filename).body
+            module = _module_of(action.name, names, statements)
+            code = compile(module, filename, "exec", dont_inherit=True)
     except SyntaxError as error:
         raise SpecError(_explain(error), line=error.lineno, action=action.name) from None
     except UnicodeEncodeError:
@@ -324,13 +326,6 @@ def _module_of(name: str, names: tuple[str, ...], statements: list[ast.stmt]) ->
     if "type_params" in ast.FunctionDef._fields:  # Python 3.12 and later
         function.type_params = []  # type: ignore[attr-defined, unused-ignore]
     return ast.fix_missing_locations(ast.Module([function], type_ignores=[]))
-
-
-def _quietly(parse: Callable[[], Any]) -> Any:
-    """Without the compiler's own warnings: the reviewer reads findings, not stderr."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return parse()
 
 
 def _explain(error: SyntaxError) -> str:

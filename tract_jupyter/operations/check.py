@@ -157,7 +157,7 @@ def check_name(what: str, name: object, *, reserved: frozenset[str]) -> None:
     if printable(name) != name:
         raise SpecError(f"{_show(name)} is no name for {what}: a part of it cannot be seen; leave that out")
     for word in name.split("_"):
-        alphabets = sorted({_alphabet(letter) for letter in word} & _ALIKE)
+        alphabets = [] if word.isascii() else sorted({_alphabet(letter) for letter in word} & _ALIKE)
         if len(alphabets) > 1:
             raise SpecError(
                 f"{_show(name)} is no name for {what}: {_show(word)} has {' and '.join(alphabets)} letters, which look "

@@ -7,6 +7,7 @@ takes none that was ever in use here, or asked for. It is signed as not reviewed
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from tract_jupyter.exceptions import FingerprintError, OperationExistsError, SpecError, TractError
@@ -84,7 +85,7 @@ class Unreviewed:
         pending = PendingActivation(
             spec,
             tract=self._tract,
-            activate=lambda approved: self.activate(approved, actor=actor, reviewed=False),
+            activate=partial(self.activate, actor=actor, reviewed=False),
             actor=actor,
             **options,
         )
@@ -235,7 +236,7 @@ class Operations(Rebuilding, Unreviewed):
         return PendingActivation(
             spec,
             tract=self._tract,
-            activate=lambda approved: self.activate(approved, replace=True),
+            activate=partial(self.activate, replace=True),
             active=self.registry.reviewed_spec(spec.name),
             approved=self.last_approved(spec.name),
             **options,

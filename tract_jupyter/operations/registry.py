@@ -38,7 +38,7 @@ def make_dynamic_pending_class(spec: OperationSpec | CheckedSpec) -> type[Dynami
         "spec_hash": checked.spec_hash,
         "field_parameters": checked.fields,
     }
-    camel = "".join(part.capitalize() for part in spec.name.split("_"))
+    camel = "".join([part.capitalize() for part in spec.name.split("_")])
     return type(f"Pending{camel}", (DynamicPending,), members)
 
 

@@ -360,7 +360,7 @@ def _as_stored(pending: Reviewable, stored: StoredPending) -> str:
 
 def _can_be_pinned(pending: Reviewable) -> bool:
     try:
-        return bool(pending.fingerprint)
+        return bool(pending.question)
     except ContentError:
         return False
 
