@@ -11,7 +11,7 @@ from tract_jupyter.hooks.pending import Pending, action
 from tract_jupyter.models.schema.types import type_text
 from tract_jupyter.operations.advice import reach_table, spec_reach
 from tract_jupyter.operations.check import CheckedSpec
-from tract_jupyter.operations.pending import definition_of
+from tract_jupyter.operations.pending import analysed_blocks
 from tract_jupyter.operations.spec import spec_from_json, spec_to_json
 from tract_jupyter.review.decision import Subject, decision_context, fingerprint
 from tract_jupyter.review.recorded import CHANNELS
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from tract_jupyter.models.schema.parameters import Parameter
+    from tract_jupyter.operations.advice import Advice
     from tract_jupyter.operations.spec import ActionDef, OperationSpec
 
 
@@ -120,6 +121,7 @@ class PendingActivation(Proposal):
         fields = {"spec": spec_to_json(spec), **(asked if asked["volatile"] else {})}
         super().__init__(ACTIVATE, fields=fields, **options)
         self._read: tuple[str, OperationSpec] | None = None
+        self._analysed: tuple[OperationSpec, Advice, tuple[CodeBlock, ...]] | None = None
         self._active = active
         self._approved = approved or active
 
@@ -134,6 +136,10 @@ class PendingActivation(Proposal):
         if self._read is None or self._read[0] != text:
             self._read = (text, spec_from_json(text))
         return self._read[1]
+
+    def summary(self) -> str:
+        """The author's own description."""
+        return self._spec().description
 
     def definition(self) -> CheckedSpec:
         """Return the spec, read and checked just before it is activated."""
@@ -215,7 +221,9 @@ class PendingActivation(Proposal):
         """The change since the active version, if there is one, and the code of each action."""
         spec = self._spec()
         advice = self.tract.operations.advice
-        blocks = [advice.block(action, definition_of(spec, action)) for action in spec.actions.values()]
+        if self._analysed is None or self._analysed[0] is not spec or self._analysed[1] is not advice:
+            self._analysed = (spec, advice, analysed_blocks(spec, advice))
+        blocks = list(self._analysed[2])
         if self.requests:
             blocks.insert(0, _request_block(spec, self.requests))
         if self._approved is not None:

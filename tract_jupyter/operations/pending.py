@@ -114,10 +114,13 @@ def blocks_of(cls: type[DynamicPending], tract: Any) -> tuple[CodeBlock, ...]:
     advice: Advice = tract.operations.advice
     known = cls._analysed  # of the class above
     if known is None or known[0] is not advice:
-        actions = cls.spec.actions.values()
-        blocks = tuple(advice.block(action, definition_of(cls.spec, action)) for action in actions)
-        known = cls._analysed = (advice, blocks)
+        known = cls._analysed = (advice, analysed_blocks(cls.spec, advice))
     return known[1]
+
+
+def analysed_blocks(spec: OperationSpec, advice: Advice) -> tuple[CodeBlock, ...]:
+    """Return the code of each action, with what the analysis finds."""
+    return tuple(advice.block(action, definition_of(spec, action)) for action in spec.actions.values())
 
 
 def definition_of(spec: OperationSpec, action: ActionDef) -> Definition:

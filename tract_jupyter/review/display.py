@@ -169,8 +169,11 @@ def _is_too_long(request: ReviewRequest) -> bool:
     texts = [text for block in request.code for text in (block.code, block.description, block.header)]
     rows = [row for table in request.tables for row in table.rows]
     texts += [text for row in rows for text in (row.name, row.type, row.value, row.description)]
-    if any(row.is_cut for row in rows) or sum(map(len, texts)) > MOST_CHARACTERS:
+    characters = sum(map(len, texts))
+    if any(row.is_cut for row in rows) or characters > MOST_CHARACTERS:
         return True
+    if len(texts) + 2 * characters <= MOST_PIECES:
+        return False  # each piece has a character, or stands for an empty line
     return sum(1 for _ in needed_pieces(request)) > MOST_PIECES
 
 
