@@ -13,8 +13,8 @@ from tract_jupyter.operations.advice import reach_table, spec_reach
 from tract_jupyter.operations.check import CheckedSpec
 from tract_jupyter.operations.pending import analysed_blocks
 from tract_jupyter.operations.spec import spec_from_json, spec_to_json
-from tract_jupyter.review.decision import Subject, decision_context, fingerprint
-from tract_jupyter.review.recorded import CHANNELS
+from tract_jupyter.review.decision import RECORDED, Subject, decision_context, fingerprint, personal_channels
+from tract_jupyter.review.records import ACTIVATE
 from tract_jupyter.review.request import CodeBlock, ValueRow, ValueTable, findings_text
 
 if TYPE_CHECKING:
@@ -81,14 +81,12 @@ def unified_diff(before: Sequence[str], after: Sequence[str], old: str) -> str:
     return "\n".join(difflib.unified_diff(before, after, old, "proposed", lineterm="", n=2))
 
 
-ACTIVATE = "activate_operation"
 _UNHANDLED = {
     "approve": "approve: approved without a question where no handler decides",
     "ask": "ask: a person is asked where no handler decides",
 }
 REQUEST = "TJ-VOLATILE"
 """The code of the finding that a proposal wants something which only a person decides; no rule of the analysis."""
-_ACCEPTING = CHANNELS | {"recorded"}
 _ACTIVE_ALREADY = (
     "A model's version of this one is active without a review, since all of its code runs in the sandbox."
 )
@@ -189,7 +187,7 @@ class PendingActivation(Proposal):
     def _accepted(self) -> OperationSpec:
         if not self.requests:
             raise GrantError(f"{self.title!r} wants no field to be volatile; approve it without that")
-        if decision_context().channel not in _ACCEPTING:
+        if decision_context().channel not in personal_channels() | {RECORDED}:
             raise GrantError(
                 "only a person accepts that standing approvals do not look at a field: in a panel, at a prompt or in "
                 "their own code"

@@ -20,6 +20,7 @@ from tract_jupyter.operations.check import check_name
 from tract_jupyter.operations.pending import definition_of, members_of
 from tract_jupyter.operations.spec import MAX_SPEC_BYTES, ActionDef
 from tract_jupyter.review.decision import Subject
+from tract_jupyter.review.process import FROM_STORE
 from tract_jupyter.review.trust import FOREIGN
 from tract_jupyter.storage.interrupts import whole_context
 from tract_jupyter.storage.signed import StoredHandler
@@ -241,8 +242,8 @@ class Handlers:
             stored = self._rows.get(connection, operation, name)
         if stored is None:
             raise SpecError(f"the handler {name!r} of {operation!r} was removed from the store")
-        pending = self.propose(HandlerSpec.from_json(stored.spec_json), triggered_by="the store")
-        pending.origin = "the store"
+        pending = self.propose(HandlerSpec.from_json(stored.spec_json), triggered_by=FROM_STORE)
+        pending.origin = FROM_STORE
         return pending
 
     def revoke(self, operation: str, name: str) -> None:

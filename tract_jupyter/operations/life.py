@@ -21,6 +21,7 @@ from tract_jupyter.operations.rebuilding import Rebuilding
 from tract_jupyter.operations.registry import OperationRegistry
 from tract_jupyter.operations.spec import spec_from_json
 from tract_jupyter.review.decision import deciding
+from tract_jupyter.review.process import FROM_STORE
 from tract_jupyter.review.trust import FOREIGN
 from tract_jupyter.storage.signed import StoredSpec
 
@@ -335,8 +336,8 @@ class Operations(Rebuilding, Unreviewed):
             spec = spec_from_json(stored.spec_json)
         except SpecError as error:
             raise SpecError(f"the stored operation {name!r} cannot be read: {error}") from None
-        pending = self._proposed(spec, is_own=False, triggered_by="the store")
-        pending.origin = "the store"
+        pending = self._proposed(spec, is_own=False, triggered_by=FROM_STORE)
+        pending.origin = FROM_STORE
         return pending
 
     # --- firing

@@ -13,12 +13,11 @@ from tract_jupyter.exceptions import PendingError, TrustError
 from tract_jupyter.hooks.field_pending import FieldPending
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.models.schema.parameters import Parameters
-from tract_jupyter.operations.activation import ACTIVATE
 from tract_jupyter.operations.handlers import ACTIVATE_HANDLER, HandlerSpec
 from tract_jupyter.operations.spec import spec_from_json
 from tract_jupyter.review.decision import Question
 from tract_jupyter.review.process import process_text, this_process
-from tract_jupyter.review.records import is_waited_for
+from tract_jupyter.review.records import ACTIVATE, is_waited_for
 from tract_jupyter.review.request import request_from_dict
 
 if TYPE_CHECKING:

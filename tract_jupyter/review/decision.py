@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from tract_jupyter.models.canonical import canonical_json, digest
 from tract_jupyter.storage.clock import to_text
@@ -73,14 +73,45 @@ def fingerprint(kind: str, name: str, definition_hash: str, values: Mapping[str,
 class Answer:
     """What came back over a channel, before anybody checked it.
 
-    `round_id` says which showing of the request it answers: an answer to an older one does not count. `seen` are the
-    keys of what was on display, as a front end reports them; None from a channel that shows all before it asks.
+    Attributes:
+        action: the name of the action that was chosen.
+        arguments: what it was chosen with.
+        round_id: which showing of the request it answers; an answer to an older one does not count.
+        seen: the keys of what was on display, as a front end reports them; None from a channel that shows everything
+            before it asks.
+        decided_by: who chose it; None for the person at this kernel.
     """
 
     action: str
     arguments: dict[str, Any]
     round_id: str
     seen: frozenset[str] | None = None
+    decided_by: str | None = None
+
+
+_C = TypeVar("_C", bound=type)
+
+
+def personal_channel(cls: _C) -> _C:
+    """Declare, as the decorator of a channel's class, that a person answers over it: its `name` is that channel's.
+
+    Then an approval over it can stand, decisions over it are recorded, and it can accept what only a person accepts.
+
+    Raises:
+        ValueError: the name is that of something else which decides.
+    """
+    name: str = cls.name  # type: ignore[attr-defined]
+    if name in _IMPERSONAL | _ANSWERABLE:
+        raise ValueError(
+            f"{name!r} is no name for a person's channel: decisions of that kind are nobody's, a rule's or a model's"
+        )
+    _PERSONAL.add(name)
+    return cls
+
+
+def personal_channels() -> frozenset[str]:
+    """Return the names of the channels over which a person decides. A dict or a tool call may be a model's."""
+    return frozenset(_PERSONAL)
 
 
 class DecisionContext(NamedTuple):
@@ -88,7 +119,8 @@ class DecisionContext(NamedTuple):
 
     Attributes:
         channel: `code`, `dict`, `tool`, `panel`, `prompt`, `command`, `inbox`, `model`, `handler`, `grant`, `recorded`,
-            `timeout`, `automatic`, or `call`: as a part of the decision about the call that fired it.
+            `timeout`, `automatic`, or `call`: as a part of the decision about the call that fired it; or the name of
+            a `personal_channel`.
         decided_by: a login name, or `handler:<name>`, `model:<name>`, `grant:<id>`, `nobody`.
         shown: the fingerprint of what they were shown; None for code, which looks at the pending itself.
     """
@@ -116,8 +148,11 @@ class DecisionContext(NamedTuple):
         return self.shown is not None and self.is_personal
 
 
-_SETTLED = frozenset({"grant", "recorded", "timeout", "automatic", "call"})
-_IMPERSONAL = frozenset({"model", "handler", "grant", "recorded", "timeout", "automatic", "call"})
+_PERSONAL = {"code", "panel", "prompt", "command", "inbox"}
+RECORDED = "recorded"
+"""The channel of a decision that was recorded, and settles the same question where nobody can be asked."""
+_SETTLED = frozenset({"grant", RECORDED, "timeout", "automatic", "call"})
+_IMPERSONAL = frozenset({"model", "handler", "grant", RECORDED, "timeout", "automatic", "call"})
 _GRANTING = frozenset({"scope", "uses", "pattern", "whom"})
 _ANSWERABLE = frozenset({"handler", "model", "dict", "tool"})
 deciding_now: ContextVar[DecisionContext | None] = ContextVar("tract_deciding", default=None)

@@ -22,7 +22,7 @@ from tract_jupyter.exceptions import (
     TractError,
 )
 from tract_jupyter.models.pending import PendingStatus
-from tract_jupyter.review.decision import Decision, decision_context, in_code, without_grant
+from tract_jupyter.review.decision import RECORDED, Decision, decision_context, in_code, without_grant
 from tract_jupyter.storage.interrupts import uninterrupted, whole_context
 
 if TYPE_CHECKING:
@@ -315,7 +315,7 @@ def _was_recorded(pending: Reviewable, action: str, arguments: dict[str, Any]) -
     made = pending.decision
     if (
         made is None
-        or made.channel != "recorded"
+        or made.channel != RECORDED
         or pending.status.is_open
         or decision_context().channel != "code"
     ):

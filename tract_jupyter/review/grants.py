@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tract_jupyter.exceptions import GrantError
 from tract_jupyter.models.canonical import canonical_json, digest
+from tract_jupyter.review.decision import personal_channels
 from tract_jupyter.review.process import this_process
 from tract_jupyter.storage.clock import now_text
 from tract_jupyter.storage.errors import read_moment
@@ -109,9 +110,6 @@ Scope = Literal["once", "session", "always"]
 _SIGNED = "grant"
 _UNREADABLE = "unreadable"
 Whom = Literal["this", "children", "anybody"]
-_GRANTING = frozenset(
-    {"code", "panel", "prompt", "command", "inbox"}
-)  # a dict or a tool call may be a model's
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +172,7 @@ class Grants:
         subject = pending.subject
         if subject is None:
             raise GrantError(f"{pending.title!r} is asked about each time; approve it once")
-        if how.channel not in _GRANTING:
+        if how.channel not in personal_channels():
             raise GrantError(
                 "only a person gives a standing approval: in a panel, at a prompt or in their own code"
             )

@@ -11,6 +11,9 @@ from pathlib import PurePath
 
 from tract_jupyter.models.text import one_line
 
+FROM_STORE = "the store"
+"""The origin of a question about what lies in the store, where nobody knows which process wrote it."""
+
 _LONGEST = 100  # characters of a host's name, and of a file's
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, NamedTuple
 
-from tract_jupyter.review.decision import Answer, without_grant
+from tract_jupyter.review.decision import RECORDED, Answer, personal_channels, without_grant
 from tract_jupyter.review.dispatch import dispatch
 from tract_jupyter.review.lock import Project, RecordedDecision, read_lock
+from tract_jupyter.review.records import ACTIVATE
 from tract_jupyter.storage.clock import to_text
 
 if TYPE_CHECKING:
@@ -19,12 +20,6 @@ if TYPE_CHECKING:
     from tract_jupyter.review.ledger import Ledger
     from tract_jupyter.review.trust import Trust
     from tract_jupyter.storage.questions import StoredDecision, StoredPending
-
-
-CHANNELS = frozenset({"panel", "prompt", "command", "inbox", "code"})
-"""Whose decisions are recorded: a person's. A dict or a tool call may be a model's."""
-
-_ACTIVATE = "activate_operation"
 
 
 class RecordableDecisions(NamedTuple):
@@ -54,11 +49,11 @@ def recordable_decisions(
     Raises:
         TrustError: there is no usable secret.
     """
-    decided = ledger.decided(CHANNELS)
+    decided = ledger.decided(personal_channels())
     asked = [
         (d, p)
         for d, p in decided
-        if ((p.request is not None and not p.is_unshown) or p.operation == _ACTIVATE) and _is_offered(d)
+        if ((p.request is not None and not p.is_unshown) or p.operation == ACTIVATE) and _is_offered(d)
     ]
     chosen = [(d, p) for d, p in asked if since is None or d.decided_at >= since]
     usable = [(d, p) for d, p in chosen if _is_done(d) and ledger.verifies(d)]
@@ -85,7 +80,7 @@ def _is_done(decision: StoredDecision) -> bool:
 def _entry(decision: StoredDecision, pending: StoredPending, notebook: str) -> RecordedDecision:
     subject = (pending.request or {}).get("subject") or {}
     return RecordedDecision(
-        kind="activation" if pending.operation == _ACTIVATE else subject.get("kind", "pending"),
+        kind="activation" if pending.operation == ACTIVATE else subject.get("kind", "pending"),
         title=lasting_title(pending.title),
         identity=decision.identity,
         action=decision.action,
@@ -193,9 +188,6 @@ def lasting_title(title: str) -> str:
     return title.replace("Replace operation ", "Activate operation ", 1)
 
 
-CHANNEL = "recorded"
-
-
 def replay(ticket: Ticket, recorded: RecordedDecisions) -> str:
     """Carry recorded decisions about a ticket out, round by round, until it is settled or none is left.
 
@@ -215,7 +207,7 @@ def replay(ticket: Ticket, recorded: RecordedDecisions) -> str:
             why = f"{note} {recorded.why_not(pending)}".strip()
             ticket.new_round(f"It stays open, since nobody can be asked here, and {why}.")
             return f". Recorded decisions: {why}. To record one, decide it in a live notebook, then '%tract record'"
-        answer = Answer(entry.action, entry.arguments, ticket.round_id)
-        note = dispatch(ticket, answer, CHANNEL, entry.decided_by)
+        answer = Answer(entry.action, entry.arguments, ticket.round_id, decided_by=entry.decided_by)
+        note = dispatch(ticket, answer, RECORDED)
         ticket.new_round(note)
     return ""

@@ -90,6 +90,9 @@ def moment_text(moment: datetime | None) -> str | None:
 RUN = "run "
 """How `triggered_by` begins of what a run asks; its id follows."""
 
+ACTIVATE = "activate_operation"
+"""What approving a proposed operation is called."""
+
 OPEN = frozenset(status.value for status in PendingStatus if status.is_open)
 """The states in which a pending can be decided."""
 

@@ -16,7 +16,7 @@ from tract_jupyter.hooks.introspection import value_rows
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.operations.check import TOOL_PREFIX
 from tract_jupyter.operations.pending import blocks_of, unreviewed_text
-from tract_jupyter.review.decision import Subject
+from tract_jupyter.review.decision import RECORDED, Subject
 from tract_jupyter.review.request import ValueTable, findings_text
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tract_jupyter.review.request import CodeBlock
 
 
-_STANDING: Final = frozenset({"grant", "recorded"})
+_STANDING: Final = frozenset({"grant", RECORDED})
 """Channels over which a person's earlier decision about the same comes."""
 
 
