@@ -169,7 +169,7 @@ class _Worker:
         tract.register_operation(CHECK)
         tract.configure_llm(_Model(self.text))
         tract.profiles.save(_PROFILE, activate=True)
-        tract.tool(self.note, name="note", read_only=True)
+        tract.tool(name="note", read_only=True)(self.note)
 
     def note(self, text: str) -> str:
         """Note a text."""

@@ -8,7 +8,7 @@ from tests.hooks.fakes import ScriptedClient, said
 from tests.review.fakes import FakeChannel
 from tract_jupyter.exceptions import LLMRequestError, RunFailedError
 from tract_jupyter.facade.conducting import RunOptions
-from tract_jupyter.llm.call import Call
+from tract_jupyter.llm.call import ModelCall
 from tract_jupyter.runs.profile import OperationProfile, run_operation
 from tract_jupyter.runs.workers import Abort
 
@@ -95,7 +95,7 @@ def test_a_call_that_an_abort_ends_is_no_failure(talk):
     abort = Abort()
 
     def chat(*_, **__):
-        with Call() as call:
+        with ModelCall() as call:
             abort.set()
             assert call.is_cancelled
         raise LLMRequestError("the call was ended", code="cancelled")

@@ -22,7 +22,7 @@ from tract_jupyter.exceptions import (
 )
 from tract_jupyter.facade.conducting import RunOptions
 from tract_jupyter.facade.turns import Turns
-from tract_jupyter.llm.call import Call
+from tract_jupyter.llm.call import ModelCall
 from tract_jupyter.models.config import TokenBudget
 from tract_jupyter.review.reviewer import Reviewer
 from tract_jupyter.runs.profile.build import run_operation
@@ -551,7 +551,7 @@ class Endless(Moody):
     """Streams until the call is ended."""
 
     def chat(self, messages, *, on_delta=None, **options):
-        with Call() as call:
+        with ModelCall() as call:
             on_delta("On the ")
             call.pause(60)
         return super().chat(messages, **options)

@@ -154,7 +154,7 @@ def opened(kind, spec):
         with Tract.open(path, tract_id=tract_id) as t:
             t.reviewer.channel = FakeChannel(reachable=False)
             t.tool(write)
-            t.executor.policy = lambda tool, actor: Permission.ALLOW
+            t.executor.permission = lambda tool, actor: Permission.ALLOW
             if kind.has_operation and is_new:
                 t.register_operation(spec(unhandled="ask"))
             yield t

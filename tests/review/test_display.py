@@ -14,7 +14,7 @@ from tests.facade.test_restoring import MADE
 from tests.review.fakes import FakeChannel
 from tract_jupyter import Tract
 from tract_jupyter.analysis.source import split_lines
-from tract_jupyter.models.schema.parameters import Parameters
+from tract_jupyter.models.schema import Parameters
 from tract_jupyter.models.text import printable
 from tract_jupyter.notebook.panels.inbox import InboxPages, InboxRow
 from tract_jupyter.notebook.panels.panel import Panel
@@ -150,7 +150,7 @@ def test_all_of_a_call_is_in_every_view(quiet, values):
 
 
 def tool_call(tract, values):
-    from tract_jupyter.toolkit.question import PendingToolCall
+    from tract_jupyter.toolkit.pendings import PendingToolCall
 
     def tool(a, b, c):
         """Do it."""

@@ -13,7 +13,7 @@ from tract_jupyter import Session, Tract
 from tract_jupyter.exceptions import McpError, OperationExistsError, ToolDeniedError, ToolExecutionError
 from tract_jupyter.review.decision import Answer
 from tract_jupyter.toolkit import ToolBridge, Traits
-from tract_jupyter.toolkit.stubs import HELPERS
+from tract_jupyter.toolkit.names import HELPERS
 
 
 @pytest.fixture

@@ -1,6 +1,13 @@
-"""What a piece of code would do, told before it runs: findings with codes, places, reasons and remedies.
+"""Static analysis: what a piece of code would do, reported before it runs.
 
-Analysis explains; it contains nothing. It parses and never imports or executes what it looks at.
+* `analyzer`: a verdict for every text. `findings`: what it yields. `capabilities`: what a changed version can
+  newly reach.
+* Reading code: `program` (scopes), `references` (mentions of names), `resolver` with `flows`, `folding`,
+  `calls` (what a name may stand for).
+* Judging it: `rules`, a class each; `tables`, what well-known calls do, as data. `pages`: the manual.
+
+Analysis explains; it contains nothing. It parses and never imports or executes what it looks at. Knows no
+other room.
 """
 
 from __future__ import annotations
@@ -18,11 +25,11 @@ from tract_jupyter.analysis.findings import (
     Span,
 )
 from tract_jupyter.analysis.rules import all_rules
-from tract_jupyter.analysis.rules.choice import RuleChoiceError
 from tract_jupyter.analysis.rules.lookup import check_effects, use_effects
-from tract_jupyter.analysis.rules.misspelt import Definition
+from tract_jupyter.analysis.rules.settings import RuleChoiceError
 from tract_jupyter.analysis.tables.effects import EffectsError
 from tract_jupyter.analysis.tables.effects import own as own_effects
+from tract_jupyter.analysis.view import KnownNames
 
 __all__ = [
     "AnalysisResult",
@@ -30,9 +37,9 @@ __all__ = [
     "Capabilities",
     "Category",
     "CodeAnalyzer",
-    "Definition",
     "EffectsError",
     "Finding",
+    "KnownNames",
     "RiskLevel",
     "RuleChoiceError",
     "SandboxMode",

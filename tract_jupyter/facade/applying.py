@@ -10,7 +10,7 @@ from tract_jupyter.facade.tooling import Tooling
 from tract_jupyter.models.canonical import plain
 from tract_jupyter.models.checks import check_text
 from tract_jupyter.toolkit.calling import Permission
-from tract_jupyter.toolkit.policy import PendingPolicy
+from tract_jupyter.toolkit.pendings import PendingPolicy
 from tract_jupyter.toolkit.stubs import ToolBridge
 
 if TYPE_CHECKING:
@@ -27,19 +27,19 @@ class Applying(Tooling, Gated):
         self,
         policy_name: str,
         action_type: str,
-        params: Mapping[str, Any] | None = None,
+        action_params: Mapping[str, Any] | None = None,
         *,
         reason: str = "",
     ) -> Any:
         """Call a tool because a policy says so, and return its result.
 
-        A handler on `policy` may decide. Otherwise the executor's own policy does, for the actor `policy:<name>`: the
+        A handler on `policy` may decide. Otherwise the executor's permission does, for the actor `policy:<name>`: the
         call is allowed, or denied, or a standing approval or a person is asked for.
 
         Args:
             policy_name: the policy.
             action_type: the tool's name.
-            params: what it is called with.
+            action_params: what it is called with.
             reason: why, for whoever decides.
 
         Raises:
@@ -48,8 +48,8 @@ class Applying(Tooling, Gated):
             UndecidedError: it waits in the inbox.
             ToolExecutionError: there is no such tool, or its call failed.
         """
-        tool, fields = self._wanted(policy_name, action_type, params, reason)
-        permission = self.executor.policy(tool, _actor(policy_name))
+        tool, fields = self._wanted(policy_name, action_type, action_params, reason)
+        permission = self.executor.permission(tool, _actor(policy_name))
         if permission is Permission.ALLOW and not self._is_hooked("policy"):
             return self._call_for_policy(fields)
         pending = self._policy_pending(fields)
@@ -59,7 +59,7 @@ class Applying(Tooling, Gated):
         self,
         policy_name: str,
         action_type: str,
-        params: Mapping[str, Any] | None = None,
+        action_params: Mapping[str, Any] | None = None,
         *,
         reason: str = "",
     ) -> PendingPolicy:
@@ -67,15 +67,15 @@ class Applying(Tooling, Gated):
 
         It is in the inbox until it is decided.
         """
-        _, fields = self._wanted(policy_name, action_type, params, reason)
+        _, fields = self._wanted(policy_name, action_type, action_params, reason)
         return self._firing.keep(self._policy_pending(fields))
 
     def _wanted(
-        self, policy_name: str, action_type: str, params: Mapping[str, Any] | None, reason: str
+        self, policy_name: str, action_type: str, action_params: Mapping[str, Any] | None, reason: str
     ) -> tuple[ToolDefinition, dict[str, Any]]:
         """The tool that a policy wants to call, and the checked fields of that."""
         check_text(policy_name, "policy_name")
-        values = params if params is not None else {}
+        values = action_params if action_params is not None else {}
         tool = self._tool_of(action_type, values)
         return tool, {
             "policy_name": policy_name,
@@ -122,4 +122,4 @@ def _default(permission: Permission, pending: PendingPolicy) -> Unhandled:
         return "approve"
     if permission is Permission.ASK:
         return "ask"
-    return lambda p: p.reject(f"the policy of the tools denies {pending.action_type!r} to {pending.actor}")
+    return lambda p: p.reject(f"{pending.actor} has no permission to call {pending.action_type!r}")

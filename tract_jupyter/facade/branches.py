@@ -40,21 +40,21 @@ class Branches(Parts):
         """
         return self._refs.branch(name, source=source, switch=switch)
 
-    def switch(self, name: str) -> str | None:
+    def switch(self, target: str) -> str | None:
         """Make a branch the current one and return its commit; `-` is the one before.
 
         Raises:
             BranchNotFoundError: there is no such branch.
         """
-        return self._refs.switch(name)
+        return self._refs.switch(target)
 
-    def checkout(self, name: str) -> str | None:
+    def checkout(self, target: str) -> str | None:
         """Switch to a branch, or detach HEAD at a commit; `-` goes back to where HEAD was. Returns the commit.
 
         Raises:
-            CommitNotFoundError: `name` is neither a branch nor a commit.
+            CommitNotFoundError: `target` is neither a branch nor a commit.
         """
-        return self._refs.checkout(name)
+        return self._refs.checkout(target)
 
     def reset(self, target: str) -> str:
         """Move the current branch to another commit; `undo` moves it back, `ORIG_HEAD` names where it was.

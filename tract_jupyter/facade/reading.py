@@ -84,31 +84,31 @@ class Reading(Parts):
             max_tokens=self._max_tokens(),
         )
 
-    def get_commit(self, name: str) -> CommitInfo:
+    def get_commit(self, commit_hash: str) -> CommitInfo:
         """One commit, by hash, prefix or branch.
 
         Raises:
-            CommitNotFoundError: `name` names nothing.
+            CommitNotFoundError: `commit_hash` names nothing.
         """
-        return self._commits.get(name)
+        return self._commits.get(commit_hash)
 
-    def show(self, name: str) -> str:
+    def show(self, commit_hash: str) -> str:
         """One commit as text, as `git show` does it; `print` it.
 
         Raises:
-            CommitNotFoundError: `name` names nothing.
+            CommitNotFoundError: `commit_hash` names nothing.
         """
-        info = self.get_commit(name)
-        text = text_of(self.get_content(name)) if info.operation in {APPEND, EDIT} else ""
-        return commit_text(info, text, self._tags.of(self._commits, name))
+        info = self.get_commit(commit_hash)
+        text = text_of(self.get_content(commit_hash)) if info.operation in {APPEND, EDIT} else ""
+        return commit_text(info, text, self._tags.of(self._commits, commit_hash))
 
-    def get_content(self, name: str) -> dict[str, Any]:
+    def get_content(self, commit_hash: str) -> dict[str, Any]:
         """What was committed, as its dict.
 
         Raises:
-            CommitNotFoundError: `name` names nothing.
+            CommitNotFoundError: `commit_hash` names nothing.
         """
-        return self._commits.entry(name).content
+        return self._commits.entry(commit_hash).content
 
     def get_contents(self, infos: Iterable[CommitInfo]) -> dict[str, dict[str, Any]]:
         """What several commits hold, by their hashes, in a few statements.
@@ -122,18 +122,18 @@ class Reading(Parts):
             payloads = self._rows.blobs(connection, (info.content_hash for info in given))
         return {info.commit_hash: json.loads(payloads[info.content_hash]) for info in given}
 
-    def diff(self, a: str | None = None, b: str | None = None) -> DiffResult:
+    def diff(self, commit_a: str | None = None, commit_b: str | None = None) -> DiffResult:
         """How the context at one commit differs from that at another.
 
         Args:
-            a: hash, prefix or branch; the parent of `b` if left out.
-            b: the same; HEAD if left out.
+            commit_a: hash, prefix or branch; the parent of `commit_b` if left out.
+            commit_b: the same; HEAD if left out.
 
         Raises:
             CommitNotFoundError: a name names nothing.
         """
-        new = self._compiler.compile(at_commit=b)
-        if a is None:
+        new = self._compiler.compile(at_commit=commit_b)
+        if commit_a is None:
             parent = self._commits.entry(new.head).parent_hash if new.head else None
             old = (
                 self._compiler.compile(at_commit=parent)
@@ -141,16 +141,16 @@ class Reading(Parts):
                 else CompiledContext.empty(new.token_source)
             )
         else:
-            old = self._compiler.compile(at_commit=a)
+            old = self._compiler.compile(at_commit=commit_a)
         return diff_contexts(old, new)
 
-    def get_metadata(self, name: str) -> dict[str, Any]:
+    def get_metadata(self, commit_hash: str) -> dict[str, Any]:
         """The metadata of a commit.
 
         Raises:
-            CommitNotFoundError: `name` names nothing.
+            CommitNotFoundError: `commit_hash` names nothing.
         """
-        return self._commits.entry(name).metadata
+        return self._commits.entry(commit_hash).metadata
 
     def resolve_commit(self, name: str) -> str:
         """The full hash that a hash, prefix, branch, `HEAD` or `ORIG_HEAD` stands for.
@@ -161,21 +161,21 @@ class Reading(Parts):
         """
         return self._refs.resolve(name)
 
-    def edit_history(self, name: str) -> list[CommitInfo]:
+    def edit_history(self, commit_hash: str) -> list[CommitInfo]:
         """A message and its edits on the current branch, oldest first.
 
         Raises:
-            CommitNotFoundError: `name` names nothing.
+            CommitNotFoundError: `commit_hash` names nothing.
         """
-        return self._history.versions(name)
+        return self._history.versions(commit_hash)
 
-    def get_annotations(self, name: str) -> list[CommitInfo]:
+    def get_annotations(self, commit_hash: str) -> list[CommitInfo]:
         """The annotations of a commit on the current branch, oldest first; the last one counts.
 
         Raises:
-            CommitNotFoundError: `name` names nothing.
+            CommitNotFoundError: `commit_hash` names nothing.
         """
-        return self._history.annotations(name)
+        return self._history.annotations(commit_hash)
 
     def verify(self) -> list[Damage]:
         """Compute every hash anew, those of runs too, follow every link, and count what branches hold again.

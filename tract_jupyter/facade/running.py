@@ -26,8 +26,8 @@ from tract_jupyter.models.checks import check_choice, check_limit, check_text
 from tract_jupyter.models.text import brief_repr
 from tract_jupyter.models.toolcall import ToolCall
 from tract_jupyter.review.process import this_process
+from tract_jupyter.runs.activation import check_activation
 from tract_jupyter.runs.artifacts import session_key
-from tract_jupyter.runs.due import due
 from tract_jupyter.runs.events import MainFinished, RunFinished, RunResumed, RunStarted
 from tract_jupyter.runs.lease import is_held
 from tract_jupyter.runs.log import RunLog, load
@@ -37,7 +37,7 @@ from tract_jupyter.runs.replay import replayed
 from tract_jupyter.runs.run import WAITING
 from tract_jupyter.runs.store import Profiles, is_signed, signed
 from tract_jupyter.runs.terms import ExecutionMode, FailedType, RunStatus, Trigger
-from tract_jupyter.runs.turn import Opening, RunResponse, opening, original, started_from
+from tract_jupyter.runs.turn import RunResponse, RunSetup, original, run_setup, started_from
 from tract_jupyter.storage.runs import RunLeaseRows
 from tract_jupyter.storage.signed import RunProfileRows
 
@@ -313,7 +313,7 @@ class Running(Conducting, Reading):
     ) -> bool:
         """Whether a run that waits is what is asked for: the same turn with the same profile and settings."""
         begun = self._begun(waiting)
-        start = opening(self._to_be_answered()[1], trigger)
+        start = run_setup(self._to_be_answered()[1], trigger)
         operations = () if profile is None else profile.compile().operations
         return (begun.trigger, begun.turn_id, begun.operations, begun.settings, begun.variables) == (
             trigger, start.turn_id, operations, _settings(call), plain(dict(options.variables))
@@ -329,7 +329,7 @@ class Running(Conducting, Reading):
     ) -> RunStarted:
         """Note what the run goes by, and count it, before anything runs."""
         branch, context = self._to_be_answered()
-        start = opening(context, trigger)
+        start = run_setup(context, trigger)
         compiled = None if profile is None else profile.compile()
         operations = () if compiled is None else compiled.operations
         self._check_models(operations, trigger)
@@ -337,7 +337,7 @@ class Running(Conducting, Reading):
         # of no branch: what it keeps follows the history, and so is on each branch what it was where that began
         session = None if profile is None else session_key(self.tract_id, None, name, profile.session_id)
         with self.batch():
-            counted = due(
+            counted = check_activation(
                 operations, start, trigger, self._run_artifacts.at(context.head).counters.get(name, {})
             )
             start = self._unrewritten(start, operations, trigger, counted.skips)
@@ -360,8 +360,8 @@ class Running(Conducting, Reading):
         return snapshot
 
     def _unrewritten(
-        self, start: Opening, operations: Iterable[Operation], trigger: Trigger, skips: Mapping[str, Skip]
-    ) -> Opening:
+        self, start: RunSetup, operations: Iterable[Operation], trigger: Trigger, skips: Mapping[str, Skip]
+    ) -> RunSetup:
         """The turn without what those of these operations that are due have made of the user's message before."""
         due = {
             one.id

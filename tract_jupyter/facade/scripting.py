@@ -12,11 +12,11 @@ from tract_jupyter.scripts.runner import Scripts, instructions
 from tract_jupyter.storage.journal import ScriptCallRows
 
 if TYPE_CHECKING:
-    from tract_jupyter.scripts.budget import Budget
+    from tract_jupyter.scripts.limits import ScriptLimits
     from tract_jupyter.scripts.pendings import PendingScriptCall
     from tract_jupyter.scripts.result import ScriptResult
     from tract_jupyter.scripts.runner import Backend
-    from tract_jupyter.toolkit.toolset import ToolProfile
+    from tract_jupyter.toolkit.profiles import ToolProfile
 
 
 class Scripting(Tooling):
@@ -36,7 +36,7 @@ class Scripting(Tooling):
         backend: Backend = "kernel",
         notebook_id: str | None = None,
         fresh: bool = False,
-        budget: Budget | None = None,
+        limits: ScriptLimits | None = None,
         anew: bool = False,
     ) -> ScriptResult:
         """Run Python code that calls tools.
@@ -53,7 +53,7 @@ class Scripting(Tooling):
             backend: `kernel` or `sandbox`.
             notebook_id: whose variables it sees, such as `"main"`. In a notebook the user's own, if left out.
             fresh: forget that notebook's variables first.
-            budget: what it may take.
+            limits: what it may take.
             anew: make all calls. If left out, those that the same code has made in the kernel, in a run that did not
                 complete, are answered as they were then.
 
@@ -65,7 +65,7 @@ class Scripting(Tooling):
             ScriptFailedError: it cannot be run like this; nothing ran.
         """
         return self.scripts.run(
-            code, backend=backend, notebook_id=notebook_id, fresh=fresh, budget=budget, anew=anew
+            code, backend=backend, notebook_id=notebook_id, fresh=fresh, limits=limits, anew=anew
         )
 
     def get_system_instructions(self, *, profile: str | ToolProfile = "full", max_tokens: int = 4_000) -> str:

@@ -13,39 +13,39 @@ if TYPE_CHECKING:
 class Tagging(Parts):
     """The part of `Tract` that tags commits."""
 
-    def tag(self, name: str, tag: str) -> None:
+    def tag(self, commit_hash: str, tag: str) -> None:
         """Add a tag to a commit. Unlike those it was made with, it can be removed.
 
         Raises:
             ContentError: this can be no tag.
-            CommitNotFoundError: `name` names nothing.
+            CommitNotFoundError: `commit_hash` names nothing.
         """
-        self._tags.add(self._commits, name, tag)
+        self._tags.add(self._commits, commit_hash, tag)
 
-    def untag(self, name: str, tag: str) -> bool:
+    def untag(self, commit_hash: str, tag: str) -> bool:
         """Remove an added tag. False if it was not added, or is part of the commit.
 
         Raises:
             ContentError: the tag is no text.
-            CommitNotFoundError: `name` names nothing.
+            CommitNotFoundError: `commit_hash` names nothing.
         """
-        return self._tags.remove(self._commits, name, tag)
+        return self._tags.remove(self._commits, commit_hash, tag)
 
-    def register_tag(self, tag: str, description: str = "") -> None:
+    def register_tag(self, name: str, description: str = "") -> None:
         """Say what a tag is for.
 
         Raises:
             ContentError: this can be no tag, or the description is no text.
         """
-        self._tags.register(tag, description)
+        self._tags.register(name, description)
 
-    def get_tags(self, name: str) -> tuple[str, ...]:
+    def get_tags(self, commit_hash: str) -> tuple[str, ...]:
         """All tags of a commit, sorted.
 
         Raises:
-            CommitNotFoundError: `name` names nothing.
+            CommitNotFoundError: `commit_hash` names nothing.
         """
-        return self._tags.of(self._commits, name)
+        return self._tags.of(self._commits, commit_hash)
 
     def list_tags(self) -> list[TagInfo]:
         """Every tag that is registered or in use, by name, with its count."""

@@ -14,8 +14,9 @@ from tract_jupyter.toolkit.context_tools import context_tools
 from tract_jupyter.toolkit.definitions import ToolDefinition, Traits
 from tract_jupyter.toolkit.executor import ToolExecutor
 from tract_jupyter.toolkit.operation_tools import LiveTools, OperationTools, proposing_tools
+from tract_jupyter.toolkit.profiles import ToolProfile, get_profile
 from tract_jupyter.toolkit.stubs import ToolBridge, ToolsModule
-from tract_jupyter.toolkit.toolset import ToolProfile, Toolset, get_profile
+from tract_jupyter.toolkit.toolset import Toolset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -132,7 +133,7 @@ class Tooling(Parts):
         Args:
             profile: `full`, `self` for an agent that manages the context it works with, `supervisor` for one that
                 manages another's, or a `ToolProfile`.
-            actor: who calls, for the policy and whoever is asked.
+            actor: who calls, for the permission and whoever is asked.
             overrides: other descriptions, by the tool's name.
 
         Raises:
@@ -173,7 +174,7 @@ class Tooling(Parts):
     ) -> list[Callable[..., Any]]:
         """The tools of a profile as plain functions, for frameworks that make their own schemas. They raise on error.
 
-        Their calls are a model's: the policy asks about what changes something. Arguments as for `toolset`.
+        Their calls are a model's: what changes something needs a person's approval. Arguments as for `toolset`.
         """
         return self.toolset(profile, actor=actor, overrides=overrides).callables()
 

@@ -147,7 +147,7 @@ class Writing(Parts):
 
     def annotate(
         self,
-        target: str,
+        target_hash: str,
         priority: Priority | str,
         *,
         reason: str | None = "",
@@ -160,7 +160,7 @@ class Writing(Parts):
         It is a commit itself: other branches do not see it, and `undo` takes it back.
 
         Args:
-            target: hash, prefix or branch of a commit in the current branch's history.
+            target_hash: hash, prefix or branch of a commit in the current branch's history.
             priority: the new one.
             reason: why, for the log.
             retain: what a compression must keep of it, in words.
@@ -169,12 +169,14 @@ class Writing(Parts):
 
         Raises:
             ContentError: there is no such priority, or an option is not valid.
-            CommitNotFoundError: `target` names nothing.
+            CommitNotFoundError: `target_hash` names nothing.
             EditTargetError: it has no priority, or is not in the history of the current branch.
             DetachedHeadError: there is no current branch.
         """
         retention = Retention.of(retain, retain_match, retain_match_mode)
-        return self._commits.annotate(target, Priority(priority), "" if reason is None else reason, retention)
+        return self._commits.annotate(
+            target_hash, Priority(priority), "" if reason is None else reason, retention
+        )
 
     def batch(self) -> AbstractContextManager[None]:
         """Write all commits of a `with` block in one transaction: fast, and all of them or none."""
@@ -192,13 +194,13 @@ class Writing(Parts):
         """What `set_tools` set."""
         return list(self._toolsets.offered)
 
-    def get_commit_tools(self, name: str) -> list[dict[str, Any]]:
+    def get_commit_tools(self, commit_hash: str) -> list[dict[str, Any]]:
         """The tools that a commit is linked to.
 
         Raises:
-            CommitNotFoundError: `name` names nothing.
+            CommitNotFoundError: `commit_hash` names nothing.
         """
-        return list(self._toolsets.get(self._commits.entry(name).tools_hash))
+        return list(self._toolsets.get(self._commits.entry(commit_hash).tools_hash))
 
     def register_content_type(self, name: str, model: type[BaseModel]) -> None:
         """Accept contents of a type of your own: a pydantic model, committed as itself or as its dict.
@@ -210,26 +212,26 @@ class Writing(Parts):
         """
         self._types.register(name, model)
 
-    def restore(self, name: str, version: int = 0, *, message: str | None = None) -> CommitInfo:
+    def restore(self, commit_hash: str, version: int = 0, *, message: str | None = None) -> CommitInfo:
         """Edit a message back to one of its versions, see `edit_history`.
 
         Args:
-            name: hash, prefix or branch of the message, or of an edit of it.
+            commit_hash: hash, prefix or branch of the message, or of an edit of it.
             version: 0 is the original, 1 its first edit; negative ones count from the newest, which is -1.
             message: one line for the log.
 
         Raises:
             ContentError: the version is no whole number.
-            CommitNotFoundError: `name` names nothing.
+            CommitNotFoundError: `commit_hash` names nothing.
             EditTargetError: it has no such version, or is not in the history of the current branch.
             DetachedHeadError: there is no current branch.
         """
         if type(version) is not int:
             raise ContentError(f"version is a whole number, and 0 the original; not {brief_repr(version)}")
-        versions = self._history.versions(name)
+        versions = self._history.versions(commit_hash)
         if not -len(versions) <= version < len(versions):
             raise EditTargetError(
-                f"{name!r} has {len(versions)} versions, 0 to {len(versions) - 1}; got {version}"
+                f"{commit_hash!r} has {len(versions)} versions, 0 to {len(versions) - 1}; got {version}"
             )
         wanted = self._commits.entry(versions[version].commit_hash)
         return self._commits.commit(

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from tract_jupyter.hooks.consulting import Consultation
-    from tract_jupyter.models.schema.parameters import Parameters
+    from tract_jupyter.models.schema import Parameters
     from tract_jupyter.protocols import LLMClient
     from tract_jupyter.review.channel import Asked
     from tract_jupyter.review.decision import Decision

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import OperationError, nearest
-from tract_jupyter.models.schema.types import type_text
+from tract_jupyter.models.schema import type_text
 from tract_jupyter.notebook.arguments import Command, no_arguments
 from tract_jupyter.notebook.history_commands import HISTORY
 from tract_jupyter.notebook.mcp_commands import MCP

@@ -15,12 +15,11 @@ from tract_jupyter.exceptions import OperationError, SpecError, nearest
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.models.text import printable
 from tract_jupyter.notebook.cell_syntax import ParsedCell, parse_cell
-from tract_jupyter.notebook.panels.code import code_html
-from tract_jupyter.notebook.panels.render import static_css
+from tract_jupyter.notebook.panels.code import STATIC_STYLES, code_html
 from tract_jupyter.notebook.verify import ErrorStep, definition_in
-from tract_jupyter.notebook.views.html import Grid, GridView, escaped, heading
+from tract_jupyter.notebook.views.html import Grid, GridView, escaped, heading, style_tag
 from tract_jupyter.operations.activation import spec_diff
-from tract_jupyter.operations.pending import definition_of
+from tract_jupyter.operations.pending import known_names_of
 from tract_jupyter.review.display import by_rule
 from tract_jupyter.review.request import CodeBlock
 from tract_jupyter.review.request_text import block_text
@@ -114,7 +113,7 @@ def _finding_rows(parsed: ParsedCell, advice: Advice) -> Iterator[tuple[str, ...
     for name, action in parsed.spec.actions.items():
         before = parsed.first_lines.get(name, 1) - 1
         for rule in by_rule(
-            advice.analyzer.analyze(action.code, definition=definition_of(parsed.spec, action)).findings
+            advice.analyzer.analyze(action.code, known_names=known_names_of(parsed.spec, action)).findings
         ):
             numbers = ", ".join(map(str, dict.fromkeys(before + f.span.line for f in rule.findings)))
             place = numbers if parsed.first_lines else f"{name}: {numbers}"
@@ -197,7 +196,7 @@ class CheckView:
         lines = "".join(f"<p>{escaped(line)}</p>" for line in self._lines())
         code = "".join(map(code_html, self._blocks()))
         return (
-            f'<style>{static_css()}</style><section class="tract-panel" data-testid="tract-check" '
+            f'{style_tag(*STATIC_STYLES)}<section class="tract-panel" data-testid="tract-check" '
             f'aria-label="{_TITLE}"><header>{heading(_TITLE, 3)}</header>{lines}{code}</section>'
         )
 
@@ -237,7 +236,7 @@ def _definition_parts(cell: str, advice: Advice) -> tuple[CheckedCode, ...] | No
     spec = step.parsed.checked()
     parts = tuple(
         CheckedCode(
-            name, action.code, advice.analyzer.analyze(action.code, definition=definition_of(spec, action))
+            name, action.code, advice.analyzer.analyze(action.code, known_names=known_names_of(spec, action))
         )
         for name, action in spec.actions.items()
     )

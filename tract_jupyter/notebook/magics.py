@@ -230,13 +230,13 @@ class TractMagics(Magics):
         With --sandbox it runs in a process of its own, a subset of Python with tools as its only way out.
         """
         from tract_jupyter.notebook.script_cell import ScriptOptions, run_cell
-        from tract_jupyter.scripts.budget import Budget
+        from tract_jupyter.scripts.limits import ScriptLimits
 
         given = parse_argstring(self.tract_script, line)
         bounds = {"seconds": given.timeout, "calls": given.calls}
-        budget = Budget(**{name: value for name, value in bounds.items() if value is not None})
+        limits = ScriptLimits(**{name: value for name, value in bounds.items() if value is not None})
         backend: Backend = "sandbox" if given.sandbox else "kernel"
-        options = ScriptOptions(backend, given.notebook, given.fresh, given.anew, budget, given.out)
+        options = ScriptOptions(backend, given.notebook, given.fresh, given.anew, limits, given.out)
         return _told(run_cell(self._notebook, cell, options))
 
     @magic_arguments()

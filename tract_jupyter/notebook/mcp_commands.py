@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tract_jupyter.exceptions import OperationError
 from tract_jupyter.notebook.arguments import Command, option
 from tract_jupyter.notebook.views.html import Grid, GridView
-from tract_jupyter.toolkit.stubs import python_name
+from tract_jupyter.toolkit.names import python_name
 
 if TYPE_CHECKING:
     from tract_jupyter.notebook.session import NotebookSession

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 from IPython.display import display
 
 from tract_jupyter.exceptions import OperationError, TractError
-from tract_jupyter.models.schema.types import type_text
+from tract_jupyter.models.schema import type_text
 from tract_jupyter.models.text import one_line
 from tract_jupyter.notebook.arguments import Command, no_arguments, option, when
 from tract_jupyter.notebook.panels.inbox import Inbox, stuck
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tract_jupyter.hooks.pending import Pending
-    from tract_jupyter.models.schema.parameters import Parameter
+    from tract_jupyter.models.schema import Parameter
     from tract_jupyter.notebook.channels import NotebookChannel
     from tract_jupyter.notebook.session import NotebookSession
     from tract_jupyter.operations.spec import OperationSpec

@@ -2,57 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING
 
 from tract_jupyter.notebook.arguments import Command, arguments
-from tract_jupyter.notebook.views.html import Grid, GridView, escaped, heading
+from tract_jupyter.notebook.views.html import Grid, GridView, heading, style_tag
 
 if TYPE_CHECKING:
     from tract_jupyter.analysis.rules import Rule
     from tract_jupyter.notebook.session import NotebookSession
     from tract_jupyter.operations.advice import Advice
-
-
-_FENCED = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_CODE = re.compile(r"(`+)(.+?)\1", re.DOTALL)
-_HEADING = re.compile(r"#+ (.*)")
-
-
-@cache
-def page_html(rule: Rule) -> str:
-    """Everything that the page says, everything escaped."""
-    parts = []
-    # of a split by one group, every second part is what the group found
-    for number, part in enumerate(_FENCED.split(rule.manual())):
-        parts.append(f"<pre>{_as_typed(part)}</pre>" if number % 2 else _prose_html(part))
-    return f'<div class="tract-page">{"".join(parts)}</div>'
-
-
-def _prose_html(text: str) -> str:
-    """Headings and paragraphs; a heading may stand right above its paragraph."""
-    parts = []
-    for block in filter(None, re.split(r"\n{2,}|(?<=\n)(?=#+ )", text.strip("\n"))):
-        first, _, rest = block.partition("\n")
-        title = _HEADING.fullmatch(first)
-        parts.append(heading(title[1], 5) if title else "")
-        paragraph = (rest if title else block).strip()
-        parts.append(f"<p>{_inline_html(paragraph)}</p>" if paragraph else "")
-    return "".join(parts)
-
-
-def _inline_html(text: str) -> str:
-    parts, position = [], 0
-    for found in _CODE.finditer(text):
-        parts += [escaped(text[position : found.start()]), f"<code>{escaped(found[2])}</code>"]
-        position = found.end()
-    return "".join(parts) + escaped(text[position:])
-
-
-def _as_typed(code: str) -> str:
-    return escaped(code.rstrip("\n"))
 
 
 _USAGE = "rules [CODE]"
@@ -96,12 +55,12 @@ class RulePage:
 
     def to_html(self) -> str:
         """The page, everything escaped."""
-        from tract_jupyter.notebook.panels.render import static_css
+        from tract_jupyter.notebook.panels.code import STATIC_STYLES, page_html
 
         about = f"category {self.rule.category}, level {_level(self.rule, self.advice)}"
         title = heading(f"{self.rule.code} {self.rule.name}", 3, about)
         return (
-            f'<style>{static_css()}</style><section class="tract-panel tract-rule-page">'
+            f'{style_tag(*STATIC_STYLES)}<section class="tract-panel tract-rule-page">'
             f"<header>{title}</header>{page_html(self.rule)}</section>"
         )
 

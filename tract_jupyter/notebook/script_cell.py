@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from tract_jupyter.notebook.session import NotebookSession
-    from tract_jupyter.scripts.budget import Budget
-    from tract_jupyter.scripts.result import OutputKind, ScriptResult, ToolCall
-    from tract_jupyter.scripts.run import Run
+    from tract_jupyter.scripts.limits import ScriptLimits
+    from tract_jupyter.scripts.result import OutputKind, ScriptCall, ScriptResult
+    from tract_jupyter.scripts.run import ScriptRun
     from tract_jupyter.scripts.runner import Backend
 
 
@@ -42,7 +42,7 @@ _MOST_FAILURES = 10
 class LiveView:
     """The counter of a running script: put up once there is something to tell, and replaced at the end."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: ScriptRun) -> None:
         self._run = run
         self._shown = ""
         self._display_id = secrets.token_hex(16)
@@ -65,10 +65,10 @@ class LiveView:
             display(view, display_id=self._display_id)
 
 
-def _progress(run: Run) -> str:
-    meter, budget = run.meter, run.meter.budget
-    calls = f"{run.calls.count:,}" + (f" of {budget.calls:,}" if budget.calls is not None else "")
-    seconds = f"{meter.seconds:.0f}" + (f" of {budget.seconds:g}" if budget.seconds is not None else "")
+def _progress(run: ScriptRun) -> str:
+    meter, limits = run.meter, run.meter.limits
+    calls = f"{run.calls.count:,}" + (f" of {limits.calls:,}" if limits.calls is not None else "")
+    seconds = f"{meter.seconds:.0f}" + (f" of {limits.seconds:g}" if limits.seconds is not None else "")
     doing = "Script waits for a decision" if meter.is_waiting else "Script runs"
     return f"{doing}: {calls} tool calls, {seconds} s"
 
@@ -111,14 +111,14 @@ def _savings_text(result: ScriptResult) -> str:
     return f"{verdict}: {result.savings.arithmetic}"
 
 
-def _by_tool(calls: tuple[ToolCall, ...]) -> Iterator[tuple[str, ...]]:
+def _by_tool(calls: tuple[ScriptCall, ...]) -> Iterator[tuple[str, ...]]:
     for tool in dict.fromkeys(call.tool for call in calls):
         of_tool = [call for call in calls if call.tool == tool]
         failed = sum(not call.success for call in of_tool)
         yield tool, f"{len(of_tool):,}", f"{failed:,}", f"{sum(call.seconds for call in of_tool):.3f}"
 
 
-def _failures(calls: tuple[ToolCall, ...]) -> Iterator[tuple[str, ...]]:
+def _failures(calls: tuple[ScriptCall, ...]) -> Iterator[tuple[str, ...]]:
     failed = [call for call in calls if not call.success]
     for call in failed[:_MOST_FAILURES]:
         yield str(call.line or ""), call.tool, call.error
@@ -137,7 +137,7 @@ class ScriptOptions:
     notebook_id: str | None
     fresh: bool
     anew: bool
-    budget: Budget
+    limits: ScriptLimits
     out: str
 
 
@@ -155,7 +155,7 @@ async def run_cell(notebook: NotebookSession, code: str, options: ScriptOptions)
         code,
         backend=options.backend,
         notebook_id=options.notebook_id,
-        budget=options.budget,
+        limits=options.limits,
         live=_to_screen,
         first_line=2,
         anew=options.anew,
@@ -203,13 +203,13 @@ class _Beats:
             self._view.refresh()
 
 
-def _executed(notebook: NotebookSession, run: Run, *, fresh: bool) -> ScriptResult:
+def _executed(notebook: NotebookSession, run: ScriptRun, *, fresh: bool) -> ScriptResult:
     with _displays_captured(notebook.shell, run):
         return notebook.tract.scripts.execute(run, fresh=fresh)
 
 
 @contextmanager
-def _displays_captured(shell: InteractiveShell, run: Run) -> Iterator[None]:
+def _displays_captured(shell: InteractiveShell, run: ScriptRun) -> Iterator[None]:
     """Have what the script's thread displays kept in the result too; beyond the bound it does not reach the screen."""
     publisher: Any = shell.display_pub
     if not hasattr(publisher, "register_hook"):  # at a terminal
@@ -235,7 +235,7 @@ def _to_screen(kind: OutputKind, text: str) -> None:
     real_stream("stderr" if kind == "stderr" else "stdout").write(text)
 
 
-def _show_rest(run: Run) -> None:
+def _show_rest(run: ScriptRun) -> None:
     """What was too much to be shown as it came: that there was more, and its end."""
     for output in run.capture.rest():
         _to_screen(output.kind, output.text)

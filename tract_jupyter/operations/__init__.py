@@ -1,4 +1,15 @@
-"""Operations defined while the notebook runs, as data: their specs, their code, their review and their life."""
+"""Dynamic operations: fields and actions as data, which a person reviews before any of their code runs.
+
+* `spec`: the data. `check`: what must hold before anything is made of it. `advice`: what the analysis says of
+  its code.
+* `activation`: the question whether it becomes active. `life`: all operations of a tract, stored, active,
+  quarantined.
+* `registry` and `action`: the classes and functions that are made of an approved spec. `pending`: what firing
+  one makes.
+* `handlers`: saved handlers, which go the same way. `rebuilding`: a pending of another process, decided here.
+
+Knows `hooks`, `review`, `storage`, `analysis`, and `sandbox` for actions that run there.
+"""
 
 from __future__ import annotations
 

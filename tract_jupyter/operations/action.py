@@ -25,14 +25,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tract_jupyter.exceptions import ContentError, SandboxError, SpecError
 from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.models.text import brief_repr
-from tract_jupyter.sandbox.pool import LACKS, Hints
-from tract_jupyter.sandbox.subset import MODULES, UNCHANGED, IsolatedCode, lacks, run_isolated
+from tract_jupyter.sandbox.pool import LACKS, ErrorHints
+from tract_jupyter.sandbox.subset import MODULES, UNCHANGED, IsolatedCode, run_isolated, unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from types import FunctionType
 
-    from tract_jupyter.models.schema.parameters import Parameters
+    from tract_jupyter.models.schema import Parameters
     from tract_jupyter.operations.pending import DynamicPending
     from tract_jupyter.operations.spec import ActionDef
 
@@ -86,7 +86,7 @@ MOST_JSON = 5_000_000
 _MEMBERS = {"pending": frozenset({"fields", "approve", "reject"}), "tools": frozenset[str]()}
 _CLOSED = "It has no files, no network, no environment and no tools; pending.fields is all that it can read and change"
 _KERNEL = "Write it otherwise, or leave out 'isolation: sandbox', for code that a person reviews"
-_HINTS = Hints(
+_HINTS = ErrorHints(
     lacks=f"{LACKS}. {_KERNEL}",
     modules=f"Of modules it has {', '.join(sorted(MODULES))}",
     closed=_CLOSED,
@@ -140,7 +140,7 @@ def check_sandboxed(action: ActionDef) -> None:
         SpecError: what is lacking, with the first line that uses it.
     """
     _placed(action)
-    found = sorted(lacks(action.code, ("pending", *action.params), _MEMBERS))
+    found = sorted(unsupported(action.code, ("pending", *action.params), _MEMBERS))
     if found:
         line, what, hint = found[0]
         there = f"; {hint}" if hint else ""

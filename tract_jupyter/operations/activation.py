@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from tract_jupyter.analysis.findings import Category, Finding, RiskLevel, Span
 from tract_jupyter.exceptions import GrantError
 from tract_jupyter.hooks.pending import Pending, action
-from tract_jupyter.models.schema.types import type_text
+from tract_jupyter.models.schema import type_text
 from tract_jupyter.operations.advice import reach_table, spec_reach
 from tract_jupyter.operations.check import CheckedSpec
 from tract_jupyter.operations.pending import analysed_blocks
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from tract_jupyter.models.schema.parameters import Parameter
+    from tract_jupyter.models.schema import Parameter
     from tract_jupyter.operations.advice import Advice
     from tract_jupyter.operations.spec import ActionDef, OperationSpec
 

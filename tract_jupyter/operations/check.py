@@ -17,7 +17,7 @@ from tract_jupyter.review.prompt import OWN_WORDS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tract_jupyter.models.schema.parameters import Parameters
+    from tract_jupyter.models.schema import Parameters
     from tract_jupyter.operations.spec import ActionDef, OperationSpec
 
 BUILTIN_OPERATIONS = frozenset({"compress", "gc", "rebase", "merge", "policy", "tool_result", "generate"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from tract_jupyter.analysis import Definition
+from tract_jupyter.analysis import KnownNames
 from tract_jupyter.hooks.field_pending import FieldPending
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.review.request import findings_text
@@ -13,7 +13,7 @@ from tract_jupyter.storage.interrupts import interruptible
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tract_jupyter.models.schema.parameters import Parameters
+    from tract_jupyter.models.schema import Parameters
     from tract_jupyter.operations.advice import Advice
     from tract_jupyter.operations.spec import ActionDef, OperationSpec
     from tract_jupyter.review.request import CodeBlock
@@ -120,13 +120,13 @@ def blocks_of(cls: type[DynamicPending], tract: Any) -> tuple[CodeBlock, ...]:
 
 def analysed_blocks(spec: OperationSpec, advice: Advice) -> tuple[CodeBlock, ...]:
     """Return the code of each action, with what the analysis finds."""
-    return tuple(advice.block(action, definition_of(spec, action)) for action in spec.actions.values())
+    return tuple(advice.block(action, known_names_of(spec, action)) for action in spec.actions.values())
 
 
-def definition_of(spec: OperationSpec, action: ActionDef) -> Definition:
+def known_names_of(spec: OperationSpec, action: ActionDef) -> KnownNames:
     """What a spec says about the names in the code of one of its actions."""
     members = members_of(DynamicPending).union(spec.actions)
-    return Definition(members, frozenset(spec.fields), frozenset(action.params))
+    return KnownNames(members, frozenset(spec.fields), frozenset(action.params))
 
 
 def members_of(cls: type) -> set[str]:

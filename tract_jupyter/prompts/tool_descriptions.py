@@ -1,4 +1,4 @@
-"""What models are told that each tool on the context is for.
+"""Descriptions of the tools on the context, for models.
 
 `FULL` is for whoever has all tools, people included. `SELF` is for an agent that manages the context it works with
 itself, `SUPERVISOR` for one that manages the context of another agent; a tool that a profile lacks has no text there.

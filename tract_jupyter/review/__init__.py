@@ -1,10 +1,19 @@
-"""Review: whatever needs judgement is shown to a person, and the answer binds to what will run.
+"""Asking a person, and carrying out what was decided: once, exactly that, and on record.
 
-A `Question` is what is asked, frozen. The `Gate` decides it, the `Ledger` stores that, `Grants` are approvals that
-stand, and a `Channel` is a way to reach the person. A new one is a subclass of `NoChannel` with `personal_channel` as
-its decorator, which submits an `Answer` to the `Ticket` it was shown; `tract.reviewer.channel` holds it.
+* What is shown: `request`, `request_text`, `display` (an approval binds to what was on display).
+* Who is asked, and how: `reviewer`, `channel` (the protocol of a way to reach a person), `prompt`,
+  `dispatch`.
+* What was decided: `decision`, `gate` (every decision goes through it), `ledger` (the rows: asked, decided,
+  begun, ended), `records`.
+* What decides without asking: `grants` (standing approvals), `lock` and `recorded` (for runs in which nobody
+  can be asked).
+* What this user has approved: `trust`.
 
-This room knows `storage` and `models`; what is decided, it knows as the protocol `Reviewable`.
+A new channel is a subclass of `NoChannel` with `personal_channel` as its decorator, which submits an `Answer` to the
+`Ticket` that it was shown; `tract.reviewer.channel` holds it.
+
+Knows what is decided only as the protocol `channel.Reviewable`. Knows `storage`, `models`, and of `analysis`
+its findings.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from tract_jupyter.exceptions import (
 )
 from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.models.checks import check_text
-from tract_jupyter.runs.due import Counters
+from tract_jupyter.runs.activation import Counters
 from tract_jupyter.runs.model import ArtifactView
 from tract_jupyter.runs.profile.validate import read_profile
 from tract_jupyter.storage.errors import read_dict, read_moment

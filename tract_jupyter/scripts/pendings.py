@@ -14,7 +14,7 @@ from tract_jupyter.review.decision import Subject
 from tract_jupyter.review.request import CodeBlock, ValueRow, ValueTable, findings_text
 from tract_jupyter.review.source import CodeRange, origins
 from tract_jupyter.storage.interrupts import interruptible
-from tract_jupyter.toolkit.question import CallsTool
+from tract_jupyter.toolkit.pendings import ToolPending
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -26,7 +26,7 @@ _SAME: Final = ("code", "call", "first_line", "notebook_id")
 """What of a script says that it stands at the same call."""
 
 
-class PendingScriptCall(CallsTool):
+class PendingScriptCall(ToolPending):
     """Call a tool from a script of the sandbox, which is stopped there.
 
     The fields hold the paused program, so that any process on the store can go on with it.

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tract_jupyter.models.pending import PendingStatus
-from tract_jupyter.models.schema.parameters import Parameters
+from tract_jupyter.models.schema import Parameters
 from tract_jupyter.prompts.tool_descriptions import FULL
 from tract_jupyter.scripts.notebooks import MAIN
 from tract_jupyter.scripts.pendings import PendingScript

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tract_jupyter.models.pending import PendingStatus
-from tract_jupyter.models.schema.parameters import Parameters
+from tract_jupyter.models.schema import Parameters
 from tract_jupyter.operations.check import TOOL_PREFIX
 from tract_jupyter.operations.spec import spec_from_dict
 from tract_jupyter.prompts.tool_descriptions import FULL, UNREVIEWED

@@ -177,7 +177,7 @@ class _Script(TypedDict):
     argument_size: int
     result_size: int
     seconds: float
-    budget: dict[str, Any]
+    limits: dict[str, Any]
 
 
 class _ScriptCall(TypedDict):

@@ -16,16 +16,15 @@ from tract_jupyter.exceptions import TractError
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.models.text import printable
 from tract_jupyter.notebook.arguments import when
+from tract_jupyter.notebook.panels.code import STATIC_STYLES
 from tract_jupyter.notebook.panels.panel import CHANNEL_NAME, ReviewWidget, read_seen
 from tract_jupyter.notebook.panels.render import (
-    asset,
     body_html,
     bound_html,
     foot_text,
-    static_css,
     table_html,
 )
-from tract_jupyter.notebook.views.html import OWN_KEYS, escaped, heading
+from tract_jupyter.notebook.views.html import OWN_KEYS, asset, escaped, heading, style_tag
 from tract_jupyter.operations.handlers import ACTIVATE_HANDLER
 from tract_jupyter.review.decision import Answer
 from tract_jupyter.review.display import shown_rows
@@ -264,7 +263,7 @@ class InboxPages:
             for row in self.rows
         )
         return (
-            f'<style>{static_css()}</style><section class="tract-panel" data-testid="tract-batch-record" '
+            f'{style_tag(*STATIC_STYLES)}<section class="tract-panel" data-testid="tract-batch-record" '
             f'aria-label="{escaped(self._record_title)}"><header>{heading(self._record_title, 3)}</header>'
             f"{table_html('', ('What', 'State', 'Decision'), rows, ())}{whole}{self.rest_html()}</section>"
         )
@@ -304,8 +303,8 @@ class InboxPanel(ReviewWidget):
         turn: brings another page, soon and elsewhere; called in any thread.
     """
 
-    _esm = asset("common.js") + asset("inbox.js")
-    _css = static_css() + asset("panel.css") + asset("inbox.css")
+    _esm = "".join(map(asset, ("panels/common.js", "panels/inbox.js")))
+    _css = "".join(map(asset, (*STATIC_STYLES, "panels/panel.css", "panels/inbox.css")))
     view = traitlets.Dict().tag(sync=True)
     bodies = traitlets.Dict().tag(sync=True)
     board_id = traitlets.Unicode("").tag(sync=True)

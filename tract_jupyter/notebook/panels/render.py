@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import html
 from dataclasses import replace
-from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, NamedTuple
 
 from tract_jupyter.models.text import printable
-from tract_jupyter.notebook.panels.code import code_html
-from tract_jupyter.notebook.views.html import OWN_KEYS, escaped, heading, pieces_html
+from tract_jupyter.notebook.panels.code import STATIC_STYLES, code_html
+from tract_jupyter.notebook.views.html import OWN_KEYS, escaped, heading, pieces_html, style_tag
 from tract_jupyter.review.decision import outcome_text
 from tract_jupyter.review.display import shown_rows
 from tract_jupyter.review.grants import pattern_text, whom_in_words
@@ -115,17 +113,6 @@ _RESULT_CHARACTERS = 2_000
 _FEW_PIECES = 8  # of a value that needs no box of its own
 
 
-@cache
-def asset(name: str) -> str:
-    """The text of a file beside this module."""
-    return files(__package__).joinpath(name).read_text(encoding="utf-8")
-
-
-def static_css() -> str:
-    """The styles of whatever shows code and needs no script."""
-    return asset("record.css") + asset("code.css")
-
-
 def body_html(ticket: Ticket, *, why: bool = True) -> str:
     """Everything between the heading and the buttons; without `why` where that stands elsewhere."""
     request = ticket.request
@@ -165,7 +152,7 @@ def record_html(ticket: Ticket) -> str:
         else ""
     )
     return (
-        f'<style>{static_css()}</style><section class="tract-panel" data-testid="tract-record" '
+        f'{style_tag(*STATIC_STYLES)}<section class="tract-panel" data-testid="tract-record" '
         f'data-status="{status}" aria-label="{escaped(title)}"><header>{heading(title, 3)}'
         f'<span class="tract-badge">{status}</span></header>{body_html(ticket)}{how}</section>'
     )

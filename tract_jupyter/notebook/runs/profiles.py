@@ -70,7 +70,7 @@ class ProfileView:
 
     def to_html(self) -> str:
         """A part of a page that stands alone, everything escaped."""
-        styles = style_tag("views.css") + style_tag("runs.css") + style_tag("display.css")
+        styles = style_tag("views/views.css", "views/runs.css", "views/display.css")
         badge = f'<span class="tract-badge{" tract-done" if self.is_active else ""}">{self._standing}</span>'
         facts = "".join(f"<span><b>{escaped(n)}</b> {escaped(v)}</span>" for n, v in self.facts)
         said = f"<p>{escaped(self.said)}</p>" if self.said else ""

@@ -16,7 +16,7 @@ from tract_jupyter.notebook.views.html import OWN_KEYS, cut_note, escaped, headi
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from tract_jupyter.runs.model import Piece, Run, RunMessage
+    from tract_jupyter.runs.model import MessagePiece, Run, RunMessage
 
     Count = Callable[[str], int]
     from collections.abc import Sequence
@@ -52,7 +52,7 @@ class PromptPart:
         return tuple(dict.fromkeys(inner or own))
 
     @property
-    def pieces(self) -> tuple[Piece, ...]:
+    def pieces(self) -> tuple[MessagePiece, ...]:
         """The parts of its text, where several are known and make it up."""
         pieces = self.message.pieces
         return pieces if "".join(piece.text for piece in pieces) == self.message.content else ()
@@ -160,7 +160,7 @@ class PromptView:
     def to_html(self) -> str:
         """A part of a page that stands alone, everything escaped."""
         title = heading(f"Prompt of run {self.inspection.run_id[:8]}", 3, self.headline)
-        styles = style_tag("views.css") + style_tag("runs.css")
+        styles = style_tag("views/views.css", "views/runs.css")
         return (
             f'{styles}<section class="tract-views tract-run" data-testid="tract-prompt" aria-label="Prompt">'
             f"{title}{self.body_html()}</section>"

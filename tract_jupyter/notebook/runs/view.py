@@ -263,7 +263,7 @@ class RunView:
     def to_html(self) -> str:
         """A part of a page that stands alone, everything escaped."""
         status = self.run.status.value
-        styles = style_tag("views.css") + style_tag("runs.css")
+        styles = style_tag("views/views.css", "views/runs.css")
         body = [
             _head_html(self.picture, self.said),
             _progress_html(self.picture, self.said),

@@ -611,7 +611,7 @@ class Graph:
         )
         notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes)
         return (
-            f'{style_tag("graph.css")}<div class="tract-graph">{heading("History", 3, self.summary)}'
+            f'{style_tag("views/graph.css")}<div class="tract-graph">{heading("History", 3, self.summary)}'
             f"{drawing if self.rows else ''}{notes}</div>"
         )
 

@@ -62,9 +62,15 @@ def text_width(text: str) -> int:
 
 
 @cache
-def style_tag(name: str) -> str:
-    """The style sheet of that name beside this module, as an element."""
-    return f"<style>{files(__package__).joinpath(name).read_text(encoding='utf-8')}</style>"
+def asset(path: str) -> str:
+    """Return the text of a style sheet or script of this room, such as `panels/code.css`. Each is read once."""
+    return files("tract_jupyter.notebook").joinpath(path).read_text(encoding="utf-8")
+
+
+@cache
+def style_tag(*paths: str) -> str:
+    """Return style sheets of this room as one element."""
+    return f"<style>{''.join(map(asset, paths))}</style>"
 
 
 _TEXT_WIDTH = 80
@@ -123,16 +129,9 @@ class GridView:
         """The view as HTML, everything escaped."""
         lines = "".join(f"<p>{escaped(line)}</p>" for line in self.lines)
         grids = "".join(grid.to_html() for grid in self.grids if grid.rows)
-        return (
-            f"<style>{_style()}</style><div class='tract-view'>{heading(self.title, 3)}{lines}{grids}</div>"
-        )
+        return f"{style_tag('views/display.css')}<div class='tract-view'>{heading(self.title, 3)}{lines}{grids}</div>"
 
     def to_text(self) -> str:
         """The view in plain text."""
         texts = [self.title, *self.lines, *(grid.to_text() for grid in self.grids if grid.rows)]
         return printable("\n".join(texts))
-
-
-@cache
-def _style() -> str:
-    return files(__package__).joinpath("display.css").read_text(encoding="utf-8")

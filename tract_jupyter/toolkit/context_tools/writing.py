@@ -129,11 +129,11 @@ class _Writing:
         )
         return {
             "branch": result.branch,
-            "head": result.new_head,
             "old_head": result.old_head,
-            "summaries": list(result.summaries),
-            "replaced": [list(group) for group in result.groups],
-            "preserved": list(result.preserved),
+            "new_head": result.new_head,
+            "source_commits": [list(group) for group in result.source_commits],
+            "summary_commits": list(result.summary_commits),
+            "preserved_commits": list(result.preserved_commits),
             "tokens_before": result.tokens_before,
             "tokens_after": result.tokens_after,
             "token_source": result.token_source,
@@ -141,14 +141,14 @@ class _Writing:
 
     def gc(
         self,
-        min_age_days: Annotated[float, "Keep what is younger, in days."] = 7,
+        orphan_retention_days: Annotated[float, "Keep what is younger, in days."] = 7,
         dry_run: Annotated[bool, "Only tell what would be removed."] = False,  # noqa: FBT002 # a tool's own parameter
     ) -> dict[str, Any]:
-        result = self._tract.gc(orphan_retention_days=min_age_days, dry_run=dry_run)
+        result = self._tract.gc(orphan_retention_days=orphan_retention_days, dry_run=dry_run)
         return {
             "dry_run": result.dry_run,
             "commits": list(result.commits),
-            "contents": result.blobs,
+            "blobs": result.blobs,
             "bytes": result.bytes,
             "tokens": result.tokens,
         }
@@ -322,8 +322,8 @@ class _Reading:
     ) -> dict[str, Any]:
         result = self._tract.diff(commit_a, commit_b)
         return {
-            "commit_a": result.a,
-            "commit_b": result.b,
+            "commit_a": result.commit_a,
+            "commit_b": result.commit_b,
             "changes": [_change(diff) for diff in result.message_diffs if diff.kind != "unchanged"],
             "unchanged": result.stat.unchanged,
             "token_delta": result.token_delta,

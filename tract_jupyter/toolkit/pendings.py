@@ -1,18 +1,19 @@
-"""A question about the call of a tool. Where the tool fires an operation, it is the only question about that.
+"""Questions about calls of tools: `tool_call` of the executor, `policy`, and the base of a script's paused call.
 
-It shows the operation's code and offers its actions. What is chosen here is done with the operation once it is fired,
-unless a handler of the operation decides first.
+A call that fires an operation is asked about once: the question shows the operation's code and offers its actions.
+What is chosen is done once the operation is fired, unless a handler of the operation decides first.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 from tract_jupyter.exceptions import FingerprintError
 from tract_jupyter.hooks.builtin.base import BuiltinPending, Field
 from tract_jupyter.hooks.field_pending import FieldPending
 from tract_jupyter.hooks.firing import ActionChoice
 from tract_jupyter.hooks.introspection import value_rows
+from tract_jupyter.hooks.pending import action
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.operations.check import TOOL_PREFIX
 from tract_jupyter.operations.pending import blocks_of, unreviewed_text
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from tract_jupyter.hooks.pending import Pending
-    from tract_jupyter.models.schema.parameters import ParameterSet
+    from tract_jupyter.models.schema import ParameterSet
     from tract_jupyter.operations.pending import DynamicPending
     from tract_jupyter.review.decision import Decision
     from tract_jupyter.review.request import CodeBlock
@@ -134,7 +135,7 @@ class ToolQuestion(FieldPending):
         return super().carry_out_action(name, arguments)
 
 
-class CallsTool(BuiltinPending, ToolQuestion):
+class ToolPending(BuiltinPending, ToolQuestion):
     """Something whose fields say which tool would be called, and with what.
 
     The arguments are what can be changed, and a standing approval is one of the tool with these values.
@@ -216,8 +217,8 @@ class PendingToolCall(ToolQuestion):
         arguments: validated, with defaults.
         parameters: what they must fit.
         definition_hash: of the tool's schema and code.
-        check: raises `FingerprintError` if the tool or the policy changed since.
-        why: the policy and the traits that make it ask.
+        check: raises `FingerprintError` if the tool or the permission changed since.
+        why: the reason why a person is asked.
         options: see `Pending`.
     """
 
@@ -264,7 +265,7 @@ class PendingToolCall(ToolQuestion):
         return f"Call tool {self.tool}"
 
     def check_current(self) -> None:
-        """Check that the tool, the policy and the branch are those that were asked about."""
+        """Check that the tool, the permission and the branch are those that were asked about."""
         self._check()
         self.check_branch()
 
@@ -276,3 +277,54 @@ class PendingToolCall(ToolQuestion):
         """Who wants to call it, and why that is asked about."""
         asked = self._why or f"{self.actor} wants to make this call; a person's own cell is not asked."
         return f"{asked} {self.about_operation()}".rstrip()
+
+
+class PendingPolicy(ToolPending):
+    """Call a tool because a policy says so.
+
+    A standing approval of it is one of the tool with these values.
+
+    Args:
+        fields: see `about`.
+        options: see `BuiltinPending`.
+    """
+
+    kind = "policy"
+    name = "policy"
+    label = "Policy"
+    about: ClassVar[Mapping[str, str]] = {
+        "policy_name": "The policy.",
+        "action_type": "The tool that it wants to call.",
+        "action_params": "What it wants to call it with.",
+        "reason": "Why.",
+        "definition_hash": "Of the tool, as it was when this was asked.",
+    }
+    policy_name = Field()
+    action_type = Field()
+    action_params = Field()
+    reason = Field()
+    in_view = frozenset({"action_type", "action_params"})
+    tool_field = "action_type"
+    arguments_field = "action_params"
+    again = "apply the policy again"
+
+    @action
+    def modify_params(
+        self, params: Annotated[dict[str, Any], "New values; those that are not named stay as they are."]
+    ) -> dict[str, Any]:
+        """Change what the tool would be called with, and return all of it."""
+        self.action_params = self.field_parameters.validate({**self.action_params, **params})
+        return dict(self.action_params)
+
+    @property
+    def title(self) -> str:
+        """Names policy and tool."""
+        return f"Policy {self.policy_name}: {self.action_type}"
+
+    def summary(self) -> str:
+        """What would be done."""
+        return f"The policy {self.policy_name!r} wants to call the tool {self.action_type!r}."
+
+    def why(self) -> str:
+        """What the policy says, and why a person is asked."""
+        return f"{self.reason or 'The policy gives no reason.'} {self.about_operation()}".rstrip()

@@ -1,6 +1,7 @@
-"""What the engine tells of operations, as events of the run's log.
+"""The executor of a run: plans both hooks, runs their operations, commits what they want, makes the main call.
 
-Nothing else leaks in: operations that run side by side see neither each other's effects nor what they wrote (R26, R62).
+`RunLoop` (`runs/run.py`) knows the order of the steps. `ContextBuilder` is the one place that decides what an operation
+sees: operations that run side by side see neither each other's effects nor what they wrote.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from tract_jupyter.runs.activation import unmet_condition, value_of
 from tract_jupyter.runs.artifacts import Artifacts
 from tract_jupyter.runs.commit import CommitItem, commit
-from tract_jupyter.runs.due import unmet_condition, value_of
 from tract_jupyter.runs.effect_types import (
     PROMPT_EFFECTS,
     ArtifactUpsert,
@@ -35,7 +36,7 @@ from tract_jupyter.runs.events import (
 from tract_jupyter.runs.execute import Executed, execute
 from tract_jupyter.runs.model import ArtifactView, OperationContext, Policy, RunMessage
 from tract_jupyter.runs.perform import perform
-from tract_jupyter.runs.plan import Plan, make_plan
+from tract_jupyter.runs.plan import PhasePlan, make_plan
 from tract_jupyter.runs.prompt import Prompt
 from tract_jupyter.runs.schedule import Limits, ready_order
 from tract_jupyter.runs.terms import EffectStatus, Hook, Role, RunPhase
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from tract_jupyter.runs.commit import CommitReport
     from tract_jupyter.runs.effect_types import Effect
     from tract_jupyter.runs.events import EventData, MainFinished, OperationEvent, RunStarted
-    from tract_jupyter.runs.kinds.base import Made, Services
+    from tract_jupyter.runs.kinds.base import KindOutcome, Services
     from tract_jupyter.runs.kinds.registry import KindRegistry
     from tract_jupyter.runs.log import EventLog
     from tract_jupyter.runs.model import MainReply, Operation, OperationResult, Skip
@@ -124,16 +125,16 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
-class Phase:
+class PhaseResult:
     """What was planned, and what came of it."""
 
-    plan: Plan
+    plan: PhasePlan
     executed: Executed
 
 
 def plan_phase(
     operations: Sequence[Operation], base: OperationContext, kinds: KindRegistry, **options: Any
-) -> Plan:
+) -> PhasePlan:
     """Plan the operations of a hook; a kind that there is not is skipped as `unsupported_kind` (X07).
 
     Args:
@@ -150,7 +151,7 @@ def plan_phase(
 
 
 def run_phase(
-    plan: Plan,
+    plan: PhasePlan,
     base: OperationContext,
     turn: Turn,
     *,
@@ -159,7 +160,7 @@ def run_phase(
     workers: Workers,
     waiting: Mapping[str, str] = _NOTHING,
     **options: Any,
-) -> Phase:
+) -> PhaseResult:
     """Execute a plan.
 
     Args:
@@ -172,16 +173,16 @@ def run_phase(
         waiting: operations that waited for a person, with the pendings; they go on from there.
         options: of `execute`: `abort`, `notify`, `prior`, `limits`.
     """
-    scene = Scene(plan, base, turn)
+    contexts = ContextBuilder(plan, base, turn)
 
     def begin(operation: Operation, results: Mapping[str, OperationResult]) -> Job | Skip:
         unmet = unmet_condition(operation, results)
         if unmet is not None:
             return unmet
-        context = scene.context(operation, results)
+        context = contexts.context(operation, results)
         return job_of(operation, context, kinds, services, waiting.get(operation.id))
 
-    return Phase(plan, execute(plan, begin, workers, **options))
+    return PhaseResult(plan, execute(plan, begin, workers, **options))
 
 
 def job_of(
@@ -208,7 +209,7 @@ def job_of(
 class _Failing:
     error: Exception
 
-    def __call__(self, context: OperationContext) -> Made:  # noqa: ARG002 # a runner's
+    def __call__(self, context: OperationContext) -> KindOutcome:  # noqa: ARG002 # a runner's
         raise self.error
 
 
@@ -216,7 +217,7 @@ REPLY_KEY = "reply"
 """The key of the reply among the messages that operations see after the main call."""
 
 
-class Scene:
+class ContextBuilder:
     """Makes the contexts of a plan's operations.
 
     Args:
@@ -225,7 +226,7 @@ class Scene:
         turn: as it stands at the hook's start.
     """
 
-    def __init__(self, plan: Plan, base: OperationContext, turn: Turn) -> None:
+    def __init__(self, plan: PhasePlan, base: OperationContext, turn: Turn) -> None:
         self._turn = turn
         self._hook = plan.hook
         self._allowed = allowed_effects(plan.hook)
@@ -300,7 +301,7 @@ def _own(message: RunMessage) -> RunMessage:
 
 
 @dataclass(frozen=True)
-class Equipment:
+class RunDependencies:
     """What a run works with.
 
     Attributes:
@@ -321,20 +322,20 @@ class Equipment:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What a commit means for the run; see `run.Committed`."""
+class CommitOutcome:
+    """What a commit means for the run; see `run.CommittedPhase`."""
 
     failed_for: str | None
 
 
-class Conductor:
-    """The host of one run; see `run.Host`.
+class RunExecutor:
+    """Carry out the steps of one run; see `run.RunSteps`.
 
     Args:
         snapshot: what the run goes by.
         log: where all of it is noted.
         target: what effects are written to.
-        equipment: what it works with.
+        dependencies: what it works with.
         so_far: of a run that goes on.
     """
 
@@ -343,15 +344,15 @@ class Conductor:
         snapshot: RunStarted,
         log: EventLog,
         target: TurnTarget,
-        equipment: Equipment,
+        dependencies: RunDependencies,
         so_far: Unfinished | None = None,
     ) -> None:
         self._snapshot = snapshot
         self._log = log
         self._target = target
-        self._equipment = equipment
+        self._dependencies = dependencies
         self._so_far = so_far
-        self._plans: dict[Hook, Plan] = {}
+        self._plans: dict[Hook, PhasePlan] = {}
         artifacts = Artifacts(persisted=dict(snapshot.artifacts))
         prompt = Prompt.of(snapshot.plain_prompt, snapshot.user_key)
         self.turn = Turn.of(prompt, user_part=snapshot.user_commit, artifacts=artifacts)
@@ -359,8 +360,8 @@ class Conductor:
     @property
     def aborted(self) -> bool:
         """Whether the run was told to stop, or is too late."""
-        abort = self._equipment.abort
-        is_late = abort.deadline is not None and self._equipment.workers.now() >= abort.deadline
+        abort = self._dependencies.abort
+        is_late = abort.deadline is not None and self._dependencies.workers.now() >= abort.deadline
         return abort.is_set() or is_late
 
     def enter(self, phase: RunPhase) -> None:
@@ -375,8 +376,8 @@ class Conductor:
         """
         for hook in Hook:
             self._plans[hook] = plan_phase(
-                self._snapshot.operations, self._base(hook), self._equipment.kinds, mode=self._snapshot.mode,
-                concurrency=self._equipment.concurrency, activation_skips=self._snapshot.activation_skips,
+                self._snapshot.operations, self._base(hook), self._dependencies.kinds, mode=self._snapshot.mode,
+                concurrency=self._dependencies.concurrency, activation_skips=self._snapshot.activation_skips,
             )  # fmt: skip
 
     def execute(self, hook: Hook) -> Executed:
@@ -388,11 +389,11 @@ class Conductor:
             executed = self._executed(hook, results, waiting)
             waiting = {name: executed.results[name].waits_for or "" for name in executed.waiting}
             self._log.flush()
-            if not waiting or not self._equipment.decide(waiting.values()):
+            if not waiting or not self._dependencies.decide(waiting.values()):
                 return executed
             results = {name: one for name, one in executed.results.items() if one.status.is_terminal}
 
-    def commit(self, hook: Hook, results: Iterable[OperationResult]) -> Outcome:
+    def commit(self, hook: Hook, results: Iterable[OperationResult]) -> CommitOutcome:
         """Commit the effects of what is done; what was committed before the run was interrupted stays so."""
         operations = {one.id: one for one in self._plans[hook].operations}
         given = list(results)
@@ -404,7 +405,7 @@ class Conductor:
             self._log.add(CommitFinished(hook=hook, report=report.to_dict(), artifacts=written))
         self._log.flush()
         failed = (one.operation_id for one in report.entries if one.status is EffectStatus.ERROR)
-        return Outcome(next((name for name in failed if operations[name].config.required), None))
+        return CommitOutcome(next((name for name in failed if operations[name].config.required), None))
 
     def ask(self) -> MainReply:
         """Make the main call, unless its reply was kept before the run was interrupted (R13)."""
@@ -414,7 +415,7 @@ class Conductor:
             self._log.add(MainStarted(prompt=prompt.sent, prompt_hash=prompt.digest))
             self._log.flush()
         if ended is None:
-            ended = self._equipment.ask(self.turn)
+            ended = self._dependencies.ask(self.turn)
         if ended.reply_commit is not None:
             self.turn = replace(self.turn, reply=ended.reply.text, reply_part=ended.reply_commit)
         return ended.reply
@@ -422,7 +423,7 @@ class Conductor:
     # ---
 
     def _executed(self, hook: Hook, results: dict[str, OperationResult], waiting: dict[str, str]) -> Executed:
-        use = self._equipment
+        use = self._dependencies
         phase = run_phase(
             self._plans[hook], self._base(hook), self.turn, kinds=use.kinds, services=use.services,
             workers=_Flushing(use.workers, self._log, use.tick), waiting=waiting, abort=use.abort,
@@ -431,8 +432,8 @@ class Conductor:
         return phase.executed
 
     def _base(self, hook: Hook) -> OperationContext:
-        snapshot, deadline = self._snapshot, self._equipment.abort.deadline
-        limits = self._equipment.limits
+        snapshot, deadline = self._snapshot, self._dependencies.abort.deadline
+        limits = self._dependencies.limits
         return OperationContext(
             run_id=self._log.run_id,
             operation_id="-",  # each one's own takes its place

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from tract_jupyter.runs.model import Activation, Operation, OperationResult, RunMessage
-    from tract_jupyter.runs.turn import Opening
+    from tract_jupyter.runs.turn import RunSetup
 
 
 CHARACTERS_PER_TOKEN: Final = 4
 """How tokens are estimated here, so that counters don't depend on a tokenizer."""
 
 
-class Source(StrEnum):
+class TurnSource(StrEnum):
     """What a run was started by; only what the user really wrote counts."""
 
     USER_MESSAGE = "user_message"
@@ -43,7 +43,7 @@ class Counters:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class CountedTurn:
     """A run as the counters see it.
 
     Attributes:
@@ -64,7 +64,7 @@ def interval(value: float | None) -> int | None:
     return int(value)
 
 
-def advance(activation: Activation | None, counters: Counters, step: Step) -> tuple[bool, Counters]:
+def advance(activation: Activation | None, counters: Counters, step: CountedTurn) -> tuple[bool, Counters]:
     """Count a run, and tell whether the operation is due in it.
 
     One interval that is reached is enough, and starts both anew. Where the run's trigger is not the operation's, what
@@ -76,7 +76,7 @@ def advance(activation: Activation | None, counters: Counters, step: Step) -> tu
     turns, tokens = _intervals(activation)
     if turns is None and tokens is None:
         return step.trigger_supported, Counters()
-    if step.source == Source.USER_MESSAGE:
+    if step.source == TurnSource.USER_MESSAGE:
         counters = Counters(counters.turns + 1, counters.tokens + _whole(step.context_tokens))
     reached = _reached(turns, counters.turns) or _reached(tokens, counters.tokens)
     if reached and step.trigger_supported:
@@ -84,7 +84,9 @@ def advance(activation: Activation | None, counters: Counters, step: Step) -> tu
     return False, counters
 
 
-def replay(activation: Activation | None, steps: Iterable[Step], start: Counters | None = None) -> Counters:
+def replay(
+    activation: Activation | None, steps: Iterable[CountedTurn], start: Counters | None = None
+) -> Counters:
     """Return the counters after all of these runs, oldest first: how those of a branch are rebuilt from its history."""
     counters = start or Counters()
     for step in steps:
@@ -92,7 +94,7 @@ def replay(activation: Activation | None, steps: Iterable[Step], start: Counters
     return counters
 
 
-def steps_of(messages: Sequence[RunMessage], *, trigger_supported: bool = True) -> list[Step]:
+def steps_of(messages: Sequence[RunMessage], *, trigger_supported: bool = True) -> list[CountedTurn]:
     """Return the runs that messages stand for, oldest first: one for each of the user's, with the context then.
 
     Args:
@@ -106,7 +108,7 @@ def steps_of(messages: Sequence[RunMessage], *, trigger_supported: bool = True) 
         characters += len(message.content)
         if message.role == Role.USER:
             size = characters // CHARACTERS_PER_TOKEN
-            steps.append(Step(Source.USER_MESSAGE, size, trigger_supported))
+            steps.append(CountedTurn(TurnSource.USER_MESSAGE, size, trigger_supported))
     return steps
 
 
@@ -170,39 +172,39 @@ def _answer(result: OperationResult | None, output: str) -> bool | None:
     return found if isinstance(found, bool) else None
 
 
-class Due(NamedTuple):
+class ActivationCheck(NamedTuple):
     """What is not due, with its counters; and the counters once the turn has its reply."""
 
     skips: dict[str, Skip]
     counters: dict[str, Counters]
 
 
-def due(
-    operations: Sequence[Operation], opening: Opening, trigger: Trigger, stored: Mapping[str, Counters]
-) -> Due:
+def check_activation(
+    operations: Sequence[Operation], setup: RunSetup, trigger: Trigger, stored: Mapping[str, Counters]
+) -> ActivationCheck:
     """Count this run for each operation with an interval.
 
     Args:
         operations: of the profile.
-        opening: the turn.
+        setup: the turn.
         trigger: of the run.
         stored: the counters so far; of an operation that has none they are rebuilt from the messages before this turn.
     """
-    messages = opening.prompt.messages
+    messages = setup.prompt.messages
     skips, counters = {}, {}
     for operation in operations:
         activation, config = operation.config.activation, operation.config
         if activation is None:
             continue
         before = _before(stored.get(operation.id), activation, messages, Trigger.GENERATE in config.triggers)
-        step = Step(opening.source, context_tokens(messages), trigger in config.triggers)
+        step = CountedTurn(setup.source, context_tokens(messages), trigger in config.triggers)
         is_due, after = advance(activation, before, step)
         counters[operation.id] = after
         if not is_due:
             skips[operation.id] = Skip(
                 reason=SkippedReason.ACTIVATION_NOT_REACHED, activation=skip_details(activation, after)
             )
-    return Due(skips, counters)
+    return ActivationCheck(skips, counters)
 
 
 def _before(

@@ -1,4 +1,4 @@
-"""How much a script may take, and how much it took."""
+"""Limits of a script, and the meter that counts what it used of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class ScriptLimits:
     """The most that one script may take; None for no bound.
 
     Attributes:
@@ -41,14 +41,14 @@ class Budget:
             if value is None and name not in {"output_characters", "depth"}:
                 continue
             if not is_number or value <= 0:
-                raise ContentError(f"a script's budget of {name} is a positive number, got {value!r}")
+                raise ContentError(f"a script's limit {name} must be a positive number, got {value!r}")
 
 
 class Meter:
-    """What one run has used of its budget. It may be read from any thread while the script runs."""
+    """What one run has used of its limits. It may be read from any thread while the script runs."""
 
-    def __init__(self, budget: Budget) -> None:
-        self.budget = budget
+    def __init__(self, limits: ScriptLimits) -> None:
+        self.limits = limits
         self.calls = 0
         self.result_bytes = 0
         self._nesting = threading.local()  # calls side by side are not deep
@@ -81,7 +81,7 @@ class Meter:
     @property
     def is_over_time(self) -> bool:
         """Whether its time is over."""
-        return self.budget.seconds is not None and self.seconds > self.budget.seconds
+        return self.limits.seconds is not None and self.seconds > self.limits.seconds
 
     def go_on(self, *, calls: int, result_bytes: int, seconds: float) -> None:
         """Count on from what another process has counted."""
@@ -117,13 +117,13 @@ class Meter:
 
     def refusal(self) -> str:
         """Why no further call may begin; nothing if one may, which is counted then."""
-        budget = self.budget
+        limits = self.limits
         with self._lock:
-            if budget.calls is not None and self.calls >= budget.calls:
-                return f"the script's budget of {budget.calls:,} tool calls is used up"
-            if budget.result_bytes is not None and self.result_bytes > budget.result_bytes:
-                return f"the script's budget of {budget.result_bytes:,} bytes of results is used up"
-            if self.depth >= budget.depth:
-                return f"tools may call tools no deeper than {budget.depth} levels in a script"
+            if limits.calls is not None and self.calls >= limits.calls:
+                return f"the script has reached its limit of {limits.calls:,} tool calls"
+            if limits.result_bytes is not None and self.result_bytes > limits.result_bytes:
+                return f"the script has reached its limit of {limits.result_bytes:,} bytes of results"
+            if self.depth >= limits.depth:
+                return f"in a script, tools may call tools at most {limits.depth} levels deep"
             self.calls += 1
             return ""

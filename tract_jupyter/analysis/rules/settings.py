@@ -1,4 +1,4 @@
-"""Which rules are asked, and at which levels their findings count.
+"""Settings of the rules: which are asked and at which levels they count; and rules of other packages.
 
 An entry point names a subclass of `Rule` with a code that does not begin with ``TJ``. What fails in such a rule
 is a finding (TJ904); the other rules go on.
@@ -21,7 +21,7 @@ from tract_jupyter.exceptions import TractError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from tract_jupyter.analysis.view import View
+    from tract_jupyter.analysis.view import CodeView
 
 
 GROUP = "tract_jupyter.rules"
@@ -32,7 +32,7 @@ _LOADING = threading.Lock()
 
 
 def load_plugins() -> tuple[str, ...]:
-    """Load what is installed, once; returns what went wrong, a text for each rule that is missing."""
+    """Load the installed rules, once, and return a text for each rule that could not be loaded."""
     with _LOADING:
         return _load_plugins()
 
@@ -62,7 +62,7 @@ def _loaded(entry: EntryPoint) -> Rule:
 
 
 class _Guarded(Rule):
-    """Somebody else's rule, whose failures are findings."""
+    """A rule of another package, whose failures become findings."""
 
     def __init__(self, rule: Rule) -> None:
         self._rule = rule
@@ -80,19 +80,19 @@ class _Guarded(Rule):
     def manual(self) -> str:  # type: ignore[override]  # of the class, for rules of our own
         return self._rule.manual()
 
-    def on_reference(self, reference: Reference, view: View) -> Iterator[Finding]:
+    def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
         try:
             yield from self._rule.on_reference(reference, view)
         except Exception as error:  # noqa: BLE001 - as above
             yield self._failed(view, error)
 
-    def check(self, view: View) -> Iterator[Finding]:
+    def check(self, view: CodeView) -> Iterator[Finding]:
         try:
             yield from self._rule.check(view)
         except Exception as error:  # noqa: BLE001 - as above
             yield self._failed(view, error)
 
-    def _failed(self, view: View, error: Exception) -> Finding:
+    def _failed(self, view: CodeView, error: Exception) -> Finding:
         reason = f"The rule {self.code} failed: {type(error).__name__}: {error}"
         return RULES["TJ904"].finding(view, view.source.line_span(1), reason)
 
@@ -106,14 +106,14 @@ class RuleChoiceError(TractError, ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """Rules that are off, and levels that were changed."""
+class RuleSettings:
+    """The rules that are switched off, and the levels that were changed."""
 
     off: frozenset[str]
     levels: Mapping[str, RiskLevel]
 
     @classmethod
-    def of(cls, off: Iterable[str], levels: Mapping[str, RiskLevel | str]) -> Choice:
+    def of(cls, off: Iterable[str], levels: Mapping[str, RiskLevel | str]) -> RuleSettings:
         """Check the codes and levels.
 
         Raises:
@@ -127,7 +127,7 @@ class Choice:
         )
 
     def apply(self, finding: Finding) -> Finding | None:
-        """The finding as it counts here; None if its rule is off."""
+        """Return the finding at the level that counts here; None if its rule is off."""
         if finding.code in self.off:
             return None
         level = self.levels.get(finding.code)

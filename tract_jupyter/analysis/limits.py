@@ -1,4 +1,4 @@
-"""How much the analysis takes on: so much text, findings and time that nobody waits longer than a second."""
+"""Limits of the analysis: of text, findings and time, so that nobody waits longer than a second."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _Member = TypeVar("_Member")
 
 
 class TooLongError(Exception):
-    """The text, or what follows from it, is more than the analysis takes on."""
+    """The text, or what follows from it, exceeds the limits of the analysis."""
 
 
 def check_length(text: str) -> None:
@@ -64,7 +64,7 @@ def _f_string_steps(text: str) -> int:
 
 @contextmanager
 def without_collection() -> Iterator[None]:
-    """Pause the garbage collector: a tree of many nodes would set it off again and again, for nothing."""
+    """Pause the garbage collector, which a large syntax tree would trigger again and again for nothing."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -74,14 +74,14 @@ def without_collection() -> Iterator[None]:
             gc.enable()
 
 
-class Clock:
-    """Ends an analysis that takes too long."""
+class Deadline:
+    """A deadline that ends an analysis which takes too long."""
 
     def __init__(self, seconds: float = MAX_SECONDS) -> None:
         self._end = time.monotonic() + seconds
 
     def check(self) -> None:
-        """Go on only if there is time left.
+        """Check that there is time left.
 
         Raises:
             TooLongError: There is none.
@@ -90,7 +90,7 @@ class Clock:
             raise TooLongError("it takes longer than the analysis waits")
 
     def watched(self, members: Iterable[_Member], every: int = 256) -> Iterator[_Member]:
-        """The members, as long as there is time.
+        """Yield the members as long as there is time.
 
         Raises:
             TooLongError: There is none left.
