@@ -15,7 +15,7 @@ from tract_jupyter import Tract
 from tract_jupyter.exceptions import OperationExistsError, SpecError
 from tract_jupyter.hooks import PendingStatus
 from tract_jupyter.operations import ActionDef
-from tract_jupyter.operations.life import MOST_UNREVIEWED
+from tract_jupyter.operations.lifecycle import MOST_UNREVIEWED
 from tract_jupyter.review.trust import Trust
 
 CODE = "pending.fields['verified'] = True\npending.approve()"

@@ -1,13 +1,12 @@
-"""A function's body as text: put under a `def` line, with its lines, and the strings in them, left as they are.
+"""The code of an action, and the function that it becomes.
 
-The body runs in an interpreter of its own, on a copy of the fields. Nothing there stands for anything of this
-process: its `pending` is an object of the sandbox, which is read when the body has ended. So a body that fails has
+In the kernel: the body is parsed on its own and put under a function's syntax node, so strings over several lines keep
+their text and line 1 of a traceback is line 1 of what the author wrote. Compiling runs nothing: the only statement that
+is executed is the `def`, which has no decorators, defaults or annotations.
+
+In the sandbox: the body runs in an interpreter of its own, on a copy of the fields, and never becomes a function of
+this process. Its `pending` is an object of the sandbox, which is read when the body has ended. So a body that fails has
 changed nothing and decided nothing, and one that ends well decides about its own pending only, once.
-
-What declares `isolation: sandbox` is checked, and never becomes a function of this process. The rest: the body
-is parsed on its own and put under a function's syntax node, so strings over several lines keep their text and line 1
-of a traceback is line 1 of what the author wrote. Compiling runs nothing: the only statement that is executed is the
-`def`, which has no decorators, defaults or annotations.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Code that awaits activation: what the proposals of operations and of handlers share."""
+"""The question whether an operation becomes active: its code, findings, fields, and what changed.
+
+`Proposal` is what it shares with the question whether a handler does (`handlers`).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a spec must satisfy before anything is made of it. Nothing is compiled here, and nothing runs."""
+"""The rules that a spec must satisfy before anything is made of it. Nothing is compiled here, and nothing runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The class of pendings that an operation becomes."""
+"""`DynamicPending`: the base of the classes of pendings that operations become."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The base of the classes that are made from specs."""
+"""The active operations by name, and the class of pendings that is made of a spec."""
 
 from __future__ import annotations
 

@@ -1,13 +1,10 @@
-"""A channel: a way to reach a person.
+"""A channel: a way to reach a person; and the ticket that it shows.
 
 The ladder, climbed down by what is observed and never by versions: a panel whose front end says `ready`; a prompt
 where the front end takes input; else nobody can be asked, which is said at once.
 
 A ticket goes through rounds. Each round shows one request and takes one answer, the first. An action may leave the
 pending open (it only changed a field, or it raised); then the next round shows how things stand now.
-
-The ladder, climbed down by what is observed and never by versions: a panel whose front end says `ready`; a prompt
-where the front end takes input; else nobody can be asked, which is said at once.
 """
 
 from __future__ import annotations

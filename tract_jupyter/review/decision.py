@@ -1,7 +1,7 @@
-"""A decision: what, with which arguments, why, by whom, over which channel, about exactly what.
+"""What a decision is made of: the question, the answer, and the decision, with who made it and over which channel.
 
-sha256 over the canonical form of what would run: the kind of thing, its name, the hash of its definition and the
-validated values with defaults filled in. One changed character gives another one.
+A fingerprint is the sha256 over the canonical form of what would run: the kind of thing, its name, the hash of its
+definition and the validated values with defaults filled in. One changed character gives another one.
 """
 
 from __future__ import annotations

@@ -2,17 +2,13 @@
 
 It lies beside the notebook and is read, reviewed and versioned with it. Each entry is signed on its own, so entries may
 be taken out, but none can be changed, or made for something else, without the user's secret. Nor does one count in
-another project: see `project`.
+another project.
 
-Its id stands in a file of its own beside the lock file, made when something is recorded there first. An entry names the
-id and the notebook, and counts only where both are: a lock file that is copied beside other notebooks decides nothing
-there, and neither does an entry that is copied into the lock file of another project. A folder that is moved or copied
-as a whole, as a checkout is, stays the same project. Whoever copies both files beside a notebook of the same name with
-the same cell has copied the project; the entry is for that very code with these values there, too.
-
-It lies beside the notebook and is read, reviewed and versioned with it. Each entry is signed on its own, so entries may
-be taken out, but none can be changed, or made for something else, without the user's secret. Nor does one count in
-another project: see `project`.
+A project's id stands in a file of its own beside the lock file, made when something is recorded there first. An entry
+names the id and the notebook, and counts only where both are: a lock file that is copied beside other notebooks decides
+nothing there, and neither does an entry that is copied into the lock file of another project. A folder that is moved or
+copied as a whole, as a checkout is, stays the same project. Whoever copies both files beside a notebook of the same
+name with the same cell has copied the project; the entry is for that very code with these values there, too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Looking recorded decisions up, where nobody can be asked: each is used once."""
+"""Recorded decisions: which ones are recorded, and how they settle what is asked where nobody can be; each once."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What the rows of asking say: what waits, what was decided, and whether that can be believed.
+"""Reading the rows of asking: what waits, what was decided, and whether that can be believed.
 
-Three things are: what is asked, each decision, and what came of the last one. All name the pending.
+Three things are signed: what is asked, each decision, and what came of the last one. All name the pending.
 Whether a decision is left to the process that asked is signed too, so that a used one is not left to anybody again.
 """
 

@@ -1,8 +1,12 @@
-"""Operations that become active without a person: new ones of a model, all of whose code runs in the sandbox.
+"""The dynamic operations of a tract through their life: proposed, activated, fired, revoked, removed.
 
-All that such code can do is to decide about a pending that somebody fired, and its fields. Who may fire it, and who may
-choose its actions, is asked about as ever. What it could take away is a name that means something to a person: so it
-takes none that was ever in use here, or asked for. It is signed as not reviewed, and stands so in every list.
+What a person approves is compiled, signed, stored and made active, all of it or nothing. What lies in the store without
+a valid signature is quarantined: listed, and never run.
+
+A model's new operation, all of whose code runs in the sandbox, becomes active without a person. All that such code can
+do is to decide about a pending that somebody fired, and its fields; who may fire it, and who may choose its actions, is
+asked about as ever. What it could take away is a name that means something to a person: so it takes none that was ever
+in use here, or asked for. It is signed as not reviewed, and stands so in every list.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from tract_jupyter.operations.action import check_code
 from tract_jupyter.operations.activation import PendingActivation, titles
 from tract_jupyter.operations.advice import Advice, gained, spec_reach
 from tract_jupyter.operations.check import BUILTIN_OPERATIONS, CheckedSpec, check_spec
-from tract_jupyter.operations.rebuilding import Rebuilding
+from tract_jupyter.operations.rebuilding import rebuilt
 from tract_jupyter.operations.registry import OperationRegistry
 from tract_jupyter.operations.spec import spec_from_json
 from tract_jupyter.review.decision import deciding
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tract_jupyter.hooks.firing import ActionChoice, Firing, Unhandled
+    from tract_jupyter.hooks.pending import Pending
     from tract_jupyter.operations.pending import DynamicPending
     from tract_jupyter.operations.spec import OperationSpec
     from tract_jupyter.review.grants import Grants
@@ -36,71 +41,22 @@ if TYPE_CHECKING:
     from tract_jupyter.review.trust import Signer
     from tract_jupyter.storage.database import Database
     from tract_jupyter.storage.journal import EventRows
+    from tract_jupyter.storage.questions import StoredPending
     from tract_jupyter.storage.signed import SpecRows
 
 
+_TRUST_KIND = "operation-spec"
 UNREVIEWED_KIND = "operation-spec-unreviewed"
-"""What the signature of such a spec is for; that of an approval is another."""
+"""What a spec is signed as: by a person's approval, and where nobody reviewed it. The one never passes for the other."""
 NOT_REVIEWED: Final = {"reviewed": False, "why": "it is new, and all of its code runs in the sandbox"}
 """In the event of its activation."""
 MOST_UNREVIEWED = 20
 """At a time: each is a tool that models are told about."""
-_MOST_LOOKED_AT = 1_000
-
-
-class Unreviewed:
-    """The part of `Operations` that activates what needs no review."""
-
-    registry: OperationRegistry
-    quarantined: dict[str, str]
-    _tract: Any
-    _database: Database
-    _specs: SpecRows
-    _events: EventRows
-    _ledger: Ledger
-
-    def activate(
-        self, spec: OperationSpec | CheckedSpec, *, actor: str, reviewed: bool
-    ) -> type[DynamicPending]:
-        """See `Operations`."""
-        raise NotImplementedError
-
-    def _needs_no_review(self, spec: OperationSpec) -> bool:
-        """Whether all of its code runs in the sandbox, and its name never meant anything here."""
-        is_crowded = len(self.registry.unreviewed) >= MOST_UNREVIEWED
-        return spec.is_sandboxed and not is_crowded and not self._was_known(spec.name)
-
-    def _was_known(self, name: str) -> bool:
-        """Whether an operation of that name is or was active, stored, or asked for, whatever came of it."""
-        if self.registry.is_registered(name) or name in self.quarantined:
-            return True
-        with self._database.read() as connection:
-            if self._specs.get(connection, name) is not None:
-                return True
-            events = self._events.newest(connection, "operation.*", _MOST_LOOKED_AT)
-        was_active = any(event.data.get("name") == name for event in events)
-        return was_active or self._ledger.was_asked(titles(name))
-
-    def _activated_unreviewed(self, spec: OperationSpec, *, actor: str, **options: Any) -> PendingActivation:
-        """Activate it through the gate, as nobody's decision."""
-        pending = PendingActivation(
-            spec,
-            tract=self._tract,
-            activate=partial(self.activate, actor=actor, reviewed=False),
-            actor=actor,
-            **options,
-        )
-        with deciding("automatic", "nobody"):
-            pending.approve()
-        return pending
-
-
-_TRUST_KIND = "operation-spec"
 _ACTIVATED = "operation.activated"
-# activations, for the last one of a name
+_MOST_LOOKED_AT = 1_000  # events, for the last one of a name
 
 
-class Operations(Rebuilding, Unreviewed):
+class Operations:
     """The dynamic operations of one tract."""
 
     def __init__(
@@ -155,7 +111,7 @@ class Operations(Rebuilding, Unreviewed):
         """Compile a spec, sign and store it, and make it active: all of it, or nothing.
 
         Args:
-            spec: a person approved it; or, if not `reviewed`, it needs no approval: see `Unreviewed`.
+            spec: a person approved it; or, if not `reviewed`, it needs no approval: it is new, and sandboxed.
             replace: take the place of an active version.
             actor: for the event.
             reviewed: what it is signed as, so that the one never passes for the other.
@@ -206,7 +162,7 @@ class Operations(Rebuilding, Unreviewed):
     ) -> PendingActivation:
         """Check a spec without making anything of it, and return the pending whose approval activates it.
 
-        A model's operation that needs no review (see `Unreviewed`) is activated at once; the pending is approved then.
+        A model's new operation that runs in the sandbox only is activated at once; the pending is approved then.
         Which fields are volatile is a person's to say; in anybody else's spec it is a request (`PendingActivation`).
 
         Raises:
@@ -242,6 +198,35 @@ class Operations(Rebuilding, Unreviewed):
             approved=self.last_approved(spec.name),
             **options,
         )
+
+    def _needs_no_review(self, spec: OperationSpec) -> bool:
+        """Whether all of its code runs in the sandbox, and its name never meant anything here."""
+        is_crowded = len(self.registry.unreviewed) >= MOST_UNREVIEWED
+        return spec.is_sandboxed and not is_crowded and not self._was_known(spec.name)
+
+    def _was_known(self, name: str) -> bool:
+        """Whether an operation of that name is or was active, stored, or asked for, whatever came of it."""
+        if self.registry.is_registered(name) or name in self.quarantined:
+            return True
+        with self._database.read() as connection:
+            if self._specs.get(connection, name) is not None:
+                return True
+            events = self._events.newest(connection, "operation.*", _MOST_LOOKED_AT)
+        was_active = any(event.data.get("name") == name for event in events)
+        return was_active or self._ledger.was_asked(titles(name))
+
+    def _activated_unreviewed(self, spec: OperationSpec, *, actor: str, **options: Any) -> PendingActivation:
+        """Activate it through the gate, as nobody's decision."""
+        pending = PendingActivation(
+            spec,
+            tract=self._tract,
+            activate=partial(self.activate, actor=actor, reviewed=False),
+            actor=actor,
+            **options,
+        )
+        with deciding("automatic", "nobody"):
+            pending.approve()
+        return pending
 
     def last_approved(self, name: str) -> OperationSpec | None:
         """The version of an operation that this user approved last, also if it is not active any more."""
@@ -339,6 +324,10 @@ class Operations(Rebuilding, Unreviewed):
         pending = self._proposed(spec, is_own=False, triggered_by=FROM_STORE)
         pending.origin = FROM_STORE
         return pending
+
+    def rebuild(self, stored: StoredPending) -> Pending:
+        """Make the pending again that another process asked about; see `rebuilding.rebuilt`."""
+        return rebuilt(stored, tract=self._tract, activation=self._activation)
 
     # --- firing
 
