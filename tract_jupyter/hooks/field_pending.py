@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class FieldPending(Pending):
-    """Something with typed fields, such as a fired operation or a gated tool call.
+    """A pending with typed fields, such as a fired operation or a gated tool call.
 
     A subclass says what they are (`field_parameters`), which of them do not count for standing approvals and recorded
     decisions (`volatile`), and what a standing approval is about (`kind`, `definition_hash`).
@@ -60,7 +60,7 @@ class FieldPending(Pending):
 
     @property
     def name(self) -> str:
-        """Of the operation or tool."""
+        """The name of the operation or tool."""
         return self.operation
 
     def binding(self) -> Subject:
@@ -69,13 +69,13 @@ class FieldPending(Pending):
 
     @property
     def subject(self) -> Subject:
-        """What a standing approval is about."""
+        """The subject of a standing approval."""
         values = {name: value for name, value in self.fields.items() if name not in self.volatile}
         ignored = {name: value for name, value in self.fields.items() if name in self.volatile}
         return Subject(self.kind, self.name, self.definition_hash, values, self.actor, ignored)
 
     def editable(self) -> Parameters | None:
-        """The fields, with the present values as defaults."""
+        """Return the fields, with the present values as defaults."""
         if not len(self.field_parameters) or self.status is not PendingStatus.PENDING:
             return None
         values = self._values
@@ -97,9 +97,9 @@ class FieldPending(Pending):
 
     @property
     def _values(self) -> Mapping[str, Any]:
-        """What `edits` changes: the fields, unless a subclass has them in one of its fields."""
+        """The values that `edits` changes: the fields, unless a subclass has them in one of its fields."""
         return self.fields
 
     def _with_values(self, values: dict[str, Any]) -> dict[str, Any]:
-        """The fields with other values."""
+        """Return the fields with other values."""
         return values

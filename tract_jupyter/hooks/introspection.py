@@ -30,18 +30,18 @@ def gated(method: F) -> F:
 
 
 def reading(method: F) -> F:
-    """Offer a method that only reads: nothing is stored about its calls, and it has no button."""
+    """Offer a method that only reads: its calls are not stored, and it has no button."""
     setattr(method, _MARK, "reads")
     return method
 
 
 def offered(cls: type) -> frozenset[str]:
-    """The names of all that a class offers."""
+    """Return the names of all that a class offers."""
     return frozenset([name for name in dir(cls) if hasattr(getattr(cls, name), _MARK)])
 
 
 def decides(cls: type, name: str) -> bool:
-    """Whether something that is offered decides or changes something, rather than reads."""
+    """Return True if something that is offered decides or changes something, rather than reads."""
     return bool(getattr(getattr(cls, name), _MARK) == "decides")
 
 
@@ -58,12 +58,12 @@ _MAX_DICT = 10
 
 
 def action_parameters(cls: type[Pending], name: str) -> Parameters:
-    """The parameters of an action of a class of pendings."""
+    """Return the parameters of an action of a class of pendings."""
     return _parameters(cls, name)  # type: ignore[arg-type] # mypy takes the class for no Hashable
 
 
 def parameters_for_models(cls: type[Pending], name: str) -> Parameters:
-    """The same without what only a person may give, such as how long an approval stands."""
+    """Return them without what only a person may give, such as how long an approval stands."""
     every = action_parameters(cls, name)
     return every.without(PERSONAL) if name == "approve" else every
 
@@ -74,7 +74,7 @@ def _parameters(cls: type[Pending], name: str) -> Parameters:
 
 
 def state(pending: Pending) -> dict[str, Any]:
-    """Identity, status, fields and outcome, nothing cut."""
+    """Return identity, status, fields and outcome, nothing cut."""
     return {
         "operation": pending.operation,
         "pending_id": pending.pending_id,
@@ -92,7 +92,7 @@ def state(pending: Pending) -> dict[str, Any]:
 
 
 def to_dict(pending: Pending) -> dict[str, Any]:
-    """What a model needs to decide: long texts, lists and dicts are cut, and say so."""
+    """Return what a model needs to decide: long texts, lists and dicts are cut, and say so."""
     return {
         "operation": pending.operation,
         "pending_id": pending.pending_id,
@@ -103,7 +103,7 @@ def to_dict(pending: Pending) -> dict[str, Any]:
 
 
 def to_tools(pending: Pending) -> list[dict[str, Any]]:
-    """One function schema for each offered action, in OpenAI's shape."""
+    """Return one function schema for each offered action, in OpenAI's shape."""
     return [
         {
             "type": "function",
@@ -118,7 +118,7 @@ def to_tools(pending: Pending) -> list[dict[str, Any]]:
 
 
 def _schema(pending: Pending, name: str) -> dict[str, Any]:
-    """The JSON Schema of an action's arguments. Edits of fields have that of the fields, all of them optional."""
+    """Return the JSON Schema of an action's arguments. Edits have that of the fields, all of them optional."""
     schema = parameters_for_models(pending.owner_of_action(name), name).json_schema
     fields = pending.editable() if name == "approve" and "edits" in schema["properties"] else None
     if fields is None:
@@ -136,7 +136,7 @@ def _schema(pending: Pending, name: str) -> dict[str, Any]:
 
 
 def describe_api(pending: Pending) -> str:
-    """Fields with types and meaning, actions with signatures, in Markdown."""
+    """Describe fields with types and meaning, and actions with signatures, in Markdown."""
     lines = [f"# {pending.operation}", "", (type(pending).__doc__ or "").strip(), "", "## Fields", ""]
     lines += [
         f"- `{row.name}: {row.type}` = `{row.value}`{f': {row.description}' if row.description else ''}"
@@ -151,7 +151,7 @@ def describe_api(pending: Pending) -> str:
 
 
 def to_text(pending: Pending) -> str:
-    """The pending for a terminal."""
+    """Write a pending for a terminal."""
     lines = [
         f"{pending.operation}  [{pending.status}]  {pending.pending_id}",
         (type(pending).__doc__ or "").strip(),
@@ -166,7 +166,7 @@ def to_text(pending: Pending) -> str:
 
 
 def unfinished_text(unfinished: StoredDecision | None) -> str:
-    """What is known of an approval that was not carried out to its end."""
+    """Describe an approval that was not carried out to its end."""
     if unfinished is None:
         return ""
     when = unfinished.decided_at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
@@ -180,7 +180,7 @@ def unfinished_text(unfinished: StoredDecision | None) -> str:
 
 
 def field_tables(pending: Pending) -> tuple[ValueTable, ...]:
-    """The fields as one table; declared types and meanings where there are some."""
+    """Show the fields as one table, with declared types and meanings where there are some."""
     about = getattr(pending, "about", None)
     if isinstance(about, dict):  # a built-in one, which says what its fields mean
         known = {name: pending.fields[name] for name in about if name in pending.fields}
@@ -193,7 +193,7 @@ def field_tables(pending: Pending) -> tuple[ValueTable, ...]:
 
 
 def rest_tables(pending: Pending) -> tuple[ValueTable, ...]:
-    """What the fingerprint covers and the pending's own tables do not show: the rest of its fields."""
+    """Show what the fingerprint covers and the pending's own tables do not show: the rest of its fields."""
     if pending.in_view is None:
         return ()
     about = getattr(pending, "about", _NO_WORDS)
@@ -215,7 +215,7 @@ def rest_tables(pending: Pending) -> tuple[ValueTable, ...]:
 
 
 def _as_stored(value: Any) -> Any:
-    """A field's value with its keys in the order that they have after a restart, too."""
+    """Return a field's value with its keys in the order that they have after a restart, too."""
     if isinstance(value, dict):
         return {key: _as_stored(value[key]) for key in sorted(value, key=str)}
     return [_as_stored(item) for item in value] if isinstance(value, list) else value
@@ -224,7 +224,7 @@ def _as_stored(value: Any) -> Any:
 def value_rows(
     values: Mapping[str, Any], declared: Mapping[str, Parameter], about: Mapping[str, str] = _NO_WORDS
 ) -> tuple[ValueRow, ...]:
-    """A row for each value, with its declared type and meaning where there is one."""
+    """Return a row for each value, with its declared type and meaning where there is one."""
     return tuple(
         ValueRow.of(
             name,
@@ -237,7 +237,7 @@ def value_rows(
 
 
 def review_actions(pending: Pending) -> tuple[ReviewAction, ...]:
-    """The buttons: the operation's own actions first, then approve and reject."""
+    """Return the buttons: the operation's own actions first, then approve and reject."""
     by_action = pending.runs_nothing("approve")
     offered = [name for name in _offered(pending) if name not in _BASIC]
     own = [name for name in offered if decides(pending.owner_of_action(name), name)]

@@ -76,7 +76,7 @@ _FEWEST_DIGITS = 8  # of a fingerprint that stands for all of it
 
 
 class Pending:
-    """One thing that awaits a decision: what is asked, and where it stands.
+    """A thing that awaits a decision: what is asked, and where it stands.
 
     Args:
         operation: the operation's name.
@@ -241,7 +241,7 @@ class Pending:
 
     @reading
     def get_state(self) -> dict[str, Any]:
-        """Everything about it, nothing cut."""
+        """Return everything about it, nothing cut."""
         return introspection.state(self)
 
     def apply_decision(self, decision: Mapping[str, Any]) -> Any:
@@ -340,7 +340,7 @@ class Pending:
 
     @property
     def question(self) -> Question:
-        """What is asked as it is now, frozen: computed once, and again when the fields have changed.
+        """The question as it is now, frozen: computed once, and again when the fields have changed.
 
         Raises:
             ContentError: a field has no JSON form, so what is approved could not be pinned down.
@@ -351,7 +351,7 @@ class Pending:
         return self._question
 
     def freeze(self) -> Question:
-        """Compute anew what is asked, whatever was computed before."""
+        """Compute the question anew, whatever was computed before."""
         self._question = self._frozen(canonical_json(self.fields))
         return self._question
 
@@ -362,7 +362,7 @@ class Pending:
 
     @property
     def fingerprint(self) -> str:
-        """What an approval of this, as it is now, binds to: 64 hex digits."""
+        """The fingerprint that an approval of this, as it is now, binds to: 64 hex digits."""
         return self.question.fingerprint
 
     @property
@@ -376,37 +376,37 @@ class Pending:
 
     @property
     def subject(self) -> Subject | None:
-        """What a standing approval could be about; None if it is asked about each time."""
+        """The subject that a standing approval could have; None if it is asked about each time."""
         return None
 
     def repeats(self, other: Asked) -> bool:
-        """Whether it asks the very same as another question of the same identity, which may lie in the store."""
+        """Return True if it asks the very same as another question of the same identity, which may lie in the store."""
         return self.fingerprint == other.fingerprint
 
     @property
     def resumable(self) -> bool:
-        """Whether another process could carry it out; not if what it runs lives in this one."""
+        """True if another process could carry it out; not if what it runs lives in this one."""
         return False
 
     @property
     def is_named(self) -> bool:
-        """Whether the code that decides has said that it decides about this fingerprint, as it is now."""
+        """True if the code that decides has said that it decides about this fingerprint, as it is now."""
         return self._named == self.fingerprint
 
     @property
     def is_definition(self) -> bool:
-        """Whether an approval makes code active that then runs by itself."""
+        """True if an approval makes code active that then runs by itself."""
         return False
 
     @property
     def expires_at(self) -> datetime | None:
-        """After that it cannot be approved any more; None for never."""
+        """The time after which it cannot be approved any more; None for never."""
         if self.timeout is None or self.on_timeout != "deny":
             return None
         return self.created_at + timedelta(seconds=self.timeout)
 
     def runs_nothing(self, action: str) -> bool:  # noqa: ARG002
-        """Whether the decision leaves undone what an action of its own would do."""
+        """Return True if an action leaves undone what another one would do."""
         return False
 
     def edited(
@@ -432,7 +432,7 @@ class Pending:
             self.fields = before
 
     def is_instant(self, action: str) -> bool:
-        """Whether an action only decides, so that there is nothing to carry out."""
+        """Return True if an action only decides, so that there is nothing to carry out."""
         return action in {"reject", "pass_through"} or (action == "approve" and self._execute_fn is None)
 
     def check_current(self) -> None:
@@ -450,7 +450,7 @@ class Pending:
         return self._public_actions
 
     def owner_of_action(self, name: str) -> type[Pending]:  # noqa: ARG002
-        """The class whose method of that name says what it takes, and what it is for."""
+        """Return the class whose method of that name declares its parameters and purpose."""
         return type(self)
 
     # --- what a reviewer is shown
@@ -461,31 +461,31 @@ class Pending:
         return self.operation
 
     def code_blocks(self) -> tuple[CodeBlock, ...]:
-        """The code that would run."""
+        """Return the code that would run."""
         return ()
 
     def tables(self) -> tuple[ValueTable, ...]:
-        """The values that it would run on."""
+        """Return the values that it would run on."""
         return introspection.field_tables(self)
 
     def more_tables(self) -> tuple[ValueTable, ...]:
-        """What an approval binds to besides, and the tables do not say."""
+        """Return what else an approval binds to, and `tables` does not show."""
         return introspection.rest_tables(self)
 
     def summary(self) -> str:
-        """What it is, in a sentence or two."""
+        """Describe it in a sentence or two."""
         return (type(self).__doc__ or "").strip()
 
     def why(self) -> str:
-        """Why a person is asked."""
+        """Explain why a person is asked."""
         return f"asked by {self.triggered_by}" if self.triggered_by else ""
 
     def editable(self) -> Parameters | None:
-        """The fields that may be changed before approving, with the present values as defaults."""
+        """Return the fields that may be changed before approving, with the present values as defaults."""
         return None
 
     def asking_block(self) -> CodeBlock | None:
-        """The line of code that asked, where that says something."""
+        """Return the line of code that asked, where that says something."""
         return self._asking if self._place is None else self._place.block()
 
     def asked_earlier(self, block: CodeBlock | None) -> None:
@@ -493,7 +493,7 @@ class Pending:
         self._place, self._asking = None, block
 
     def review_request(self, note: str = "") -> ReviewRequest:
-        """Everything that is shown, as data."""
+        """Return everything that is shown, as data."""
         asking = self.asking_block()
         asked_by = () if asking is None else (replace(asking, binds="nothing"),)
         request = ReviewRequest(
@@ -529,19 +529,19 @@ class Pending:
     # --- introspection
 
     def to_dict(self) -> dict[str, Any]:
-        """What a model needs to decide, long values cut."""
+        """Return what a model needs to decide, with long values cut."""
         return introspection.to_dict(self)
 
     def to_tools(self) -> list[dict[str, Any]]:
-        """Its actions as tools in OpenAI's shape."""
+        """Return its actions as tools in OpenAI's shape."""
         return introspection.to_tools(self)
 
     def describe_api(self) -> str:
-        """Its fields and actions in Markdown."""
+        """Describe its fields and actions in Markdown."""
         return introspection.describe_api(self)
 
     def pprint(self) -> None:
-        """Print it."""
+        """Print it for people."""
         print(introspection.to_text(self))  # noqa: T201 # that is what it is for
 
     def __repr__(self) -> str:
@@ -550,7 +550,7 @@ class Pending:
     # --- for subclasses
 
     def run_approved(self) -> Any:
-        """What approval does."""
+        """Do what approval does: run what there is to run."""
         self._require_open("approve")
         self.status = PendingStatus.APPROVED
         if self._execute_fn is not None:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def as_function(name: str, parameters: Iterable[str], body: str) -> str:
-    """The text of a function; line 1 of the body is its line 2.
+    """Write a function around a body, whose line 1 becomes its line 2.
 
     Args:
         name: of the function.
@@ -58,7 +58,7 @@ def as_function(name: str, parameters: Iterable[str], body: str) -> str:
 
 
 def lines_inside_strings(body: list[ast.stmt]) -> set[int]:
-    """The lines that begin within a string over several lines: what stands at their beginning is its text."""
+    """Return the lines that begin within a string over several lines: what they begin with is its text."""
     inside: set[int] = set()
     for statement in body:
         for node in ast.walk(statement):
@@ -117,7 +117,7 @@ _pending = Pending(_fields)
 
 
 class SandboxOutcome(NamedTuple):
-    """What a body made of the copy that it was given.
+    """The outcome of a body that ran on a copy.
 
     Attributes:
         returned: its value.
@@ -147,7 +147,7 @@ def check_sandboxed(action: ActionDef) -> None:
 
 
 def sandboxed_body(action: ActionDef, filename: str) -> Callable[..., Any]:
-    """What runs an action in the sandbox: `body(pending, **arguments)`, with the arguments validated.
+    """Return what runs an action in the sandbox: `body(pending, **arguments)`, with validated arguments.
 
     It raises `SandboxError` where the code fails, `NoSandboxError` where there is no sandbox, and `ParameterError`
     where the fields do not fit in the end; the pending is as it was then.
@@ -184,7 +184,7 @@ def _applied(pending: DynamicPending, outcome: SandboxOutcome) -> Any:
 
 
 def _outcome(found: Any, filename: str) -> SandboxOutcome:
-    """What came out, if it is what could: the code may have changed all that it found in its own process."""
+    """Read what came out, and check it: the code may have changed all that it found in its own process."""
     returned, fields, decided = found
     if not isinstance(fields, dict) or not all(isinstance(name, str) for name in fields):
         raise _refused("pending.fields is a dict, with the values by name", filename)
@@ -203,7 +203,7 @@ def _outcome(found: Any, filename: str) -> SandboxOutcome:
 
 
 def _crossing(what: str, value: Any, filename: str) -> Any:
-    """A copy, as plain data."""
+    """Return a copy, as plain data."""
     try:
         text = canonical_json(value)
     except ContentError as error:
@@ -286,7 +286,7 @@ def _compile_body(action: ActionDef, names: tuple[str, ...], filename: str) -> F
 
 
 def _code_of(action: ActionDef, names: tuple[str, ...], filename: str) -> CodeType:
-    """The code object of a module that holds only the action's `def`."""
+    """Compile a module that holds only the action's `def`."""
     try:
         with warnings.catch_warnings():  # the reviewer reads findings, not the compiler's warnings on stderr
             warnings.simplefilter("ignore")

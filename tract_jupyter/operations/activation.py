@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Proposal(Pending):
-    """Something with code. Nothing of it is compiled or run before it is approved.
+    """A proposal of code. None of it is compiled or run before it is approved.
 
     A subclass has what would be activated as its `spec`, read from the fields, which the fingerprint binds.
 
@@ -48,12 +48,12 @@ class Proposal(Pending):
 
     @property
     def is_definition(self) -> bool:
-        """It is one."""
+        """True: an approval makes code active."""
         return True
 
     @property
     def resumable(self) -> bool:
-        """Any process can activate it: all that is needed is stored."""
+        """True: any process can activate it, as all that is needed is stored."""
         return True
 
     def definition(self) -> Any:
@@ -61,26 +61,26 @@ class Proposal(Pending):
         return self.spec
 
     def summary(self) -> str:
-        """The author's own description."""
+        """Return the author's own description."""
         return str(self.spec.description)
 
     def more_tables(self) -> tuple[ValueTable, ...]:
-        """What its author says of it, whole."""
+        """Return what its author says of it, in full."""
         rows = tuple(ValueRow(name, "", text) for name, text in self.said().items() if text)
         return (ValueTable("Definition", rows, "rows"),)
 
     def said(self) -> dict[str, str]:
-        """What the definition consists of beside its code and its fields."""
+        """Return the parts of the definition besides its code and fields."""
         raise NotImplementedError
 
 
 def changes_block(which: str, changes: str) -> CodeBlock:
-    """The difference to an earlier version."""
+    """Return the difference to an earlier version."""
     return CodeBlock(f"Changes since the {which} version", changes, language="diff", binds="nothing")
 
 
 def unified_diff(before: Sequence[str], after: Sequence[str], old: str) -> str:
-    """How the lines that are proposed differ from those before; empty if they are the same."""
+    """Return a diff from the lines before to those proposed; empty if they are the same."""
     return "\n".join(difflib.unified_diff(before, after, old, "proposed", lineterm="", n=2))
 
 
@@ -128,7 +128,7 @@ class PendingActivation(Proposal):
 
     @property
     def spec(self) -> OperationSpec:
-        """What would be activated: a copy of its own, read from the fields, which the fingerprint binds."""
+        """The spec that would be activated: a copy, read from the fields, which the fingerprint binds."""
         return spec_from_json(self.fields["spec"])
 
     def _spec(self) -> OperationSpec:
@@ -139,7 +139,7 @@ class PendingActivation(Proposal):
         return self._read[1]
 
     def summary(self) -> str:
-        """The author's own description."""
+        """Return the author's own description."""
         return self._spec().description
 
     def definition(self) -> CheckedSpec:
@@ -199,7 +199,7 @@ class PendingActivation(Proposal):
 
     @property
     def title(self) -> str:
-        """Says whether it is new or a change."""
+        """The heading of its panel: says whether it is new or a change."""
         new, changed = titles(self._spec().name)
         return new if self._active is None else changed
 
@@ -208,7 +208,7 @@ class PendingActivation(Proposal):
         return _activation(self._spec())
 
     def why(self) -> str:
-        """Why a person is asked."""
+        """Explain why a person is asked."""
         source = f" (from {self.triggered_by})" if self.triggered_by else ""
         told = [
             f"Code that was written for you runs only after you approved it{source}.",
@@ -219,7 +219,7 @@ class PendingActivation(Proposal):
         return " ".join(filter(None, told))
 
     def code_blocks(self) -> tuple[CodeBlock, ...]:
-        """The change since the active version, if there is one, and the code of each action."""
+        """Return the change since the active version, if there is one, and the code of each action."""
         spec = self._spec()
         advice = self.tract.operations.advice
         if self._analysed is None or self._analysed[0] is not spec or self._analysed[1] is not advice:
@@ -233,14 +233,14 @@ class PendingActivation(Proposal):
         return tuple(blocks)
 
     def tables(self) -> tuple[ValueTable, ...]:
-        """The fields, and what the code can reach: all of it, or what the last approved version could not."""
+        """Show the fields, and what the code can access: all of it, or what the last approved version could not."""
         spec, approved = self._spec(), self._approved
         fields = ValueTable("Fields", tuple(_field_rows(spec)), "rows")
         reach = reach_table(None if approved is None else spec_reach(approved), spec_reach(spec))
         return tuple(table for table in (fields, reach) if table.rows)
 
     def said(self) -> dict[str, str]:
-        """What it is called, its version, and what happens when it is fired."""
+        """Return its name, its version, and what happens when it is fired."""
         spec = self._spec()
         sandboxed = ", ".join(action.name for action in spec.actions.values() if action.is_sandboxed)
         return {
@@ -253,7 +253,7 @@ class PendingActivation(Proposal):
 
 
 def _request_text(names: Sequence[str]) -> str:
-    """What a proposal wants to decide that is a person's to decide; empty if nothing."""
+    """Describe what a proposal asks for that only a person decides; empty if nothing."""
     if not names:
         return ""
     return (
@@ -263,7 +263,7 @@ def _request_text(names: Sequence[str]) -> str:
 
 
 def _request_block(spec: OperationSpec, names: Sequence[str]) -> CodeBlock:
-    """The fields that a proposal wants to be volatile, each with a finding."""
+    """Return the fields that a proposal wants to be volatile, each with a finding."""
     lines = [_readable_field(p, is_volatile=True) for p in spec.parameters() if p.name in names]
     findings = tuple(
         Finding(
@@ -278,7 +278,7 @@ def _request_block(spec: OperationSpec, names: Sequence[str]) -> CodeBlock:
 
 
 def titles(name: str) -> tuple[str, str]:
-    """What the activation of an operation is called: of a new one, and of another version."""
+    """Return the titles of an operation's activation: of a new one, and of another version."""
     return f"Activate operation {name}", f"Replace operation {name}"
 
 
@@ -292,7 +292,7 @@ def _activation(spec: OperationSpec) -> Subject:
 
 
 def spec_diff(old: OperationSpec, new: OperationSpec) -> str:
-    """A unified diff of two versions, in the form a person writes operations in; empty if they are the same."""
+    """Return a unified diff of two versions, in the form a person writes operations in; empty if they are the same."""
     return unified_diff(_readable(old), _readable(new), "active")
 
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 _TRUST_KIND = "operation-spec"
 UNREVIEWED_KIND = "operation-spec-unreviewed"
-"""What a spec is signed as: by a person's approval, and where nobody reviewed it. The one never passes for the other."""
+"""What a spec is signed as after an approval, and without a review. The one never passes for the other."""
 NOT_REVIEWED: Final = {"reviewed": False, "why": "it is new, and all of its code runs in the sandbox"}
 """In the event of its activation."""
 MOST_UNREVIEWED = 20
@@ -143,7 +143,7 @@ class Operations:
         return cls
 
     def _way_back(self, name: str) -> Callable[[], None]:
-        """What makes that be active which is now, where an activation is rolled back with its batch."""
+        """Return what restores the present version if an activation is rolled back with its batch."""
         active, why = self.registry.get_spec(name), self.quarantined.get(name)
         reviewed = name not in self.registry.unreviewed
 
@@ -200,12 +200,12 @@ class Operations:
         )
 
     def _needs_no_review(self, spec: OperationSpec) -> bool:
-        """Whether all of its code runs in the sandbox, and its name never meant anything here."""
+        """Return True if all of its code runs in the sandbox, and its name never meant anything here."""
         is_crowded = len(self.registry.unreviewed) >= MOST_UNREVIEWED
         return spec.is_sandboxed and not is_crowded and not self._was_known(spec.name)
 
     def _was_known(self, name: str) -> bool:
-        """Whether an operation of that name is or was active, stored, or asked for, whatever came of it."""
+        """Return True if an operation of that name is or was active, stored, or asked for, whatever came of it."""
         if self.registry.is_registered(name) or name in self.quarantined:
             return True
         with self._database.read() as connection:
@@ -229,7 +229,7 @@ class Operations:
         return pending
 
     def last_approved(self, name: str) -> OperationSpec | None:
-        """The version of an operation that this user approved last, also if it is not active any more."""
+        """Return the version of an operation that this user approved last, also if it is not active any more."""
         active = self.registry.reviewed_spec(name)
         if active is not None:
             return active
@@ -374,7 +374,7 @@ class Operations:
         return pending
 
     def _can_offer(self, pending: DynamicPending) -> bool:
-        """Whether a person can be asked, or decided about the same in a run that is recorded."""
+        """Return True if a person can be asked, or a recorded decision is about the same."""
         channel = self._tract.reviewer.channel
         if channel.can_reach():
             return True
@@ -382,7 +382,7 @@ class Operations:
         return recorded is not None and recorded.knows(pending.identity)
 
     def unguarded(self, operation: str) -> str:
-        """Why a person is asked in the place of an operation's handlers; empty if these decide."""
+        """Explain why a person is asked instead of an operation's handlers; empty if these decide."""
         return self._firing.bus.unguarded(operation)
 
     def _with_event(self, execute_fn: Callable[[Any], Any]) -> Callable[[DynamicPending], Any]:

@@ -38,7 +38,7 @@ DEFINITIONS = frozenset({ACTIVATE, ACTIVATE_HANDLER})
 
 
 class RemotePending(FieldPending):
-    """What another process asked.
+    """A question of another process.
 
     Args:
         stored: as it lies in the store.
@@ -63,12 +63,12 @@ class RemotePending(FieldPending):
 
     @property
     def name(self) -> str:
-        """Of the operation or tool."""
+        """The name of the operation or tool."""
         return self.operation if self._subject is None else self._subject.name
 
     @property
     def title(self) -> str:
-        """As it was shown."""
+        """The heading under which it was shown."""
         return self.request.title
 
     def _frozen(self, fields_json: str) -> Question:
@@ -79,17 +79,17 @@ class RemotePending(FieldPending):
 
     @property
     def subject(self) -> Subject | None:  # type: ignore[override]
-        """What a standing approval is about, where one can be given."""
+        """The subject of a standing approval, where one can be given."""
         return None if self._subject is None else super().subject
 
     @property
     def is_definition(self) -> bool:
-        """Whether that process would make code active."""
+        """True if that process would make code active."""
         return self.operation in DEFINITIONS
 
     @property
     def expires_at(self) -> datetime | None:
-        """As it is stored."""
+        """The time that is stored."""
         return self.stored.expires_at
 
     def check_current(self) -> None:
@@ -102,16 +102,16 @@ class RemotePending(FieldPending):
             raise TrustError(f"{self.doubt} Decide it where it was asked, or turn it down")
 
     def runs_nothing(self, action: str) -> bool:
-        """As the process that asked says by the way it offers to approve."""
+        """Return True if the process that asked offers to approve as a neutral action."""
         offered = self.request.action(action)
         return action == "approve" and offered is not None and offered.style == "neutral"
 
     def is_instant(self, action: str) -> bool:
-        """Only what stops it; the rest is for the process that asked."""
+        """Return True for what only stops it; the rest is for the process that asked."""
         return action in {"reject", "pass_through"}
 
     def review_request(self, note: str = "") -> ReviewRequest:
-        """As it was shown there."""
+        """Return the request as it was shown there."""
         actions = self.request.actions if self.status.is_open else ()
         here = f"Asked by {process_text(self.stored.origin)}, which carries the decision out."
         why = " ".join(filter(None, [self.doubt, self.request.why, here]))
@@ -137,7 +137,7 @@ class RemotePending(FieldPending):
 
 
 def stored_asking_block(stored: StoredPending) -> CodeBlock | None:
-    """The line that asked, as it was shown; None if it was not."""
+    """Return the line that asked, as it was shown; None if it was not."""
     try:
         code = _request(stored).code
     except PendingError:
@@ -146,14 +146,14 @@ def stored_asking_block(stored: StoredPending) -> CodeBlock | None:
 
 
 def _changeable(request: ReviewRequest, fields: Mapping[str, Any]) -> ReviewRequest:
-    """The request, without what could be changed or approved for good if that is not simply its fields."""
+    """Return the request, without anything to change or to approve for good if that is more than its fields."""
     if request.subject is None or request.subject.values.items() <= fields.items():
         return request
     return replace(request, fields=None, subject=None)
 
 
 def _request(stored: StoredPending) -> ReviewRequest:
-    """What was shown, as it lies in the store.
+    """Read what was shown from the store.
 
     Raises:
         PendingError: nothing was, or it cannot be read.

@@ -59,7 +59,7 @@ def _method(name: str, action: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class OperationRegistry:
-    """Specs by name, and the class made of each.
+    """The active specs by name, and the class made of each.
 
     What goes in is copied, so changing a spec's dicts afterwards changes nothing here.
     """
@@ -117,15 +117,15 @@ class OperationRegistry:
         self.revision += 1
 
     def get_class(self, name: str) -> type[DynamicPending] | None:
-        """The class of an active operation's pendings, None if it is not active."""
+        """Return the class of an active operation's pendings, None if it is not active."""
         return self.require_class(name) if name in self._specs else None
 
     def get_spec(self, name: str) -> OperationSpec | None:
-        """The spec of an active operation, None if it is not active."""
+        """Return the spec of an active operation, None if it is not active."""
         return self._specs.get(name)
 
     def require_class(self, name: str) -> type[DynamicPending]:
-        """The class of an active operation's pendings.
+        """Return the class of an active operation's pendings.
 
         Raises:
             UnknownOperationError: it is not active; the message has the nearest name.
@@ -136,7 +136,7 @@ class OperationRegistry:
         return cls
 
     def is_registered(self, name: str) -> bool:
-        """Whether an operation is active."""
+        """Return True if an operation is active."""
         return name in self._specs
 
     @property
@@ -145,7 +145,7 @@ class OperationRegistry:
         return set(self._specs)
 
     def is_active(self, name: str, spec_hash: str) -> bool:
-        """Whether this very version is the active one of its name."""
+        """Return True if this very version is the active one of its name."""
         return self._hashes.get(name) == spec_hash
 
     @property
@@ -154,15 +154,15 @@ class OperationRegistry:
         return frozenset(self._unreviewed)
 
     def reviewed_spec(self, name: str) -> OperationSpec | None:
-        """The spec of an active operation that a person approved; None if there is none."""
+        """Return the spec of an active operation that a person approved; None if there is none."""
         return None if name in self._unreviewed else self._specs.get(name)
 
     def was_active(self, spec_hash: str) -> bool:
-        """Whether this version is or was active; one that never was is somebody's own trial."""
+        """Return True if this version is or was active; one that never was is somebody's own trial."""
         return spec_hash in self._ever
 
     def to_config(self) -> list[dict[str, Any]]:
-        """All specs as dicts, by name."""
+        """Return all specs as dicts, by name."""
         return [spec_to_dict(self._specs[name]) for name in sorted(self._specs)]
 
     def from_config(self, configs: Iterable[dict[str, Any]]) -> None:
@@ -173,7 +173,7 @@ class OperationRegistry:
                 self.register(spec)
 
     def require_spec(self, name: str) -> OperationSpec:
-        """The spec of an active operation.
+        """Return the spec of an active operation.
 
         Raises:
             UnknownOperationError: it is not active; the message has the nearest name.

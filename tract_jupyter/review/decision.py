@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Subject(NamedTuple):
-    """What a standing approval can be about.
+    """The subject of a standing approval.
 
     Attributes:
         kind: `operation` or `tool`.
@@ -47,7 +47,7 @@ class Subject(NamedTuple):
 
 
 class Question(NamedTuple):
-    """What is asked, frozen: what a decision binds to, and what the store keeps of it.
+    """A question, frozen: what a decision binds to, and what the store keeps of it.
 
     Attributes:
         fields_json: the fields as canonical JSON; while a pending has these, its question is this one.
@@ -71,7 +71,7 @@ def fingerprint(kind: str, name: str, definition_hash: str, values: Mapping[str,
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back over a channel, before anybody checked it.
+    """An answer as it came back over a channel, before anybody checked it.
 
     Attributes:
         action: the name of the action that was chosen.
@@ -115,7 +115,7 @@ def personal_channels() -> frozenset[str]:
 
 
 class DecisionContext(NamedTuple):
-    """How whoever decides now came to it.
+    """The circumstances of a decision: the channel, the decider, what they were shown.
 
     Attributes:
         channel: `code`, `dict`, `tool`, `panel`, `prompt`, `command`, `inbox`, `model`, `handler`, `grant`, `recorded`,
@@ -131,12 +131,12 @@ class DecisionContext(NamedTuple):
 
     @property
     def is_personal(self) -> bool:
-        """Whether a person decided, rather than a rule, a model or nobody."""
+        """True if a person decided, rather than a rule, a model or nobody."""
         return self.channel not in _IMPERSONAL
 
     @property
     def needs_leave(self) -> bool:
-        """Whether the channel to the person has a say in it: always, but where something settled decides.
+        """True if the channel to the person has a say in it: always, but where something settled decides.
 
         Code can say of itself that it decides in a panel, and a handler decides about more than what it is called with.
         """
@@ -144,7 +144,7 @@ class DecisionContext(NamedTuple):
 
     @property
     def was_shown(self) -> bool:
-        """Whether a person was shown what is decided; what a model was shown does not count."""
+        """True if a person was shown what is decided; what a model was shown does not count."""
         return self.shown is not None and self.is_personal
 
 
@@ -185,13 +185,13 @@ def deciding(channel: str, by: str | None = None, *, shown: str | None = None) -
 
 
 def deciding_by_default(channel: str) -> AbstractContextManager[None]:
-    """The same, unless an outer block says how already."""
+    """Do what `deciding` does, unless an outer block says how already."""
     return deciding(channel) if deciding_now.get() is None else nullcontext()
 
 
 @whole_context
 def in_code() -> Iterator[None]:
-    """While what was decided runs: what its code decides about other things, it decides by itself.
+    """Have code that was approved decide about other things by itself, while it runs.
 
     Only a handler or a model is answerable for everything that it sets off.
     """
@@ -204,7 +204,7 @@ def in_code() -> Iterator[None]:
 
 
 def decision_context() -> DecisionContext:
-    """How the code that runs now decides: by itself, if no block says otherwise."""
+    """Return how the code that runs now decides: by itself, if no block says otherwise."""
     return deciding_now.get() or DecisionContext("code", current_person())
 
 
@@ -225,7 +225,7 @@ class Decision:
 
     @classmethod
     def of(cls, stored: StoredDecision) -> Decision:
-        """A decision as it lies in the store, as a value."""
+        """Return a stored decision as a value."""
         return cls(
             stored.action, stored.arguments, stored.channel, stored.fingerprint, stored.decided_by,
             stored.decided_at, stored.identity,
@@ -233,16 +233,16 @@ class Decision:
 
     @property
     def is_personal(self) -> bool:
-        """Whether a person decided, rather than a rule, a model or nobody."""
+        """True if a person decided, rather than a rule, a model or nobody."""
         return self.channel not in _IMPERSONAL
 
     @property
     def reason(self) -> str:
-        """Why, where a reason was given."""
+        """The reason, where one was given."""
         return str(self.arguments.get("reason", ""))
 
     def signed_text(self, pending_id: str, round_: int) -> str:
-        """What the signature of a stored decision covers."""
+        """Return the text that the signature of a stored decision covers."""
         return canonical_json(
             [
                 pending_id, round_, self.action, self.arguments, self.channel, self.fingerprint, self.decided_by,
@@ -255,20 +255,20 @@ NO_ACTION = "no action ran"
 
 
 def outcome_text(pending: Reviewable) -> str:
-    """What the last decision left undone, in words; empty if nothing."""
+    """Describe what the last decision left undone; return an empty text if that is nothing."""
     made = pending.decision
     return NO_ACTION if made is not None and pending.runs_nothing(made.action) else ""
 
 
 def without_grant(action: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a decision without those that make it a standing approval; other actions have their own."""
+    """Return the arguments of a decision without those that make an approval a standing one."""
     if action != "approve":
         return dict(arguments)
     return {name: value for name, value in arguments.items() if name not in _GRANTING}
 
 
 def current_person() -> str:
-    """The login name of the person at this kernel."""
+    """Return the login name of the person at this kernel."""
     try:
         return getpass.getuser()
     except (OSError, KeyError):  # no such user in this container

@@ -68,7 +68,7 @@ def carry_out(ticket: Ticket, answer: Answer, channel: str) -> tuple[str, Any]:
 
 
 class _Printed:
-    """What an action prints; its errors go to the screen."""
+    """A sink that keeps what an action prints; its errors go to the screen."""
 
     def __init__(self) -> None:
         self.parts: list[str] = []
@@ -94,7 +94,7 @@ def capturing(ticket: Ticket) -> Iterator[None]:
 
 
 def _author_traceback(error: BaseException) -> str:
-    """The exception with the author's own lines only."""
+    """Return the exception with the author's own lines only."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename.startswith("<action:")]
     lines = [f"{f.filename}, line {f.lineno}: {f.line or ''}" for f in frames]
     return "\n".join([*lines, *(line.rstrip() for line in traceback.format_exception_only(error))])

@@ -45,11 +45,11 @@ _NOT_YET = "it was handed to the process that asked, and nothing came of it yet;
 
 
 class _NotRunError(PendingStateError):
-    """What was decided elsewhere must not be carried out; nothing was."""
+    """Raised if a decision of another process must not be carried out; nothing was."""
 
 
 class Gate:
-    """Decides pendings, and has what was decided carried out once.
+    """The one way to decide a pending, and to have what was decided carried out once.
 
     Args:
         ledger: where decisions and outcomes are stored.
@@ -311,7 +311,7 @@ class Gate:
 
 
 def _was_recorded(pending: Reviewable, action: str, arguments: dict[str, Any]) -> bool:
-    """Whether this is the decision of code that was recorded, and settled the pending when it was shown."""
+    """Return True if this is the decision of code that was recorded, and settled the pending when it was shown."""
     made = pending.decision
     if (
         made is None
@@ -331,7 +331,7 @@ _STATE = ("status", "rejection_reason", "error", "executed_at", "result", "round
 
 
 def _way_back(pending: Reviewable) -> Callable[[], None]:
-    """What puts a pending back as it is now, for a decision within a transaction that is rolled back."""
+    """Return what restores a pending's present state if the transaction of a decision is rolled back."""
     before = {name: getattr(pending, name) for name in _STATE}
     fields = copy.deepcopy(pending.fields)
 
@@ -348,7 +348,7 @@ def _way_back(pending: Reviewable) -> Callable[[], None]:
 
 
 def _as_stored(pending: Reviewable, stored: StoredPending) -> str:
-    """The fingerprint that this pending has with the values of the store; empty if it could not have them."""
+    """Return the fingerprint that this pending has with the values of the store; empty if it could not have them."""
     before, pending.fields = pending.fields, stored.fields
     try:
         return pending.fingerprint

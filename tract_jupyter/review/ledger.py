@@ -39,7 +39,7 @@ _REOPENED = {"status": PendingStatus.PENDING.value, "settled_at": None, "execute
 
 
 class Ledger(Records):
-    """Writes the pendings and decisions of one tract, and reads them."""
+    """The rows of asking and deciding of one tract: writes them, and reads them."""
 
     def __init__(
         self,
@@ -138,7 +138,7 @@ class Ledger(Records):
 
     @property
     def in_transaction(self) -> bool:
-        """Whether what is decided now is a part of a transaction, and can be rolled back with it."""
+        """True if what is decided now is a part of a transaction, and can be rolled back with it."""
         return self._database.in_transaction
 
     def if_rolled_back(self, call: Callable[[], None]) -> None:
@@ -214,7 +214,7 @@ class Ledger(Records):
         shown: dict[str, Any] | None,
         outcome: DecisionOutcome | None = None,
     ) -> dict[str, Any]:
-        """What is asked and came of it, for its row; signed, so that nothing else can be taken for it."""
+        """Return the signed part of a row: what is asked, and what came of it."""
         came_of_it = "" if outcome is None else self._proofs.of_outcome(pending.pending_id, outcome)
         signed: dict[str, Any] = {
             "request": shown,
@@ -245,7 +245,7 @@ class Ledger(Records):
         outcome: DecisionOutcome | None = None,
         **more: Any,
     ) -> dict[str, Any]:
-        """What its row says of the question, as this process asks it now."""
+        """Return the row of a question, as this process asks it now."""
         return {
             "operation": pending.operation,
             "title": pending.title,
@@ -307,7 +307,7 @@ class Ledger(Records):
         return True
 
     def _is_free(self, connection: Connection, pending: Reviewable, status: str) -> bool:
-        """Whether it can be decided. A last decision that was not carried out is put aside with that."""
+        """Return True if it can be decided. A last decision that was not carried out is put aside then."""
         if not pending.rounds:  # whatever the status says
             return not self._decisions.count(connection, pending.pending_id)
         last = self._decisions.last(connection, pending.pending_id)
@@ -336,7 +336,7 @@ class Ledger(Records):
 
 
 def _is_ours(pending: Reviewable, stored: StoredPending) -> bool:
-    """Whether this process asked, and nobody changed it since: showing what was changed must not vouch for it."""
+    """Return True if this process asked, and nobody changed it since: what was changed must not be vouched for."""
     is_asked_here = stored.origin == this_process() and not pending.runs_elsewhere
     return is_asked_here and stored.status in OPEN and not pending.doubt
 
@@ -350,7 +350,7 @@ def _time(pending: Reviewable) -> dict[str, Any]:
 
 
 def _after(decision: Decision, at: str, *, ends: bool) -> dict[str, Any]:
-    """Where a pending stands once a decision on it is stored. Without an execution time: decided, not run yet."""
+    """Return a pending's state once a decision on it is stored. No execution time means: not run yet."""
     final = _FINAL.get(decision.action)
     if final is None:
         return {}
@@ -359,12 +359,12 @@ def _after(decision: Decision, at: str, *, ends: bool) -> dict[str, Any]:
 
 
 def _expected(pending: Reviewable, decision: Decision, after: Mapping[str, Any]) -> DecisionOutcome:
-    """What comes of a decision that ends it."""
+    """Return the outcome of a decision that ends a pending."""
     return DecisionOutcome(pending.rounds, after["status"], decision.fingerprint, after["executed_at"])
 
 
 def _claim(pending: Reviewable, at: str, *, ends: bool) -> dict[str, Any]:
-    """Who carries a decision out: whoever decides, but for what was asked by another process."""
+    """Claim a decision for whoever decides, except for what another process asked."""
     if ends:
         return {"claimed_by": this_process(), "started_at": at, "finished_at": at}
     return {"claimed_by": None if pending.runs_elsewhere else this_process()}

@@ -37,7 +37,7 @@ def recordable_decisions(
     active: Collection[str] = (),
     notebook: str = "",
 ) -> RecordableDecisions:
-    """The decisions that persons made about what they were asked, as signed entries in their order.
+    """Return the decisions that people made about what they were asked, as signed entries in their order.
 
     Args:
         ledger: where they are stored.
@@ -73,7 +73,7 @@ def _is_offered(decision: StoredDecision) -> bool:
 
 
 def _is_done(decision: StoredDecision) -> bool:
-    """Whether it was carried out to its end, rather than failed, put aside or superseded."""
+    """Return True if it was carried out to its end, rather than failed, put aside or superseded."""
     return decision.finished_at is not None and decision.error is None
 
 
@@ -116,7 +116,7 @@ class RecordedDecisions:
         self._lock = threading.Lock()
 
     def take(self, identity: str) -> RecordedDecision | None:
-        """The next decision about this very thing, which counts as used; None if there is none left.
+        """Use up the next decision about this very thing, and return it; None if there is none left.
 
         Raises:
             LockFileError: the file cannot be read.
@@ -126,11 +126,11 @@ class RecordedDecisions:
             return take(self._all(), identity, self._used, self._of(), self._cell())
 
     def knows(self, identity: str) -> bool:
-        """Whether there is an entry for it, used or not."""
+        """Return True if there is an entry for it, used or not."""
         return any(entry.identity == identity for entry in self._all())
 
     def why_not(self, pending: Reviewable) -> str:
-        """Why there is no decision about it, in a sentence."""
+        """Explain in a sentence why there is no decision about it."""
         where = (self._of(), self._cell())
         return refusal(self._all(), pending.identity, pending.title, *where, self.path.name)
 
@@ -148,7 +148,7 @@ class RecordedDecisions:
 def take(
     entries: tuple[RecordedDecision, ...], identity: str, used: set[str], project: Project, cell: str
 ) -> RecordedDecision | None:
-    """The next entry about this very thing that counts and is not used, which is used now; None if none is left."""
+    """Use up the next entry about this very thing that counts, and return it; None if none is left."""
     for entry in entries:
         if entry.identity == identity and entry.signature not in used and not project.why_not(entry, cell):
             used.add(entry.signature)
@@ -159,7 +159,7 @@ def take(
 def refusal(
     entries: tuple[RecordedDecision, ...], identity: str, title: str, project: Project, cell: str, name: str
 ) -> str:
-    """Why no entry settles a question, in a sentence.
+    """Explain in a sentence why no entry settles a question.
 
     Args:
         entries: of the lock file.
@@ -184,7 +184,7 @@ def refusal(
 
 
 def lasting_title(title: str) -> str:
-    """A title without what depends on the store: whether an operation is new there, or replaces another version."""
+    """Return a title that does not depend on the store: on whether an operation is new or replaces one there."""
     return title.replace("Replace operation ", "Activate operation ", 1)
 
 
