@@ -12,24 +12,52 @@ other room.
 
 from __future__ import annotations
 
-from tract_jupyter.analysis import rules
-from tract_jupyter.analysis.analyzer import AnalysisSession, CodeAnalyzer
-from tract_jupyter.analysis.capabilities import Capabilities, capabilities, widened
-from tract_jupyter.analysis.findings import (
-    AnalysisResult,
-    Category,
-    Finding,
-    RiskLevel,
-    SandboxMode,
-    SandboxModeError,
-    Span,
-)
-from tract_jupyter.analysis.rules import all_rules
-from tract_jupyter.analysis.rules.lookup import check_effects, use_effects
-from tract_jupyter.analysis.rules.settings import RuleChoiceError
-from tract_jupyter.analysis.tables.effects import EffectsError
-from tract_jupyter.analysis.tables.effects import own as own_effects
-from tract_jupyter.analysis.view import KnownNames
+from typing import TYPE_CHECKING
+
+from tract_jupyter.doors import door
+
+if TYPE_CHECKING:
+    from tract_jupyter.analysis.analyzer import AnalysisSession, CodeAnalyzer
+    from tract_jupyter.analysis.capabilities import Capabilities, capabilities_of, widened
+    from tract_jupyter.analysis.findings import (
+        AnalysisResult,
+        Category,
+        Finding,
+        RiskLevel,
+        SandboxMode,
+        SandboxModeError,
+        Span,
+    )
+    from tract_jupyter.analysis.rules import all_rules
+    from tract_jupyter.analysis.rules.lookup import check_effects, use_effects
+    from tract_jupyter.analysis.rules.settings import RuleChoiceError
+    from tract_jupyter.analysis.tables.effects import EffectsError, own_effects
+    from tract_jupyter.analysis.view import KnownNames
+else:
+    __getattr__ = door(
+        __name__,
+        {
+            "AnalysisResult": "tract_jupyter.analysis.findings",
+            "AnalysisSession": "tract_jupyter.analysis.analyzer",
+            "Capabilities": "tract_jupyter.analysis.capabilities",
+            "Category": "tract_jupyter.analysis.findings",
+            "CodeAnalyzer": "tract_jupyter.analysis.analyzer",
+            "EffectsError": "tract_jupyter.analysis.tables.effects",
+            "Finding": "tract_jupyter.analysis.findings",
+            "KnownNames": "tract_jupyter.analysis.view",
+            "RiskLevel": "tract_jupyter.analysis.findings",
+            "RuleChoiceError": "tract_jupyter.analysis.rules.settings",
+            "SandboxMode": "tract_jupyter.analysis.findings",
+            "SandboxModeError": "tract_jupyter.analysis.findings",
+            "Span": "tract_jupyter.analysis.findings",
+            "all_rules": "tract_jupyter.analysis.rules",
+            "capabilities_of": "tract_jupyter.analysis.capabilities",
+            "check_effects": "tract_jupyter.analysis.rules.lookup",
+            "own_effects": "tract_jupyter.analysis.tables.effects",
+            "use_effects": "tract_jupyter.analysis.rules.lookup",
+            "widened": "tract_jupyter.analysis.capabilities",
+        },
+    )
 
 __all__ = [
     "AnalysisResult",
@@ -46,10 +74,9 @@ __all__ = [
     "SandboxModeError",
     "Span",
     "all_rules",
-    "capabilities",
+    "capabilities_of",
     "check_effects",
     "own_effects",
-    "rules",
     "use_effects",
     "widened",
 ]

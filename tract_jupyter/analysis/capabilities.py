@@ -360,7 +360,7 @@ class Capabilities:
         )
 
 
-def capabilities(code: str, *, parameters: Collection[str] = ()) -> Capabilities:
+def capabilities_of(code: str, *, parameters: Collection[str] = ()) -> Capabilities:
     """Return the capabilities of code. Nothing is executed or imported.
 
     Args:

@@ -11,12 +11,30 @@ Knows `review` (which knows this room only as a protocol), `context` and `storag
 
 from __future__ import annotations
 
-from tract_jupyter.hooks.builtin.base import ValidationResult
-from tract_jupyter.hooks.bus import HookBus, HookEvent
-from tract_jupyter.hooks.consulting import Consultation
-from tract_jupyter.hooks.firing import auto_retry
-from tract_jupyter.hooks.pending import Pending
-from tract_jupyter.models.pending import PendingStatus
+from typing import TYPE_CHECKING
+
+from tract_jupyter.doors import door
+
+if TYPE_CHECKING:
+    from tract_jupyter.hooks.builtin.base import ValidationResult
+    from tract_jupyter.hooks.bus import HookBus, HookEvent
+    from tract_jupyter.hooks.consulting import Consultation
+    from tract_jupyter.hooks.firing import auto_retry
+    from tract_jupyter.hooks.pending import Pending
+    from tract_jupyter.models.pending import PendingStatus
+else:
+    __getattr__ = door(
+        __name__,
+        {
+            "Consultation": "tract_jupyter.hooks.consulting",
+            "HookBus": "tract_jupyter.hooks.bus",
+            "HookEvent": "tract_jupyter.hooks.bus",
+            "Pending": "tract_jupyter.hooks.pending",
+            "PendingStatus": "tract_jupyter.models.pending",
+            "ValidationResult": "tract_jupyter.hooks.builtin.base",
+            "auto_retry": "tract_jupyter.hooks.firing",
+        },
+    )
 
 __all__ = [
     "Consultation",

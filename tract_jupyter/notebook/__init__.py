@@ -2,8 +2,8 @@
 
 * `extension`: loading and unloading. `session`: the state of one kernel. `config`: the settings. `magics`:
   what is typed.
-* Subcommands of `%tract`: `commands` lists them; they live in the `..._commands` files and in `runs`.
-* Cells: `cell_syntax`, `define`, `script_cell`. Completion: `completions`.
+* Commands of `%tract`: `commands`, a file for each subject.
+* Cells: `cell_syntax`, `define`, `script_cell`, `runs.cell`, `fire_line`. Completion: `completions`.
 * Asking: `channels` (which way a question takes), `front_end` (what is on the other side, probed), `panels`
   (the widget and its record).
 * What is shown: `views` (context), `runs` (runs), `formatters`. Before a headless run: `verify`.

@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.analysis import Capabilities, CodeAnalyzer, capabilities, own_effects, widened
+from tract_jupyter.analysis import Capabilities, CodeAnalyzer, capabilities_of, own_effects, widened
 from tract_jupyter.models.schema import type_text
 from tract_jupyter.operations.action import REACH
 from tract_jupyter.review.request import CodeBlock, ValueRow, ValueTable
@@ -86,7 +86,7 @@ _CAPABILITIES = tuple(field.name for field in fields(Capabilities))
 
 
 def _code_reach(actions: Iterable[ActionDef]) -> Reach:
-    each = [capabilities(action.code, parameters=("pending", *action.params)) for action in actions]
+    each = [capabilities_of(action.code, parameters=("pending", *action.params)) for action in actions]
     return _as_dict(Capabilities().merged(each))
 
 

@@ -14,7 +14,31 @@ Knows `toolkit`, `hooks`, `review`, `sandbox`, `storage`.
 
 from __future__ import annotations
 
-from tract_jupyter.scripts.limits import ScriptLimits
-from tract_jupyter.scripts.result import ScriptCall, ScriptError, ScriptOutput, ScriptResult, ScriptStatus
+from typing import TYPE_CHECKING
 
-__all__ = ["ScriptCall", "ScriptError", "ScriptLimits", "ScriptOutput", "ScriptResult", "ScriptStatus"]
+from tract_jupyter.doors import door
+
+if TYPE_CHECKING:
+    from tract_jupyter.scripts.limits import ScriptLimits
+    from tract_jupyter.scripts.result import ScriptCall, ScriptError, ScriptOutput, ScriptResult, ScriptStatus
+else:
+    __getattr__ = door(
+        __name__,
+        {
+            "ScriptCall": "tract_jupyter.scripts.result",
+            "ScriptError": "tract_jupyter.scripts.result",
+            "ScriptLimits": "tract_jupyter.scripts.limits",
+            "ScriptOutput": "tract_jupyter.scripts.result",
+            "ScriptResult": "tract_jupyter.scripts.result",
+            "ScriptStatus": "tract_jupyter.scripts.result",
+        },
+    )
+
+__all__ = [
+    "ScriptCall",
+    "ScriptError",
+    "ScriptLimits",
+    "ScriptOutput",
+    "ScriptResult",
+    "ScriptStatus",
+]

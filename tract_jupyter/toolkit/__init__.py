@@ -13,16 +13,53 @@ Knows `operations`, `hooks`, `review`, and `prompts` for what models are told.
 
 from __future__ import annotations
 
-from tract_jupyter.toolkit.calling import Permission
-from tract_jupyter.toolkit.definitions import ToolDefinition, Traits
-from tract_jupyter.toolkit.executor import ToolExecutor
-from tract_jupyter.toolkit.mcp.client import McpServer
-from tract_jupyter.toolkit.profiles import ToolConfig, ToolProfile, get_profile
-from tract_jupyter.toolkit.results import CallRecord, ToolResult
-from tract_jupyter.toolkit.stubs import ToolBridge, ToolsModule, generate_tools_module
-from tract_jupyter.toolkit.toolset import Toolset
+from typing import TYPE_CHECKING
+
+from tract_jupyter.doors import door
+
+if TYPE_CHECKING:
+    from tract_jupyter.toolkit.calling import Permission
+    from tract_jupyter.toolkit.definitions import ToolDefinition, Traits
+    from tract_jupyter.toolkit.executor import ToolExecutor
+    from tract_jupyter.toolkit.mcp.client import McpServer
+    from tract_jupyter.toolkit.profiles import ToolConfig, ToolProfile, get_profile
+    from tract_jupyter.toolkit.results import CallRecord, ToolResult
+    from tract_jupyter.toolkit.stubs import ToolBridge, ToolsModule, generate_tools_module
+    from tract_jupyter.toolkit.toolset import Toolset
+else:
+    __getattr__ = door(
+        __name__,
+        {
+            "CallRecord": "tract_jupyter.toolkit.results",
+            "McpServer": "tract_jupyter.toolkit.mcp.client",
+            "Permission": "tract_jupyter.toolkit.calling",
+            "ToolBridge": "tract_jupyter.toolkit.stubs",
+            "ToolConfig": "tract_jupyter.toolkit.profiles",
+            "ToolDefinition": "tract_jupyter.toolkit.definitions",
+            "ToolExecutor": "tract_jupyter.toolkit.executor",
+            "ToolProfile": "tract_jupyter.toolkit.profiles",
+            "ToolResult": "tract_jupyter.toolkit.results",
+            "ToolsModule": "tract_jupyter.toolkit.stubs",
+            "Toolset": "tract_jupyter.toolkit.toolset",
+            "Traits": "tract_jupyter.toolkit.definitions",
+            "generate_tools_module": "tract_jupyter.toolkit.stubs",
+            "get_profile": "tract_jupyter.toolkit.profiles",
+        },
+    )
 
 __all__ = [
-    "CallRecord", "McpServer", "Permission", "ToolBridge", "ToolConfig", "ToolDefinition", "ToolExecutor",
-    "ToolProfile", "ToolResult", "ToolsModule", "Toolset", "Traits", "generate_tools_module", "get_profile",
-]  # fmt: skip
+    "CallRecord",
+    "McpServer",
+    "Permission",
+    "ToolBridge",
+    "ToolConfig",
+    "ToolDefinition",
+    "ToolExecutor",
+    "ToolProfile",
+    "ToolResult",
+    "ToolsModule",
+    "Toolset",
+    "Traits",
+    "generate_tools_module",
+    "get_profile",
+]

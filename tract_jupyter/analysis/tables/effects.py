@@ -204,7 +204,7 @@ def _matching(known: Mapping[str, Mapping[_Key, RiskLevel]], name: str) -> tuple
     return tuple(pair for told in (known.get(name, {}), *stars) for pair in told.items())
 
 
-def own() -> tuple[str, ...]:
+def own_effects() -> tuple[str, ...]:
     """Return the files that were given to `use`."""
     return tuple(_own)
 

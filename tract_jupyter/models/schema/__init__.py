@@ -15,8 +15,9 @@ Each name is imported when it is first used: pydantic and jsonschema take long.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tract_jupyter.doors import door
 
 if TYPE_CHECKING:
     from tract_jupyter.models.schema.json_schema import JsonSchema, count_parts
@@ -31,6 +32,30 @@ if TYPE_CHECKING:
         parse_type,
         type_text,
         without_json_form,
+    )
+else:
+    __getattr__ = door(
+        __name__,
+        {
+            "JSON_TYPES": "tract_jupyter.models.schema.types",
+            "JsonSchema": "tract_jupyter.models.schema.json_schema",
+            "Parameter": "tract_jupyter.models.schema.parameters",
+            "ParameterSet": "tract_jupyter.models.schema.parameters",
+            "Parameters": "tract_jupyter.models.schema.parameters",
+            "REQUIRED": "tract_jupyter.models.schema.parameters",
+            "Record": "tract_jupyter.models.schema.types",
+            "SchemaParameters": "tract_jupyter.models.schema.schema_parameters",
+            "TypeReader": "tract_jupyter.models.schema.types",
+            "count_parts": "tract_jupyter.models.schema.json_schema",
+            "hints_of": "tract_jupyter.models.schema.parameters",
+            "object_schema": "tract_jupyter.models.schema.providers",
+            "parse_type": "tract_jupyter.models.schema.types",
+            "strict_schema": "tract_jupyter.models.schema.providers",
+            "stub_source": "tract_jupyter.models.schema.stub_text",
+            "type_text": "tract_jupyter.models.schema.types",
+            "without_json_form": "tract_jupyter.models.schema.types",
+            "without_nulls": "tract_jupyter.models.schema.providers",
+        },
     )
 
 __all__ = [
@@ -53,20 +78,3 @@ __all__ = [
     "without_json_form",
     "without_nulls",
 ]
-
-_MODULES = {
-    "json_schema": ("JsonSchema", "count_parts"),
-    "parameters": ("REQUIRED", "Parameter", "ParameterSet", "Parameters", "hints_of"),
-    "providers": ("object_schema", "strict_schema", "without_nulls"),
-    "schema_parameters": ("SchemaParameters",),
-    "stub_text": ("stub_source",),
-    "types": ("JSON_TYPES", "Record", "TypeReader", "parse_type", "type_text", "without_json_form"),
-}
-_HOME = {name: module for module, names in _MODULES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
-    return value

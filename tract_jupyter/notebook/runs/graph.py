@@ -264,9 +264,7 @@ def hover(node: OperationNode) -> str:
 
 
 _ROW = 20
-
 _BAR_NAME = 26
-
 _BARS = 390
 _LEAST = 3.0
 _BAR_TIME = 60
