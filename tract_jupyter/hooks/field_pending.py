@@ -34,9 +34,9 @@ class FieldPending(Pending):
         self,
         edits: Annotated[dict[str, Any] | None, "Fields to change first, with their new values."] = None,
         scope: Annotated[
-            Literal["once", "session", "always"], "How long the like of it is approved too, without asking."
+            Literal["once", "session", "always"], "How long similar requests are approved without asking."
         ] = "once",
-        uses: Annotated[int | None, "How many more times, with a scope; any number if left out."] = None,
+        uses: Annotated[int | None, "With a scope, how many more times; any number if left out."] = None,
         pattern: Annotated[
             dict[str, Any] | None,
             'With a scope, values that may differ: {"path": "data/*"}. Left out: exactly these values.',

@@ -205,7 +205,7 @@ class Pending:
         return self.run_approved()
 
     @action
-    def reject(self, reason: Annotated[str, "Why; whoever asked for it is told."] = "") -> None:
+    def reject(self, reason: Annotated[str, "Reason (shown to whoever asked)"] = "") -> None:
         """Reject, with a reason."""
         self._require_open("reject")
         self.status = PendingStatus.REJECTED

@@ -85,8 +85,8 @@ def unified_diff(before: Sequence[str], after: Sequence[str], old: str) -> str:
 
 
 _UNHANDLED = {
-    "approve": "approve: approved without a question where no handler decides",
-    "ask": "ask: a person is asked where no handler decides",
+    "approve": "approve: approved without asking if no handler decides",
+    "ask": "ask: a person is asked if no handler decides",
 }
 REQUEST = "TJ-VOLATILE"
 """The code of the finding that a proposal wants something which only a person decides; no rule of the analysis."""

@@ -1,4 +1,7 @@
-"""What an operation or a handler can reach, and what a changed version can newly reach."""
+"""What code can access, what a changed version can access that the old one could not, and what the analysis finds.
+
+`Advice` is how code is analysed for review: which rules look, and what a reviewer has to know of that.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ _MEANING = {
     "unknown": "what its text does not tell",
     "fields": "fields",
     "actions": "actions",
-    "decides": "when it is asked about",
+    "decides": "default decision",
 }
 Reach = dict[str, frozenset[str]]
 """Names by kind: those of `Capabilities`, and `fields`, `actions`, `decides`."""
@@ -50,7 +53,7 @@ def spec_reach(spec: OperationSpec) -> Reach:
             f"{name}{action.parameters().signature_text()}{', in the sandbox' if action.is_sandboxed else ''}"
             for name, action in spec.actions.items()
         ),
-        "decides": frozenset({"approved where no handler decides"} if spec.unhandled == "approve" else ()),
+        "decides": frozenset({"approved if no handler decides"} if spec.unhandled == "approve" else ()),
     }
 
 
@@ -76,9 +79,9 @@ def gained(old: Mapping[str, frozenset[str]] | None, new: Mapping[str, frozenset
 def reach_table(old: Mapping[str, frozenset[str]] | None, new: Mapping[str, frozenset[str]]) -> ValueTable:
     """Show that to a reviewer; say so if nothing is new."""
     found = gained(old, new)
-    title = "What it can reach" if old is None else "What it can newly reach"
+    title = "What it can access" if old is None else "What it can access that the approved version could not"
     rows = tuple(ValueRow(kind, _MEANING[kind], _listed(found[kind])) for kind in _MEANING if found.get(kind))
-    nothing = ValueRow("nothing new", "", "It can reach nothing that the approved version could not.")
+    nothing = ValueRow("nothing new", "", "It can access nothing that the approved version could not.")
     return ValueTable(title, rows or ((nothing,) if old is not None else ()), "nothing")
 
 

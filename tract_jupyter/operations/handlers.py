@@ -134,7 +134,7 @@ class PendingHandler(Proposal):
 
     def why(self) -> str:
         """Explain why a person is asked."""
-        return f"It would decide about {self.spec.operation!r} in your place, each time that is fired."
+        return f"It would decide about {self.spec.operation!r} in your place, each time it is fired."
 
     def code_blocks(self) -> tuple[CodeBlock, ...]:
         """Return the change since the version that was approved last, if there is one, and the code."""
