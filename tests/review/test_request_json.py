@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.review.fakes import FakeChannel
 from tests.review.rigging import Attacker, press
 from tract_jupyter import Tract
-from tract_jupyter.analysis.findings import Finding, RiskLevel, Span
+from tract_jupyter.analysis import Finding, RiskLevel, Span
 from tract_jupyter.exceptions import PendingError
 from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.models.schema import REQUIRED, Parameter, Parameters, parse_type

@@ -84,7 +84,7 @@ class CodeAnalyzer:
 
     Raises:
         SandboxModeError: The mode does not exist.
-        RuleChoiceError: There is no such rule or level, or it is one that always counts.
+        RuleSettingsError: There is no such rule or level, or it is one that always counts.
     """
 
     def __init__(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
 
-from tract_jupyter.analysis.ipython_syntax import transform
+from tract_jupyter.analysis import transform
 from tract_jupyter.exceptions import ContentError, LockFileError, OperationError, StoreError
 from tract_jupyter.interchange.notebook import load_notebook
 from tract_jupyter.models.text import printable
@@ -32,7 +32,7 @@ from tract_jupyter.tract import Tract
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from tract_jupyter.analysis.ipython_syntax import Escape
+    from tract_jupyter.analysis import Escape
     from tract_jupyter.context.verify import Damage
     from tract_jupyter.operations.spec import OperationSpec
 

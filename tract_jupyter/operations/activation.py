@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from tract_jupyter.analysis.findings import Category, Finding, RiskLevel, Span
+from tract_jupyter.analysis import Category, Finding, RiskLevel, Span
 from tract_jupyter.exceptions import GrantError
 from tract_jupyter.hooks.pending import Pending, action
 from tract_jupyter.models.schema import type_text

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from tract_jupyter.analysis.findings import Finding, RiskLevel, Span
+from tract_jupyter.analysis import Finding, RiskLevel, Span
 from tract_jupyter.exceptions import SpecError
 from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.models.schema import REQUIRED, Parameter, Parameters, parse_type, type_text

@@ -101,7 +101,7 @@ ALWAYS = "TJ9"
 """Rules about what cannot be analysed: without them, no findings would not mean that somebody looked."""
 
 
-class RuleChoiceError(TractError, ValueError):
+class RuleSettingsError(TractError, ValueError):
     """There is no such rule or level, or the rule is one that always counts."""
 
 
@@ -117,10 +117,10 @@ class RuleSettings:
         """Check the codes and levels.
 
         Raises:
-            RuleChoiceError: There is no such rule or level, or the rule is one that always counts.
+            RuleSettingsError: There is no such rule or level, or the rule is one that always counts.
         """
         if isinstance(off, str):
-            raise RuleChoiceError(f"Give the codes of rules as a list: [{off!r}].")
+            raise RuleSettingsError(f"Give the codes of rules as a list: [{off!r}].")
         return cls(
             frozenset(_code(code) for code in off),
             {_code(code): _level(level) for code, level in levels.items()},
@@ -139,9 +139,9 @@ def _code(code: str) -> str:
     if code not in RULES:
         near = difflib.get_close_matches(str(code).upper(), RULES, 1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise RuleChoiceError(f"There is no rule {code!r}.{hint} `%tract rules` lists them.")
+        raise RuleSettingsError(f"There is no rule {code!r}.{hint} `%tract rules` lists them.")
     if code.startswith(ALWAYS):
-        raise RuleChoiceError(f"{code} says that nothing is known about the code; it always counts.")
+        raise RuleSettingsError(f"{code} says that nothing is known about the code; it always counts.")
     return code
 
 
@@ -150,4 +150,4 @@ def _level(level: RiskLevel | str) -> RiskLevel:
         return RiskLevel(level)
     except ValueError:
         allowed = ", ".join(repr(known.value) for known in RiskLevel)
-        raise RuleChoiceError(f"There is no level {level!r}. Use one of {allowed}.") from None
+        raise RuleSettingsError(f"There is no level {level!r}. Use one of {allowed}.") from None

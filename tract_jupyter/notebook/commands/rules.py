@@ -9,7 +9,7 @@ from tract_jupyter.notebook.commands.command import Command, arguments
 from tract_jupyter.notebook.views.html import Grid, GridView, heading, style_tag
 
 if TYPE_CHECKING:
-    from tract_jupyter.analysis.rules import Rule
+    from tract_jupyter.analysis import Rule
     from tract_jupyter.notebook.session import NotebookSession
     from tract_jupyter.operations.advice import Advice
 
