@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
@@ -9,7 +10,9 @@ import sys
 import textwrap
 from typing import TYPE_CHECKING
 
+from tests.hooks.fakes import ScriptedClient
 from tests.notebook.conftest import bare_shell, shell  # noqa: F401 # fixtures
+from tract_jupyter import OperationProfile, Tract, run_operation
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,6 +58,85 @@ def test_a_new_tract_command(shell: Shell, tmp_path: Path, monkeypatch: pytest.M
     assert {"Ada", "Alan"} == set(shell.complete("%tract greet A"))
     assert "--loud" in shell.complete("%tract greet --")
     assert "Grace" not in shell.complete("%tract greet Ada ")
+
+
+def test_a_new_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One module with a decorated function; `context_tools/__init__.py` imports it, as this test does."""
+    from tract_jupyter.toolkit.context_tools import registry
+
+    source = '''
+        """A context tool that counts words."""
+
+        from typing import Annotated, Any
+
+        from tract_jupyter.toolkit.context_tools import context_tool
+
+
+        @context_tool(read_only=True)
+        def count_words(tract: Any, role: Annotated[str, "Whose messages."] = "user") -> dict[str, int]:
+            """Count the words of one role's messages.
+
+            Words are what spaces separate.
+            """
+            said = [message.content for message in tract.compile().messages if message.role == role]
+            return {"words": sum(len(text.split()) for text in said)}
+    '''
+    monkeypatch.setattr(registry, "CONTEXT_TOOLS", dict(registry.CONTEXT_TOOLS))
+    add_module(tmp_path, monkeypatch, "count_words_tool", source)
+    importlib.import_module("count_words_tool")
+
+    with Tract.open() as t:
+        t.user("three more words")
+        tool = t.executor.tools()["count_words"]
+        assert tool.description == "Count the words of one role's messages. Words are what spaces separate."
+        assert tool.parameters.json_schema["properties"]["role"]["description"] == "Whose messages."
+        assert t.tools.count_words() == {"words": 3}
+        assert t.toolset("full", actor="agent:1").execute("count_words", {"role": "assistant"}).output == {
+            "words": 0
+        }
+        assert "count_words" not in t.toolset("self").tools(), (
+            "its profile names what an agent may do to itself"
+        )
+        assert "def count_words(role: str = 'user')" in t.tools.stub_source()
+        assert t.run_script("tools.count_words()['words']", backend="sandbox").value == 3
+
+
+def test_a_new_run_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One module, and an entry point in its package's `pyproject.toml`."""
+    source = '''
+        """A run kind that writes a word backwards."""
+
+        from tract_jupyter.runs.kinds.base import Output
+
+
+        class Backwards:
+            """Write `word` backwards."""
+
+            name = "backwards"
+            anywhere = True
+
+            def check(self, operation):
+                return [] if "word" in operation.config.params else [("word_required", "word: is missing")]
+
+            def prepare(self, operation, services):
+                word = operation.config.params["word"]
+                return lambda context: Output(word[::-1])
+    '''
+    add_module(tmp_path, monkeypatch, "backwards_kind", source)
+    info = tmp_path / "backwards-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: backwards\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[tract_jupyter.run_kinds]\nbackwards = backwards_kind:Backwards\n"
+    )
+
+    with Tract.open() as t:
+        client = ScriptedClient("Yes.")
+        t.configure_llm(client)
+        t.user("Well?")
+        said = run_operation("said", "backwards", order=1, word="dnim", into="system", required=True)
+        assert t.generate(profile=OperationProfile.of("p", [said])).run.status == "done"
+        assert any("mind" in message["content"] for message in client.last_messages)
 
 
 RULE = '''

@@ -6,7 +6,8 @@
 * `builtin`: the pendings of what the package itself does: compress, gc, merge, rebase, a reply, an answer of
   a tool.
 
-Knows `review` (which knows this room only as a protocol), `context` and `storage`.
+Knows `review` (which knows this room only as a protocol), `context`, `storage`, and `llm` and
+`prompts` for a model that decides or replies.
 """
 
 from __future__ import annotations

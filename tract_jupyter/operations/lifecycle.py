@@ -11,7 +11,7 @@ in use here, or asked for. It is signed as not reviewed, and stands so in every 
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from tract_jupyter.exceptions import FingerprintError, OperationExistsError, SpecError, TractError
@@ -76,9 +76,12 @@ class Operations:
         self._grants = grants
         self.carry_grants = False
         """Whether standing approvals carry over to a new version that can reach nothing more than the old one."""
-        self.advice = Advice()
-        """How the code of what is proposed or fired is analysed for review."""
         self._signer = signer
+
+    @cached_property
+    def advice(self) -> Advice:
+        """How the code of what is proposed or fired is analysed for review; may be set."""
+        return Advice()
 
     @property
     def hookable(self) -> frozenset[str]:

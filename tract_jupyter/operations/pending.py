@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from tract_jupyter.analysis import KnownNames
 from tract_jupyter.hooks.field_pending import FieldPending
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.review.request import findings_text
@@ -13,6 +12,7 @@ from tract_jupyter.storage.interrupts import interruptible
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tract_jupyter.analysis import KnownNames
     from tract_jupyter.models.schema import Parameters
     from tract_jupyter.operations.advice import Advice
     from tract_jupyter.operations.spec import ActionDef, OperationSpec
@@ -125,6 +125,8 @@ def analysed_blocks(spec: OperationSpec, advice: Advice) -> tuple[CodeBlock, ...
 
 def known_names_of(spec: OperationSpec, action: ActionDef) -> KnownNames:
     """Return what a spec says about the names in the code of one of its actions."""
+    from tract_jupyter.analysis import KnownNames
+
     members = members_of(DynamicPending).union(spec.actions)
     return KnownNames(members, frozenset(spec.fields), frozenset(action.params))
 

@@ -184,6 +184,8 @@ class ToolDefinition:
         description: str | None = None,
         traits: Traits | None = None,
         owner: str = OWN,
+        told_actor: bool = False,
+        asks_itself: bool = False,
     ) -> ToolDefinition:
         """Make a tool of a Python function; its type hints and docstring say everything.
 
@@ -194,6 +196,8 @@ class ToolDefinition:
             description: instead of the first paragraph of its docstring.
             traits: what calling it can do.
             owner: who brought it.
+            told_actor: the function takes who calls as its first argument, which is none of the tool's.
+            asks_itself: see `ToolDefinition`.
 
         Raises:
             SpecError: it is no plain function, has a parameter without a name (`*args`), or one that JSON has no form
@@ -201,8 +205,8 @@ class ToolDefinition:
         """
         check_function(function)
         check_json_types(function)
-        told, about = parse_docstring(function.__doc__)
-        parameters = Parameters.of(function, descriptions=about)
+        told, about = ("", {}) if owner == BUILT_IN else parse_docstring(function.__doc__)
+        parameters = Parameters.of(function, skip=int(told_actor), descriptions=about)
         return cls(
             checked_name(function.__name__ if name is None else name),
             told if description is None else description,
@@ -210,8 +214,21 @@ class ToolDefinition:
             function,
             traits=traits or Traits(),
             owner=owner,
+            told_actor=told_actor,
             returns=hints_of(function).get("return", Any),
+            asks_itself=asks_itself,
         )
+
+    @classmethod
+    def built_in(cls, function: Callable[..., Any], **options: Any) -> ToolDefinition:
+        """Make a tool that is always there; its description is the function's whole docstring.
+
+        Args:
+            function: see `from_function`.
+            **options: see `from_function`.
+        """
+        described = " ".join((function.__doc__ or "").split())
+        return cls.from_function(function, **{"description": described, "owner": BUILT_IN, **options})
 
     @classmethod
     def from_schema(

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.models.text import one_line, printable, shortened
-from tract_jupyter.notebook.runs.graph import gantt, gantt_svg, gantt_text, graph_svg, short
+from tract_jupyter.notebook.runs.graph import gantt, gantt_svg, gantt_text, graph_svg
 from tract_jupyter.notebook.runs.picture import (
     GLYPHS,
     NodeState,
@@ -29,6 +29,7 @@ from tract_jupyter.notebook.views.html import (
     text_width,
     when,
 )
+from tract_jupyter.notebook.views.svg import short
 from tract_jupyter.runs.terms import EffectStatus, Hook, RunStatus
 
 if TYPE_CHECKING:
