@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from tract_jupyter.doors import door
 
 if TYPE_CHECKING:  # what type checkers and completers see; the same names as in `_HOME`
     from tract_jupyter.analysis import CodeAnalyzer
@@ -85,13 +86,8 @@ _HOME = {
 }
 """Where each name is imported from when it is first used: loading the extension must stay quick."""
 
-if not TYPE_CHECKING:  # a type checker would take it for a promise that there is every name
-
-    def __getattr__(name: str) -> object:
-        if name not in _HOME:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = globals()[name] = getattr(import_module(_HOME[name]), name)
-        return value
+if not TYPE_CHECKING:  # which would take it for a promise that there is every name
+    __getattr__ = door(__name__, _HOME)
 
 
 def __dir__() -> list[str]:

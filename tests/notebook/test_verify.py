@@ -15,7 +15,7 @@ from tests.review.rigging import project
 from tract_jupyter import Tract, verify
 from tract_jupyter.__main__ import main
 from tract_jupyter.exceptions import ContentError, TrustError
-from tract_jupyter.notebook.arguments import parse_fire
+from tract_jupyter.notebook.fire_line import parse_fire
 from tract_jupyter.notebook.verify import steps
 from tract_jupyter.review.lock import PROJECT_FILE, RecordedDecision, read_lock, write_lock
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.facade.test_restoring import MADE
 from tests.review.fakes import FakeChannel
 from tract_jupyter import Tract
-from tract_jupyter.analysis.source import split_lines
-from tract_jupyter.models.schema.parameters import Parameters
+from tract_jupyter.analysis import split_lines
+from tract_jupyter.models.schema import Parameters
 from tract_jupyter.models.text import printable
 from tract_jupyter.notebook.panels.inbox import InboxPages, InboxRow
 from tract_jupyter.notebook.panels.panel import Panel

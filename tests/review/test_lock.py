@@ -504,7 +504,7 @@ def test_code_that_decides_what_was_recorded_of_it_changes_nothing(runs):
 
 
 def test_a_gated_tool_call_is_settled(tract, lock):
-    from tract_jupyter.models.schema.parameters import Parameter, Parameters
+    from tract_jupyter.models.schema import Parameter, Parameters
     from tract_jupyter.toolkit.pendings import PendingToolCall
 
     pending = PendingToolCall("rm", {"path": "a"}, tract=tract, parameters=Parameters("rm", [Parameter("path", str)]),

@@ -8,8 +8,7 @@ import json
 import jsonschema
 import pytest
 
-from tract_jupyter.models.schema.providers import strict_schema
-from tract_jupyter.toolkit import get_profile
+from tract_jupyter.models.schema import strict_schema
 
 
 @pytest.fixture
@@ -102,7 +101,7 @@ def schema_of(tract, name):
 
 
 def test_the_table_has_every_tool(tract):
-    assert set(CALLS) == set(tract.executor.tools()) == set(get_profile("full").tool_configs)
+    assert set(CALLS) == set(tract.executor.tools()) == set(tract.toolset("full").tools())
 
 
 @pytest.mark.parametrize("name", CALLS)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class AnalysisSession:
-    """Analyses one cell after the other of a notebook: ``import os as o`` in one is known in the next.
+    """An analysis of one notebook cell after the other: ``import os as o`` in one is known in the next.
 
     Args:
         analyzer: What looks at the cells.
@@ -55,12 +55,12 @@ class AnalysisSession:
             return self.analyzer.analyze_in(self._program, code, tools)
 
     def ran(self, code: str) -> None:
-        """Keep the names of a cell that ran; of one that cannot be read there are none."""
+        """Keep the names of a cell that ran. A cell that does not parse has none."""
         with self._lock:
             learn(self._program, code)
 
     def reset(self) -> None:
-        """Forget all names, as a kernel does that was restarted."""
+        """Forget all names, as a restarted kernel does."""
         self._program = Program()
 
 
@@ -70,7 +70,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class CodeAnalyzer:
-    """Explains what a piece of code would do, without running any of it.
+    """An analyzer that explains what a piece of code would do, without running any of it.
 
     Findings are advice for the person who decides. They contain nothing: code that is meant to hide from this
     analysis can.
@@ -84,7 +84,7 @@ class CodeAnalyzer:
 
     Raises:
         SandboxModeError: The mode does not exist.
-        RuleChoiceError: There is no such rule or level, or it is one that always counts.
+        RuleSettingsError: There is no such rule or level, or it is one that always counts.
     """
 
     def __init__(
@@ -163,7 +163,7 @@ class CodeAnalyzer:
     def _collect(
         self, view: CodeView, deadline: Deadline, findings: list[Finding], *, inner: bool
     ) -> list[Exception]:
-        """Gather what the rules say; what goes wrong with one of them ends only that one."""
+        """Collect the findings of all rules. A rule that fails ends only itself; return the problems."""
         mentions = (references.findings(view, deadline), references.stored(view))
         sources = [*mentions, *(rule.check(view) for rule in self._rules())]
         if not inner:
@@ -177,7 +177,7 @@ class CodeAnalyzer:
             except Exception as error:  # noqa: BLE001 - a failure to understand is itself a verdict
                 problems.append(error)
         if view.resolver.is_incomplete:
-            problems.append(TooLongError("too much in it depends on too much else"))
+            problems.append(TooLongError("too many of its names depend on each other"))
         return problems + view.problems
 
     def _take(self, source: Iterator[Finding], deadline: Deadline, findings: list[Finding]) -> None:
@@ -193,7 +193,7 @@ class CodeAnalyzer:
         return (rule for rule in all_rules() if rule.code not in self.settings.off)
 
     def _written(self, view: CodeView, deadline: Deadline) -> Iterator[Finding]:
-        """What Python that goes to a file would do; a level less, since something has to run it first."""
+        """Yield the findings about Python that is written to a file, one level lower: something has to run it first."""
         for escape in view.escapes:
             body = escape.body_of_file()
             if body is not None:
@@ -207,7 +207,7 @@ class CodeAnalyzer:
 
 
 def learn(program: Program, cell: str) -> None:
-    """Have a program know the names of a cell that ran; one that cannot be read teaches nothing."""
+    """Add the names of a cell that ran to a program. A cell that does not parse adds nothing."""
     with contextlib.suppress(*_PARSE_ERRORS, TooLongError):
         deadline = Deadline()
         _, tree, _, _ = _read(cell, deadline, program)

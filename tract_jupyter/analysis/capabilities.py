@@ -77,7 +77,7 @@ def _dotted(name: str) -> str:
 
 
 class CapabilityCollector:
-    """Collects what a piece of code can reach, under the names of the fields of `Capabilities`."""
+    """The collector of what a piece of code can reach, under the names of the fields of `Capabilities`."""
 
     def __init__(self, flows: Flows, forms: NormalForms) -> None:
         self._flows = flows
@@ -105,7 +105,7 @@ class CapabilityCollector:
                 self._text(node)
 
     def _not_known(self, what: str, node: ast.expr) -> None:
-        """Tell an expression, and whatever flows into it."""
+        """Record an expression as unknown, with everything that flows into it."""
         self.unknown.add(f"{what}: {self._forms.of(node)}")
         for source in self._flows.into(node, self._seen.setdefault(what, set())):
             self.unknown.add(f"{what}, _ = {self._forms.of(source)}")
@@ -136,7 +136,7 @@ class CapabilityCollector:
     # mentions
 
     def _mention(self, node: ast.Name | ast.Attribute) -> None:
-        """A name or a chain of attributes, unless a longer chain tells it."""
+        """Collect a name or a chain of attributes, unless it is part of a longer chain."""
         names = self._flows.dotted(node)
         self._internals(node, names)
         for name in names:
@@ -156,7 +156,7 @@ class CapabilityCollector:
             self._handed_on(node, names)
 
     def _internals(self, node: ast.Name | ast.Attribute, names: Iterable[str]) -> None:
-        """What leads to everything that the process holds, or to its secrets."""
+        """Collect access to the interpreter's internals and to secrets."""
         if isinstance(node, ast.Attribute) and _DUNDER.fullmatch(node.attr):
             self._not_known("the interpreter's insides", self._chain(node))
         codes = {rule.code for name in names for rule, _ in rules_for(name)}
@@ -174,7 +174,7 @@ class CapabilityCollector:
         self.attributes.add(self._forms.of(node))
 
     def _chain(self, node: ast.expr) -> ast.expr:
-        """The longest chain of attributes, items and calls; not the arguments of its last call."""
+        """Return the longest chain of attributes, items and calls, without the arguments of its last call."""
         while True:
             outer = self._flows.access(node)
             call = self._flows.parent(outer)
@@ -183,7 +183,7 @@ class CapabilityCollector:
             node = call
 
     def _handed_on(self, node: ast.expr, names: Iterable[str]) -> None:
-        """A function that opens, runs or sends something, given to another: ``map(open, paths)``."""
+        """Collect a function that opens, runs or sends something and is passed to another one: ``map(open, paths)``."""
         if not any(rules_for(name) or sinks_of(name) or is_network(name) for name in names):
             return
         around = self._flows.parent(node)
@@ -226,7 +226,7 @@ class CapabilityCollector:
                 self._not_known(what, entry.computed)
 
     def _told(self, node: ast.Call, name: str) -> None:
-        """Functions of which only the whole call tells what they do."""
+        """Collect calls whose effect only the whole call shows, such as imports by name and commands."""
         root = name.partition("()")[0]
         if root in GETATTR:
             return
@@ -244,7 +244,7 @@ class CapabilityCollector:
             self._not_known("code from text", node)
 
     def _by_text(self, node: ast.Call, name: str) -> None:
-        """``getattr(x, "name")`` and its relatives."""
+        """Collect ``getattr(x, "name")`` and its relatives."""
         form = _SETATTR.get(name)
         if form is None:
             return
@@ -261,7 +261,7 @@ class CapabilityCollector:
                     self._not_known("the interpreter's insides", self._chain(node))
 
     def _tool(self, node: ast.Call, name: str) -> None:
-        """Operations that are fired and tools that are called by name."""
+        """Collect operations that are fired, and tools that are called by name."""
         fires = name.rpartition(".")[2] == "fire"
         if not fires and not _BY_NAME.search(name):
             return
@@ -276,7 +276,7 @@ class CapabilityCollector:
     # texts
 
     def _text(self, node: ast.expr) -> None:
-        """Addresses and paths in any text, also in one that is put together."""
+        """Collect addresses and paths in any text, including one that is put together."""
         whole = (ast.JoinedStr,) if isinstance(node, ast.Constant) else (ast.JoinedStr, ast.BinOp)
         if isinstance(self._flows.parent(node), whole):
             return
@@ -302,7 +302,7 @@ class CapabilityCollector:
 
 
 def _value(node: ast.expr) -> tuple[str, ...]:
-    """The text of a literal, however long."""
+    """Return the text of a literal, however long."""
     value = node.value if isinstance(node, ast.Constant) else None
     if isinstance(value, bytes):
         return (value.decode("utf-8", "replace"),)
@@ -317,7 +317,7 @@ _PARSE_ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError, OverflowE
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a piece of code can reach, as far as its text tells.
+    """The capabilities of a piece of code: everything that its text shows it can reach.
 
     In a dotted name ``?`` stands for an object that is not known, ``[...]`` for an item of one, ``()`` for what
     a call of it gives. Names that the code chose itself do not occur.
@@ -346,11 +346,11 @@ class Capabilities:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing at all."""
+        """True if the code can reach nothing at all."""
         return not any(getattr(self, field.name) for field in fields(self))
 
     def merged(self, others: Iterable[Capabilities]) -> Capabilities:
-        """These and those of others, such as of all actions of an operation."""
+        """Return the union with other capabilities, such as those of all actions of an operation."""
         everyone = (self, *others)
         return Capabilities(
             **{
@@ -360,8 +360,8 @@ class Capabilities:
         )
 
 
-def capabilities(code: str, *, parameters: Collection[str] = ()) -> Capabilities:
-    """Tell what code can reach. Nothing of it is executed or imported.
+def capabilities_of(code: str, *, parameters: Collection[str] = ()) -> Capabilities:
+    """Return the capabilities of code. Nothing is executed or imported.
 
     Args:
         code: A cell or the body of an action: Python, with IPython's additions.
@@ -378,7 +378,7 @@ def capabilities(code: str, *, parameters: Collection[str] = ()) -> Capabilities
 
 
 def widened(old: Capabilities, new: Capabilities) -> Capabilities:
-    """What the new version has and the old one had not, entry by entry.
+    """Return the capabilities that only the new version has, entry by entry.
 
     No entry covers another: what the old version computed, or left unknown, says nothing about what the new
     one names.

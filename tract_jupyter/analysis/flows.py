@@ -51,7 +51,7 @@ _NOWHERE = NameScope("module")
 
 
 class Flow(NamedTuple):
-    """One expression that flows into a name: as it is, as ``with`` gives it, a part of it, or else."""
+    """An expression that flows into a name: as it is, as ``with`` enters it, as a part, or otherwise."""
 
     node: ast.expr
     kind: Literal["same", "with", "part", "other", "inner"]
@@ -83,15 +83,15 @@ class Flows:
                 self._classes.setdefault(node.name, []).append(node)
 
     def parent(self, node: ast.AST) -> ast.AST | None:
-        """The node around this one."""
+        """Return the node around this one."""
         return self.program.parent_of.get(node)
 
     def texts(self, node: ast.expr) -> tuple[str, ...]:
-        """Texts that an expression may come to; unknown pieces of them are ``values.HOLE``."""
+        """Return the texts that an expression may evaluate to; their unknown pieces are ``values.HOLE``."""
         return self.resolver.value(node).texts
 
     def key(self, node: ast.Name) -> Key:
-        """A name and the scope that binds it; None for a name from outside."""
+        """Return a name with the scope that binds it; None for a name from outside."""
         found = self.program.scope_of.get(node, self.program.module).find(node.id)
         return (found[0] if found else None, node.id)
 
@@ -118,14 +118,14 @@ class Flows:
         self._flows.setdefault(key, []).extend(Flow(node, "inner") for node in found)
 
     def access(self, node: ast.expr) -> ast.expr:
-        """The longest chain of attributes and items that begins with the node."""
+        """Return the longest chain of attributes and items that begins with the node."""
         parent = self.parent(node)
         while isinstance(parent, _ACCESS) and parent.value is node:
             node, parent = parent, self.parent(parent)
         return node
 
     def _stored(self, target: ast.expr) -> Flow | None:
-        """What is stored into a target."""
+        """Return the flow into a target."""
         node: ast.AST = target
         parent, partial = self.parent(node), False
         while isinstance(parent, (ast.Tuple, ast.List, ast.Starred)):
@@ -146,7 +146,7 @@ class Flows:
         return None
 
     def _sources(self, key: Key) -> Iterator[ast.expr]:
-        """Every expression that may flow into what a name stands for."""
+        """Yield every expression that may flow into what a name stands for."""
         yield from (flow.node for flow in self._flows.get(key, ()))
         for binding in self._bindings(key):
             if isinstance(binding.node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
@@ -173,7 +173,7 @@ class Flows:
             yield from (*call.args, *(keyword.value for keyword in call.keywords))
 
     def into(self, node: ast.expr, seen: set[Key]) -> Iterator[ast.expr]:
-        """The expressions that flow into the names of an expression, and those that flow into these.
+        """Yield the expressions that flow into the names of an expression, and those that flow into these.
 
         Names in ``seen`` are left out, and those that are met are added to it.
         """
@@ -189,7 +189,7 @@ class Flows:
     # names
 
     def dotted(self, node: ast.expr) -> frozenset[str]:
-        """Dotted names of what an expression may be; ``?`` begins those of which nothing is known.
+        """Return dotted names of what an expression may be; ``?`` begins those of which nothing is known.
 
         Empty for functions and classes of the code's own.
         """
@@ -246,7 +246,7 @@ class Flows:
         return frozenset(found | {"?"} if opaque > plain or values > noted else found)
 
     def is_certain(self, node: ast.expr) -> bool:
-        """Whether the texts that the resolver found for an expression are all that it can come to."""
+        """Return True if the expression can evaluate to no other texts than those that the resolver found."""
         known = self._certain.get(node)
         if known is not None:
             return known
@@ -259,7 +259,7 @@ class Flows:
         return self._certain[node]
 
     def _parts(self, node: ast.expr) -> list[ast.expr] | None:
-        """The expressions whose texts make those of a node; None where the resolver may miss something."""
+        """Return the expressions whose texts make those of a node; None where the resolver may miss something."""
         parts = _PARTS.get(type(node))
         if parts is not None:
             return parts(node)
@@ -276,7 +276,7 @@ class Flows:
 
 
 def _choices(node: ast.expr) -> list[ast.expr]:
-    """The expressions of which an expression is one."""
+    """Return the expressions of which this one takes the value of one."""
     if isinstance(node, (ast.Await, ast.NamedExpr, ast.Starred)):
         return [node.value]
     if isinstance(node, ast.IfExp):
@@ -308,7 +308,7 @@ _PARTS: dict[type[ast.expr], Callable[..., list[ast.expr] | None]] = {
 
 
 class FreeNames(Resolver):
-    """A resolver that knows names from outside: the parameters, and those that nobody bound."""
+    """A resolver with free names: the parameters, and the names that nothing in the code binds."""
 
     assumed = ASSUMED
 
@@ -317,7 +317,7 @@ class FreeNames(Resolver):
         self._parameters = {name: named(_parameter(name)) for name in parameters}
 
     def name(self, name: str, scope: NameScope) -> Value:
-        """What a name means; before the top level binds it, it means what it does outside."""
+        """Return the value of a name. Until the top level binds it, it has its outer meaning."""
         found = scope.find(name)
         outside = self._parameters.get(name) or self._unbound(name, _NOWHERE)
         if found is None:
@@ -334,7 +334,7 @@ class _OuterNames(Resolver):
 
 
 def _parameter(name: str) -> str:
-    """The name of a parameter; one that is called as a module or a builtin must not be taken for it."""
+    """Return the dotted name of a parameter, which must not be mistaken for a module or builtin of the same name."""
     known = _OuterNames(Program()).name(name, _NOWHERE).names
     return f"{name}(parameter)" if known or module_level(name) or rules_for(f"{name}.member") else name
 
@@ -355,7 +355,7 @@ class NormalForms:
                 other.arg = NAME
 
     def of(self, node: ast.AST) -> str:
-        """The form of an expression."""
+        """Return the form of an expression."""
         known = self._known.get(node)
         if known is None:
             known = self._known[node] = shorten(_spelt(self._twins[node]))
@@ -363,7 +363,7 @@ class NormalForms:
 
 
 def shorten(text: str) -> str:
-    """A text as it is, or its beginning and a digest of all of it."""
+    """Return a text as it is, or its beginning and a digest of all of it."""
     if len(text) <= MAX_FORM:
         return text
     digest = hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
@@ -371,7 +371,7 @@ def shorten(text: str) -> str:
 
 
 def _name(node: ast.Name, flows: Flows) -> str:
-    """A name from outside stays, one that is only imported becomes what it was imported as."""
+    """Return the name that stands for a name: a free name as it is, an imported one in full, any other as ``_``."""
     key = flows.key(node)
     if key[0] is None:
         return node.id
@@ -405,7 +405,7 @@ def _is_small(twin: ast.AST) -> bool:
 
 
 def _pieces(twin: ast.AST) -> Iterator[str]:
-    """Everything that makes an expression, iteratively, since it may be nested deeply."""
+    """Yield everything that makes an expression, iteratively, since it may be nested deeply."""
     stack: list[object] = [twin]
     while stack:
         item = stack.pop()

@@ -41,7 +41,7 @@ _CONSTANTS: Mapping[str, Const] = {
 
 
 def known_value(name: str) -> Const | None:
-    """The value of an attribute or a call that is the same everywhere, or stands for such a one."""
+    """Return the value of an attribute or a call that is the same everywhere, or stands for such a one."""
     found = _CONSTANTS.get(name)
     if found is None:
         found = effects().values.get(name)
@@ -278,7 +278,7 @@ def _text(data: Const) -> Const | None:
 
 
 def _parent(path: Const) -> Const | None:
-    """The folder around a path; that of the working directory is ``..``."""
+    """Return the folder around a path; that of the working directory is ``..``."""
     if not isinstance(path, str):
         return None
     if path in {"", "."} or path.endswith(".."):

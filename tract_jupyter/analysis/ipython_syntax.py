@@ -47,7 +47,7 @@ _SIGNS = re.compile(r"[%!?]|\A\s*[ \t]|^\s*[/,;]", re.MULTILINE)
 
 
 def has_escapes(text: str) -> bool:
-    """Whether there is anything in the text that `transform` could change."""
+    """Return True if there is anything in the text that `transform` could change."""
     return _SIGNS.search(text) is not None
 
 
@@ -62,7 +62,7 @@ class Escape:
     text: str
 
     def body_of_file(self) -> str | None:
-        """The Python that ``%%writefile`` writes; None for anything else."""
+        """Return the Python that ``%%writefile`` writes; None for anything else."""
         if (
             self.kind != "cell_magic"
             or self.name not in {"writefile", "file"}
@@ -112,7 +112,7 @@ _OPERATES = re.compile(r"\s*(?:[-+*/%&|^@<>]=?|//|\*\*|==|!=|and|or|in|is|if|not
 
 
 def automagic(text: str, names: Container[str], certain: Container[str]) -> Escape | None:
-    """The magic that a cell of one line is, since IPython allows to leave out its ``%``.
+    """Return the magic that a one-line cell calls without its ``%``, as IPython allows.
 
     Args:
         text: A cell.
@@ -132,7 +132,7 @@ def automagic(text: str, names: Container[str], certain: Container[str]) -> Esca
 
 
 class _Scanner:
-    """Walks over logical lines and replaces those that are IPython's."""
+    """A scanner that walks over logical lines and replaces those that are IPython's."""
 
     def __init__(self, lines: list[str], shifts: dict[int, int]) -> None:
         self.lines = lines
@@ -197,7 +197,7 @@ class _Scanner:
         return False
 
     def _autocall(self, index: int, indent: str, match: re.Match[str]) -> bool:
-        """``/f x`` is ``f(x)``, ``,f a b`` is ``f("a", "b")``, ``;f a b`` is ``f("a b")``."""
+        """Replace ``/f x`` by ``f(x)``, ``,f a b`` by ``f("a", "b")``, and ``;f a b`` by ``f("a b")``."""
         rest = match["rest"].strip()
         given = {"/": rest, ",": ", ".join(map(repr, rest.split())), ";": repr(rest)}[match["sign"]]
         self._note("autocall", match["sign"], match["name"], index)
@@ -268,7 +268,7 @@ _REST_OF_STRING = {
 
 
 class _LineState:
-    """Whether the next line starts a statement: outside strings and brackets, and not continued."""
+    """The state between two lines: strings and brackets that are open, and a continued line."""
 
     def __init__(self) -> None:
         self.quote = ""
@@ -294,7 +294,7 @@ class _LineState:
             self.quote = ""  # an unfinished string: an error that the parser reports
 
     def _after_string(self, line: str, index: int) -> int:
-        """Where the open string ends; the end of the line when it goes on."""
+        """Return the column where the open string ends; that of the line's end if it goes on."""
         if not self.quote:
             return index
         rest = _REST_OF_STRING[self.quote].match(line, index)

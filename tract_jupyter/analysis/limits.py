@@ -1,4 +1,4 @@
-"""How much the analysis takes on: so much text, findings and time that nobody waits longer than a second."""
+"""Limits of the analysis: of text, findings and time, so that nobody waits longer than a second."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _Member = TypeVar("_Member")
 
 
 class TooLongError(Exception):
-    """The text, or what follows from it, is more than the analysis takes on."""
+    """The text, or what follows from it, exceeds the limits of the analysis."""
 
 
 def check_length(text: str) -> None:
@@ -48,9 +48,9 @@ def check_length(text: str) -> None:
     """
     # What takes time is syntax, and nearly every piece of syntax has a mark; a long string has none.
     if _marks(text) > MAX_MARKS and _marks(_STRING.sub("", text)) > MAX_MARKS:
-        raise TooLongError(f"it is longer than the analysis takes on: {len(text):,} characters")
+        raise TooLongError(f"it is too long for the analysis: {len(text):,} characters")
     if text.count("{") > _MANY_BRACES and _f_string_steps(text) > _MAX_F_STRING_STEPS:
-        raise TooLongError("an f-string in it is longer than the analysis takes on")
+        raise TooLongError("it contains an f-string that is too long for the analysis")
 
 
 def _marks(text: str) -> int:
@@ -64,7 +64,7 @@ def _f_string_steps(text: str) -> int:
 
 @contextmanager
 def without_collection() -> Iterator[None]:
-    """Pause the garbage collector: a tree of many nodes would set it off again and again, for nothing."""
+    """Pause the garbage collector, which a large syntax tree would trigger again and again for nothing."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -75,22 +75,22 @@ def without_collection() -> Iterator[None]:
 
 
 class Deadline:
-    """Ends an analysis that takes too long."""
+    """A deadline that ends an analysis which takes too long."""
 
     def __init__(self, seconds: float = MAX_SECONDS) -> None:
         self._end = time.monotonic() + seconds
 
     def check(self) -> None:
-        """Go on only if there is time left.
+        """Check that there is time left.
 
         Raises:
             TooLongError: There is none.
         """
         if time.monotonic() > self._end:
-            raise TooLongError("it takes longer than the analysis waits")
+            raise TooLongError("the analysis ran out of time")
 
     def watched(self, members: Iterable[_Member], every: int = 256) -> Iterator[_Member]:
-        """The members, as long as there is time.
+        """Yield the members as long as there is time.
 
         Raises:
             TooLongError: There is none left.

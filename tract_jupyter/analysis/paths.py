@@ -1,4 +1,4 @@
-"""Where a path leads: inside the workspace, into a protected corner of it, out of it, or to another machine.
+"""Classification of paths: inside the workspace, in a protected part of it, outside, or on another machine.
 
 Only rules that know an operation which *opens* a path ask here; a string that looks like a path is text.
 """
@@ -25,20 +25,20 @@ _DEVICES = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
 
 
 class PathLocation(Enum):
-    """Where a path leads."""
+    """The place that a path leads to."""
 
-    INSIDE = "inside the workspace"
+    INSIDE = "a path inside the workspace"
     PROTECTED = "a hidden or configuration file of the workspace"
     TEMPORARY = "the temporary directory"
-    OUTSIDE = "outside the workspace"
-    STEERING = "a file that steers agents, kernels or imports"
+    OUTSIDE = "a path outside the workspace"
+    STEERING = "a file that controls agents, kernels or imports"
     SECRET = "a file of secrets"  # noqa: S105 - where, not what
     REMOTE = "an address on another machine"
-    UNKNOWN = "a path that is not known before it runs"
+    UNKNOWN = "a path that is known only when it runs"
 
 
 class Workspace:
-    """Classifies paths against a root; without one, every absolute path counts as outside.
+    """A classifier of paths against a root; without one, every absolute path counts as outside.
 
     Symbolic links are followed, since a link inside may lead out. Answers are remembered.
     """
@@ -50,18 +50,18 @@ class Workspace:
         self._folders: dict[str, str] = {}
 
     def fresh(self) -> Workspace:
-        """The same root without the answers of before, which links and a new working directory may have changed."""
+        """Return a workspace of the same root without remembered answers, which may be out of date."""
         return Workspace(self.root)
 
     def locate(self, text: str) -> PathLocation:
-        """Classify a path as the code spells it; ``values.HOLE`` stands for unknown pieces."""
+        """Classify a path as the code writes it; ``values.HOLE`` stands for unknown pieces."""
         known = PathLocation.INSIDE if text in _DEVICES else self._known.get(text)
         if known is None:
             known = self._known[text] = self._classify(text)
         return known
 
     def has_module(self, name: str) -> bool:
-        """Whether the workspace itself has a module or package of this name."""
+        """Return True if the workspace itself has a module or package of this name."""
         base = Path(self.root or ".")
         return name.isidentifier() and ((base / f"{name}.py").is_file() or (base / name).is_dir())
 
@@ -89,7 +89,7 @@ class Workspace:
         )
 
     def _real(self, path: str) -> str:
-        """Where the path leads; ``os.path.realpath`` that asks the disk but once for each folder."""
+        """Return the real path, like ``os.path.realpath``, but ask the disk only once for each folder."""
         folder, name = os.path.split(path)
         if name in {"", ".", ".."}:
             return os.path.realpath(path)

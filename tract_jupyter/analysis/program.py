@@ -25,7 +25,7 @@ Child = tuple[ast.AST, "NameScope"]
 
 
 class Binding(NamedTuple):
-    """One note of what a name is bound to.
+    """One possible binding of a name.
 
     Attributes:
         kind: How: by import, to an expression's value, to one element of it, as parameter, or unknown.
@@ -59,7 +59,7 @@ class NameScope:
         self.redirected.get(name, self).bindings.setdefault(name, []).append(binding)
 
     def visible(self) -> Iterator[NameScope]:
-        """The scopes that a name used here is looked up in; a class body is visible only from itself."""
+        """Yield the scopes in which a name used here is looked up; a class body is visible only from itself."""
         yield self
         scope = self.parent
         while scope is not None:
@@ -68,7 +68,7 @@ class NameScope:
             scope = scope.parent
 
     def find(self, name: str) -> tuple[NameScope, list[Binding]] | None:
-        """The scope that binds the name, and to what; None when nobody bound it."""
+        """Return the scope that binds the name, and to what; None when nobody bound it."""
         if name in self.bindings and not self.redirected:
             return self, self.bindings[name]
         for scope in self.visible():
@@ -90,13 +90,13 @@ _LEAVES = frozenset({ast.Constant, ast.MatchSingleton, ast.Global, ast.Nonlocal}
 
 
 def _child_fields(kind: type[ast.AST]) -> tuple[str, ...]:
-    """The fields that may hold children, last first, as a stack wants them."""
+    """Return the fields that may hold children, last first, as a stack wants them."""
     leaves = kind._fields if kind in _LEAVES else _LEAF_FIELDS
     return tuple(name for name in reversed(kind._fields) if name not in leaves)
 
 
 def children_of(node: ast.AST, scope: NameScope, *leave_out: str) -> list[Child]:
-    """The nodes right below, in the order of the source, with the scope that they stand in."""
+    """Return the nodes right below, in the order of the source, with the scope that they stand in."""
     found: list[Child] = []
     for name in reversed(SYNTAX[type(node)].fields):
         value = None if name in leave_out else getattr(node, name, None)
@@ -140,7 +140,7 @@ def _with_item(program: Program, node: ast.withitem, scope: NameScope) -> None:
 
 
 def _match(program: Program, node: ast.Match, scope: NameScope) -> None:
-    """What a pattern captures may be the subject, or an attribute or a member of it."""
+    """Bind what the patterns capture: the subject, or an attribute or a member of it."""
     for case in node.cases:
         stack: list[tuple[ast.pattern, tuple[str | int, ...]]] = [(case.pattern, ())]
         while stack:
@@ -288,7 +288,7 @@ _OPENS_SCOPE: dict[type[ast.AST], Callable[..., list[Child]]] = {
 
 
 class NodeKind(NamedTuple):
-    """What to do with a kind of node: its note, how it opens a scope, the fields that may hold children."""
+    """The handling of a kind of node: what it binds, the scope it opens, and the fields that may hold children."""
 
     note: Callable[..., None] | None
     opens: Callable[..., list[Child]] | None
@@ -402,7 +402,7 @@ class Program:
                     stack.append((child, scope))
 
     def sole_value(self, name: ast.Name) -> ast.expr | None:
-        """The expression that a name stands for when it is bound just once, by an assignment."""
+        """Return the expression that a name stands for if a single assignment binds it."""
         found = self.scope_of.get(name, self.module).find(name.id)
         bindings = found[1] if found is not None else []
         if len(bindings) != 1 or bindings[0].kind != "value" or bindings[0].path:

@@ -1,4 +1,4 @@
-"""From syntax nodes to mentions of names that rules ask for."""
+"""Mentions: the syntax nodes that name something a rule asks for, and the findings about them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tract_jupyter.analysis.calls import GETATTR
 from tract_jupyter.analysis.limits import TooLongError
 from tract_jupyter.analysis.rules import Reference, Rule, is_boring, module_level, rules_for
 from tract_jupyter.analysis.rules.arguments import described, described_value, is_foreign, judged
-from tract_jupyter.analysis.rules.base import GUESS, LIKELY, SURE
+from tract_jupyter.analysis.rules.base import GUESS, LIKELY, LOW, SURE
 from tract_jupyter.analysis.rules.lookup import asked, asked_attributes, rules_by_name
 from tract_jupyter.analysis.tables.effects import of_keyword, of_set
 from tract_jupyter.analysis.values import canonical
@@ -32,7 +32,7 @@ _READERS = frozenset({"__getattribute__", "__getattr__", "get"})
 
 
 def findings(view: CodeView, deadline: Deadline) -> Iterator[Finding]:
-    """What the rules say about every mention of a name, innermost expressions first.
+    """Yield the findings about every mention of a name, innermost expressions first.
 
     Raises:
         TooLongError: There is no time left.
@@ -47,7 +47,7 @@ def findings(view: CodeView, deadline: Deadline) -> Iterator[Finding]:
 
 
 def _mentions(nodes: Sequence[ast.AST]) -> Sequence[ast.AST]:
-    """What may name something: one statement after the other, at any depth; in each, what is inner first.
+    """Return the nodes that may name something, statement by statement; within one, inner nodes come first.
 
     So evaluation finds what it asks for known, the parts of an expression and what earlier lines bind, and
     never recurses deeply.
@@ -65,7 +65,7 @@ def _mentions(nodes: Sequence[ast.AST]) -> Sequence[ast.AST]:
 
 
 def imported(view: CodeView) -> tuple[str, ...]:
-    """Dotted names of what import statements name, sorted."""
+    """Return dotted names of what import statements name, sorted."""
     found = {alias.name for node in view.of(ast.Import) for alias in node.names}
     found.update("." * node.level + (node.module or "") for node in view.of(ast.ImportFrom))
     return tuple(sorted(found))
@@ -124,7 +124,7 @@ def _judged(node: ast.expr, value: Value, hits: Hits, view: CodeView) -> Iterato
 
 
 def _told(rule: Rule, reference: Reference, view: CodeView) -> Iterable[Finding]:
-    """What a rule says about a mention, at the level that its arguments deserve."""
+    """Return a rule's findings about a mention, at the level that the arguments of its call deserve."""
     level = judged(reference, rule, view)
     if level is None:
         return ()
@@ -145,7 +145,7 @@ def _ask(node: ast.expr | ast.pattern, symbol: str, confidence: float, view: Cod
 
 
 def _spelt(node: ast.Call, names: frozenset[str], view: CodeView) -> Sequence[str]:
-    """Attributes that a call of one of these functions reads by their names as strings."""
+    """Return the attributes that a call of one of these functions reads by name."""
     if not names.isdisjoint(_NAMING):
         given = node.args[:1] if any(name.startswith("operator.") for name in names) else node.args[1:2]
         known = asked_attributes()
@@ -158,7 +158,7 @@ def _spelt(node: ast.Call, names: frozenset[str], view: CodeView) -> Sequence[st
 
 
 def _keyword(node: ast.keyword, view: CodeView) -> Iterator[Finding]:
-    """An argument that says much whatever is called with it: ``trust_remote_code=True``."""
+    """Yield findings about arguments that matter whatever is called with them: ``trust_remote_code=True``."""
     call = view.parent(node)
     if isinstance(call, ast.Call) and view.resolver.value(call.func).functions:
         return  # the author's own function says itself what it does
@@ -172,7 +172,7 @@ def _keyword(node: ast.keyword, view: CodeView) -> Iterator[Finding]:
 
 
 def _is_told(call: ast.AST | None, finding: Finding, view: CodeView) -> bool:
-    """Whether the name that is called says the same of the whole call, at that level or above."""
+    """Return True if the called name already leads to the same finding for the whole call, at that level or above."""
     if not isinstance(call, ast.Call):
         return False
     told = _named(call.func, view.resolver.value(call.func), view)
@@ -180,7 +180,7 @@ def _is_told(call: ast.AST | None, finding: Finding, view: CodeView) -> bool:
 
 
 def _entries(node: ast.Dict, view: CodeView) -> Iterator[Finding]:
-    """Keywords that are put into a dictionary first; what is only text says less there."""
+    """Yield findings about keywords that are put into a dictionary first, where a mere text counts less."""
     for key, value in zip(node.keys, node.values, strict=True):
         name = key.value if isinstance(key, ast.Constant) else None
         if isinstance(name, str) and (of_keyword(name) if "_" in name else ()):
@@ -208,7 +208,7 @@ def _told_by_name(
 
 
 def stored(view: CodeView) -> Iterator[Finding]:
-    """What the rules say about what is assigned to members of objects."""
+    """Yield the findings about writes to members of objects."""
     for write in view.member_writes:
         owners = (name.removesuffix(".__dict__") for name in view.resolver.value(write.owner).names)
         named = {canonical(f"{name}.{write.member}") for name in owners}
@@ -252,8 +252,8 @@ def _imported_member(alias: ast.alias, module: str, view: CodeView) -> Iterator[
 
 
 def _imports(alias: ast.alias, module: str, rule: Rule, level: RiskLevel, view: CodeView) -> Finding:
-    reason = f"Imports {module}; what is used of it decides." if level == "low" else f"Imports {module}."
-    return rule.finding(view, alias, reason, level)
+    more = " The risk depends on what is used from it." if level is LOW else ""
+    return rule.finding(view, alias, f"Imports `{module}`.{more}", level)
 
 
 _LOOKS: dict[type[ast.AST], Callable[..., Iterable[Finding]]] = {

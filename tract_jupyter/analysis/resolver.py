@@ -41,14 +41,14 @@ MAX_FIELDS = 64
 
 
 def element(value: Value) -> Value:
-    """What iterating over the value may yield."""
+    """Return what iterating over the value may yield."""
     if value.items is not None:
         return union(value.items)
     return lookup(value, UNKNOWN)
 
 
 def member(value: Value, index: int) -> Value:
-    """What unpacking the value may yield at a position."""
+    """Return what unpacking the value may yield at a position."""
     if value.items is not None and index < len(value.items):
         return value.items[index]
     return value if ANY_MODULE in value.names else element(value)
@@ -65,7 +65,7 @@ def _attribute(resolver: Resolver, node: ast.Attribute) -> Value:
 
 
 def _field(resolver: Resolver, name: str) -> Value:
-    """The attribute of an object that is not known: what such an attribute is set to anywhere."""
+    """Return the attribute of an unknown object: anything that an attribute of this name is set to."""
     program = resolver.program
     if name in program.fields or name in program.methods:
         return resolver.once(("field", name), partial(_set_anywhere, resolver), name)
@@ -82,7 +82,7 @@ def _set_anywhere(resolver: Resolver, name: str) -> Value:
 
 
 def _carried_module(name: str) -> Value:
-    """``x._os``, ``x["os"]``: whatever the object is, this is most likely the module."""
+    """Evaluate ``x._os`` and ``x["os"]``: whatever the object is, this is most likely the module."""
     bare = name.lstrip("_")
     # Without the underscore it may as well be a field of somebody's: self.socket, frame["os"].
     is_module = bare in REACHABLE and (bare != name or bare in {"os", "sys"})
@@ -96,7 +96,7 @@ def _carried_item(resolver: Resolver, node: ast.Subscript) -> Value:
 
 
 def attribute(owner: Value, name: str) -> Value:
-    """What the attribute of a value may be."""
+    """Return what the attribute of a value may be."""
     if not owner.names:
         return UNKNOWN
     names = [canonical(f"{dotted}.{name}") for dotted in owner.names]
@@ -115,7 +115,7 @@ def attribute(owner: Value, name: str) -> Value:
 
 
 def constant_value(literal: object) -> Value:
-    """What a literal stands for; numbers with a point and ``None`` are nothing that is looked at."""
+    """Return the value of a literal. Floats and ``None`` are not tracked."""
     return constant(literal) if isinstance(literal, (str, bytes, int)) else UNKNOWN
 
 
@@ -242,7 +242,7 @@ _Asked = TypeVar("_Asked")
 
 
 class Resolver:
-    """Evaluates the expressions of one program."""
+    """The evaluator of the expressions of one program."""
 
     assumed: Mapping[str, str] = ASSUMED | GIVEN
     """What names are that nobody bound."""
@@ -261,7 +261,7 @@ class Resolver:
         self._incomplete = False
 
     def value(self, node: ast.expr) -> Value:
-        """What the expression may stand for; the empty value when nothing is known."""
+        """Return what the expression may stand for; the empty value if nothing is known."""
         kind = type(node)
         leaf = _LEAVES.get(kind)
         if leaf is not None:
@@ -289,7 +289,7 @@ class Resolver:
         return found
 
     def once(self, key: object, evaluate: Callable[[_Asked], Value], asked: _Asked) -> Value:
-        """Evaluate, unless that is what is being done: every cycle passes a name, a function or a field."""
+        """Evaluate, unless this key is being evaluated already: every cycle passes a name, a function or a field."""
         if key in self._active or self._depth >= MAX_DEPTH:
             self._cuts += 1
             return UNKNOWN
@@ -302,7 +302,7 @@ class Resolver:
             self._active.discard(key)
 
     def _remember(self, known: dict[_Key, Value], key: _Key, value: Value, *, is_whole: bool) -> None:
-        """Remember a result; one that a cycle cut short only until the evaluation that met it is done.
+        """Remember a result. One that a cycle cut short is kept only until the evaluation that met it is done.
 
         What is outermost is whole even so: a name that depends on itself gains nothing by itself.
         """
@@ -319,7 +319,7 @@ class Resolver:
 
     @property
     def is_incomplete(self) -> bool:
-        """Whether some results hold less than they could."""
+        """True if some results hold less than they could."""
         return self._incomplete
 
     def _check_deadline(self) -> None:
@@ -327,7 +327,7 @@ class Resolver:
             self._deadline.check()
 
     def name(self, name: str, scope: NameScope) -> Value:
-        """What a name means in a scope: its bindings, a star import, a builtin, or a well-known module."""
+        """Return what a name means in a scope: its bindings, a star import, a builtin, or a well-known module."""
         key = (scope, name)
         known = self._known_names.get(key)
         if known is not None:
@@ -398,7 +398,7 @@ class Resolver:
         return union(choices)
 
     def _argument(self, function: FunctionNode, binding: Binding) -> Value:
-        """What the calls that we see hand over for a parameter."""
+        """Return what the calls in this code pass for a parameter."""
         passed: list[ast.expr] = []
         calls = self._calls_of(function)
         if calls and binding.path:
@@ -431,7 +431,7 @@ class Resolver:
         return self.program.calls.get(function.name, [])[:MAX_CALL_SITES]
 
     def returned(self, function: FunctionNode) -> Value:
-        """What a function of the user's own may return."""
+        """Return what a function of the user's own may return."""
         scope = self.program.scope_of.get(function)
         if scope is None or not scope.returns:
             return UNKNOWN

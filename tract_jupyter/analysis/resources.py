@@ -1,4 +1,4 @@
-"""Paths and hosts that a piece of code names: at operations that open them, and in text elsewhere."""
+"""Files and hosts that a piece of code reaches: in calls that open them, and in any other text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Resource(NamedTuple):
-    """What a call reaches; ``computed`` is the expression that tells it when the code runs."""
+    """A file or host that a call reaches; ``computed`` is the expression that decides it when the code runs."""
 
     text: str
     computed: ast.expr | None = None
@@ -71,17 +71,17 @@ _METHOD = re.compile(r"[A-Z]{3,8}")
 
 
 def shown(text: str) -> str:
-    """A text with ``?`` for what is not known of it."""
+    """Return a text with ``?`` for its unknown pieces."""
     return text.replace(HOLE, "?")
 
 
 def is_path(text: str) -> bool:
-    """Whether a text looks like a path: it leads somewhere, has a folder or an extension."""
+    """Return True if a text looks like a path: it leads somewhere, has a folder or an extension."""
     return len(text) <= MAX_CONST and bool(_PLACE.fullmatch(text))
 
 
 def hosts_of(text: str) -> Iterator[str]:
-    """The hosts of the addresses in a text; ``?`` for one that is partly computed."""
+    """Yield the hosts of the addresses in a text; ``?`` for one that is partly computed."""
     for match in _URL.finditer(text):
         if not _FILE.fullmatch(text[max(0, match.start() - 5) : match.start()]):
             yield _host(match[1])
@@ -95,7 +95,7 @@ def _host(place: str) -> str:
 
 
 def sinks_of(name: str) -> tuple[Sink, ...]:
-    """The operations on files that a dotted name may stand for."""
+    """Return the operations on files that a dotted name may stand for."""
     last = name.rpartition(".")[2]
     vague = name.startswith("?") or "[...]" in name
     if last in _OF_PATHS or (last == "open" and vague):
@@ -104,20 +104,20 @@ def sinks_of(name: str) -> tuple[Sink, ...]:
 
 
 def is_network(name: str) -> bool:
-    """Whether a dotted name belongs to a client or a server."""
+    """Return True if a dotted name belongs to a client or a server."""
     root = name.partition("()")[0]
     # The canonical name of socket.socket is that of its module.
     return any(rule.code in _NETWORK for one in (root, f"{root}.member") for rule, _ in rules_for(one))
 
 
 class ResourceFinder:
-    """Finds the paths and hosts that the calls of a piece of code reach."""
+    """The finder of the files and hosts that the calls of a piece of code reach."""
 
     def __init__(self, flows: Flows) -> None:
         self._flows = flows
 
     def files(self, name: str, call: ast.Call) -> Iterator[Resource]:
-        """What the call of an operation on files opens: ``read:PATH``, ``write:?``."""
+        """Yield the files that a call opens: ``read:PATH``, ``write:?``."""
         for sink in sinks_of(name):
             places = list(self._places(sink, call))
             accesses = self._accesses(name, sink, call)
@@ -147,7 +147,7 @@ class ResourceFinder:
         return ("write",) if writes else _ACCESS.get(sink.access, ("read",))
 
     def hosts(self, name: str, call: ast.Call) -> Iterator[Resource]:
-        """The hosts that a call of a client or a server names."""
+        """Yield the hosts that a call of a client or a server names."""
         if not is_network(name) or ("()" in name and name.rpartition(".")[2] not in _ADDRESSED):
             return
         for node in self._addresses(call):
@@ -158,7 +158,7 @@ class ResourceFinder:
                 yield Resource("?", node)
 
     def _addresses(self, call: ast.Call) -> Iterator[ast.expr]:
-        """The arguments that may be an address."""
+        """Yield the arguments that may be an address."""
         for keyword in call.keywords:
             if keyword.arg is None or keyword.arg in _ADDRESSES:
                 yield keyword.value
@@ -171,7 +171,7 @@ class ResourceFinder:
                 return
 
     def _has_certain_host(self, node: ast.expr) -> bool:
-        """Whether the host is certain, even if what follows it is computed: ``f"https://a.org/{page}"``."""
+        """Return True if the host is certain, even if what follows it is computed: ``f"https://a.org/{page}"``."""
         if self._flows.is_certain(node):
             return True
         while isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
@@ -182,7 +182,7 @@ class ResourceFinder:
 
 
 def _bare(text: str) -> Iterator[str]:
-    """A host without a scheme, as sockets take it."""
+    """Yield a host without a scheme, as sockets take it."""
     if text and not _METHOD.fullmatch(text):
         yield _host(text.partition("/")[0] or text)
 
@@ -192,7 +192,7 @@ def _owner(call: ast.Call) -> ast.expr:
 
 
 def _argument(call: ast.Call, position: int, keywords: tuple[str, ...]) -> ast.expr | None:
-    """The argument at a position or with a keyword; what is unpacked may be any of them."""
+    """Return the argument at a position or with a keyword. An unpacked one may be any of them."""
     for keyword in call.keywords:
         if keyword.arg is None or keyword.arg in keywords:
             return keyword.value

@@ -24,7 +24,7 @@ _Comprehension = ast.ListComp | ast.SetComp | ast.DictComp
 
 @dataclass(frozen=True, slots=True)
 class MemberWrite:
-    """Something that is assigned to, or deleted from, an object: ``owner.member = value``, ``owner["member"]``.
+    """A write to a member of an object, or its deletion: ``owner.member = value``, ``del owner["member"]``.
 
     Attributes:
         node: Where.
@@ -43,7 +43,7 @@ class MemberWrite:
 
 @dataclass(frozen=True, slots=True)
 class KnownNames:
-    """What the definition of an operation says about the names in the code of an action.
+    """The names that an operation's definition makes known to the code of an action.
 
     Attributes:
         members: what `pending` has: its attributes, methods and actions; None if that is not known.
@@ -72,7 +72,7 @@ _SETS_ITEM = ("__setitem__", "__delitem__", "setdefault", "pop")
 
 @dataclass(frozen=True)
 class CodeView:
-    """What rules look at: the text, its nodes, what expressions stand for, IPython's escapes.
+    """The view of the code that rules get: its text, its nodes, what expressions stand for, IPython's escapes.
 
     ``tools`` are the names of tools that code may call; ``external`` collects paths out of the workspace, and
     ``problems`` what went wrong with a mention. Asking for nodes checks the deadline, since rules that find nothing
@@ -117,7 +117,7 @@ class CodeView:
 
     @cached_property
     def member_writes(self) -> Sequence[MemberWrite]:
-        """What is assigned to, or deleted from, objects, in whatever way it is spelt."""
+        """All writes to members of objects and all deletions, however they are spelt."""
         found = [
             MemberWrite(node, node.value, node.attr, self._assigned(node), is_item=False)
             for node in self.of(ast.Attribute)
@@ -161,47 +161,47 @@ class CodeView:
         return (MemberWrite(call, owner, name or "*", value, is_item=True) for name, value in pairs)
 
     def _assigned(self, node: ast.expr) -> ast.expr | None:
-        """What is assigned to this target, as a whole."""
+        """Return the whole value that is assigned to this target."""
         parent = self.parent(node)
         return parent.value if isinstance(parent, (ast.Assign, ast.AnnAssign, ast.AugAssign)) else None
 
     def of(self, kind: type[_Node]) -> Sequence[_Node]:
-        """The nodes of one kind, in the order of the source."""
+        """Return the nodes of one kind, in the order of the source."""
         self.deadline.check()
         return cast("Sequence[_Node]", self._by_kind.get(kind, ()))
 
     def collected(self) -> Iterator[ast.expr]:
-        """What the comprehensions run over that make a list, set or dict."""
+        """Yield the iterables of the comprehensions that make a list, set or dict."""
         nodes: list[_Comprehension] = [*self.of(ast.ListComp), *self.of(ast.SetComp), *self.of(ast.DictComp)]
         for node in nodes:
             yield from (generator.iter for generator in node.generators)
 
     def calls_to(self, names: Collection[str]) -> Iterator[ast.Call]:
-        """The calls of functions of these dotted names."""
+        """Yield the calls of functions of these dotted names."""
         for name in names:
             yield from self.deadline.watched(self._by_name.get(name, ()))
 
     def calls_below(self, prefix: str) -> Iterator[ast.Call]:
-        """The calls of functions whose dotted names begin so, each once."""
+        """Yield the calls of functions whose dotted names begin so, each once."""
         names = [name for name in self._by_name if name.startswith(prefix)]
         yield from dict.fromkeys(self.calls_to(names))
 
     def method_calls(self, names: Collection[str]) -> Iterator[ast.Call]:
-        """The calls of methods of these names, whatever they are called on."""
+        """Yield the calls of methods of these names, whatever they are called on."""
         for name in names:
             yield from self.deadline.watched(self._by_method.get(name, ()))
 
     def parent(self, node: ast.AST) -> ast.AST | None:
-        """The node around this one."""
+        """Return the node around this one."""
         return self.program.parent_of.get(node)
 
     def call_of(self, node: ast.AST) -> ast.Call | None:
-        """The call whose function this node is, or None when it is only mentioned."""
+        """Return the call whose function is this node, or None if it is only mentioned."""
         parent = self.parent(node)
         return parent if isinstance(parent, ast.Call) and parent.func is node else None
 
     def in_loop(self, node: ast.AST) -> bool:
-        """Whether a loop or comprehension repeats this node."""
+        """Return True if a loop or comprehension repeats this node."""
         current = self.parent(node)
         while current is not None:
             if isinstance(
@@ -214,7 +214,7 @@ class CodeView:
         return False
 
     def argument(self, call: ast.Call | None, position: int, *keywords: str) -> ast.expr | None:
-        """The expression given for a parameter, by position or keyword."""
+        """Return the expression given for a parameter, by position or keyword."""
         if call is None:
             return None
         for keyword in call.keywords:
@@ -224,5 +224,5 @@ class CodeView:
         return plain[position] if 0 <= position < len(plain) else None
 
     def value(self, node: ast.expr | None) -> Value | None:
-        """What an expression may stand for."""
+        """Return what an expression may stand for."""
         return None if node is None else self.resolver.value(node)

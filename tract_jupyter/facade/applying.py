@@ -10,7 +10,7 @@ from tract_jupyter.facade.tooling import Tooling
 from tract_jupyter.models.canonical import plain
 from tract_jupyter.models.checks import check_text
 from tract_jupyter.toolkit.calling import Permission
-from tract_jupyter.toolkit.pendings import PendingPolicy
+from tract_jupyter.toolkit.policy import PendingPolicy
 from tract_jupyter.toolkit.stubs import ToolBridge
 
 if TYPE_CHECKING:

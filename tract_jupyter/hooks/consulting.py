@@ -12,7 +12,7 @@ from tract_jupyter.hooks import introspection
 from tract_jupyter.llm.reply import Reply
 from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.models.text import safe_repr
-from tract_jupyter.prompts import consulting as prompts
+from tract_jupyter.prompts import replies as prompts
 from tract_jupyter.review.decision import deciding, decision_context
 
 if TYPE_CHECKING:
@@ -74,9 +74,9 @@ def consult(
         raise ContentError(
             f"max_turns is how many replies the model has, from 1 on, not {safe_repr(max_turns)}"
         )
-    shown = prompts.question(instruction, _as_json(pending.to_dict()))
+    shown = prompts.consulting_request(instruction, _as_json(pending.to_dict()))
     messages: list[dict[str, Any]] = [
-        {"role": "system", "content": system_prompt or prompts.SYSTEM},
+        {"role": "system", "content": system_prompt or prompts.CONSULT},
         {"role": "user", "content": shown},
     ]
     steps: list[ConsultationStep] = []

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from contextlib import AbstractContextManager
 
-    from tract_jupyter.models.schema.parameters import Parameters
+    from tract_jupyter.models.schema import Parameters
     from tract_jupyter.review.channel import Asked
     from tract_jupyter.review.decision import Decision
     from tract_jupyter.review.request import CodeBlock, ValueRow

@@ -1,4 +1,4 @@
-"""What a commit can hold: eight content types, told apart by `content_type`.
+"""The contents of commits: eight content types, distinguished by `content_type`.
 
 `ContentTypes.validated` is the only way in: it accepts a model or a dict and returns a plain dict. How a content
 becomes a message is in `rendering`.
@@ -8,7 +8,9 @@ Contents are read as plain dicts, so that a store reads the same whether or not 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from enum import StrEnum
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
@@ -43,7 +45,10 @@ Role = Literal["system", "user", "assistant", "tool"]
 class Content(BaseModel):
     """Base of the content types."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, revalidate_instances="always")
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, revalidate_instances="always",
+        defer_build=True,  # most processes commit contents of few types
+    )  # fmt: skip
     content_type: str
 
 
@@ -121,9 +126,7 @@ AnyContent = Annotated[
     | ArtifactContent | OutputContent | FreeformContent | SessionContent,
     Field(discriminator="content_type"),
 ]  # fmt: skip
-# the adapter's own method costs half as much again
-_VALIDATE = TypeAdapter(AnyContent).validator.validate_python
-_BUILT_IN = frozenset(model.model_fields["content_type"].default for model in Content.__subclasses__())
+_BUILT_IN: Final = {model.model_fields["content_type"].default: model for model in Content.__subclasses__()}
 _INTERNAL = frozenset({"annotation", "merge"})
 _NAME_LENGTH = 64  # the column's width
 
@@ -135,7 +138,7 @@ class ContentTypes:
         self._custom: dict[str, type[BaseModel]] = {}
 
     def register(self, name: str, model: type[BaseModel]) -> None:
-        """Accept contents of a type of the user's own.
+        """Register a content type of the user's own.
 
         Its message is the model's: the field `text` if there is one, else all fields as JSON.
 
@@ -198,11 +201,28 @@ def validate_content(content: Content | dict[str, Any]) -> Content:
         raise ContentError(
             f"content is a dict with a 'content_type', or a content model; got {type(content).__name__}"
         )
+    name = content.get("content_type") if isinstance(content, dict) else content.content_type
+    model = _BUILT_IN.get(name) if isinstance(name, str) else None
+    if model is not None:
+        with suppress(ValidationError):
+            # the model's own method costs half as much again
+            valid: Content = model.__pydantic_validator__.validate_python(content)
+            return valid
+    return _validated_or_told(content)
+
+
+def _validated_or_told(content: Content | dict[str, Any]) -> Content:
+    """Have all types look at a content, for what the error says of it."""
     try:
-        valid: Content = _VALIDATE(content)
+        valid: Content = _of_any_type().validate_python(content)
     except ValidationError as error:
         raise ContentError(f"this is no valid content: {_problems(error)}") from None
     return valid
+
+
+@cache
+def _of_any_type() -> TypeAdapter[Content]:
+    return TypeAdapter(AnyContent)
 
 
 def _problems(error: ValidationError) -> str:
@@ -223,12 +243,12 @@ _PLAIN_TEXT: Final = frozenset({"instruction", "dialogue", "reasoning", "output"
 
 
 def default_priority(content_type: str) -> Priority:
-    """The priority that a commit of this type has if nobody gives it another."""
+    """Return the priority that a commit of this type has if nobody gives it another."""
     return _PRIORITIES.get(content_type, Priority.NORMAL)
 
 
 def role_of(content: Mapping[str, Any]) -> str:
-    """The role of the message: `system`, `user`, `assistant` or `tool`; the model's for a type of the user's own."""
+    """Return the message's role: `system`, `user`, `assistant` or `tool`; that of the class for a user's own type."""
     content_type = content["content_type"]
     if content_type == "dialogue":
         role: str = content["role"]
@@ -237,7 +257,7 @@ def role_of(content: Mapping[str, Any]) -> str:
 
 
 def text_of(content: Mapping[str, Any]) -> str:
-    """The text of the message."""
+    """Return the text of the message."""
     content_type = content["content_type"]
     if content_type in _PLAIN_TEXT:
         text: str = content["text"]
@@ -253,13 +273,13 @@ def text_of(content: Mapping[str, Any]) -> str:
 
 
 def _tool_text(payload: Mapping[str, Any]) -> str:
-    """The text that the tool gave, or the payload as JSON."""
+    """Return the text that the tool gave, or the payload as JSON."""
     only = payload.get("content") if len(payload) == 1 else None
     return only if isinstance(only, str) else canonical_json(payload)
 
 
 def _session_text(content: Mapping[str, Any]) -> str:
-    """A heading, the summary and a list for each part that has entries."""
+    """Return a heading, the summary and a list for each part that has entries."""
     parts = [f"Session {content['session_type']}: {content['summary']}"]
     for heading, key in (
         ("Decisions", "decisions"),

@@ -1,4 +1,4 @@
-"""How one compiled context differs from another."""
+"""Differences between two compiled contexts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DiffKind = Literal["added", "removed", "changed", "unchanged"]
 
 @dataclass(frozen=True, slots=True)
 class MessageDiff:
-    """What became of one message. `old` is None if it was added, `new` if it was removed."""
+    """The change of one message. `old` is None if it was added, `new` if it was removed."""
 
     kind: DiffKind
     old: Message | None
@@ -45,7 +45,7 @@ class MessageDiff:
 
 @dataclass(frozen=True, slots=True)
 class DiffStat:
-    """How many messages of each kind, and how many tokens more."""
+    """The number of messages of each kind, and the difference in tokens."""
 
     added: int
     removed: int
@@ -106,7 +106,7 @@ class DiffResult:
 
 
 def show_delta(delta: int, source: str) -> str:
-    """A difference of tokens as it is shown: with its sign, and `≈` where it is an estimate."""
+    """Return a difference of tokens as it is shown: with its sign, and `≈` where it is an estimate."""
     if delta == 0:
         return "±0"
     sign = "+" if delta > 0 else "−"  # noqa: RUF001 # a minus

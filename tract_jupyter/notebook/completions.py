@@ -19,7 +19,6 @@ _MAGIC = re.compile(
     r"(?:^|=\s*|\()\s*(?P<magic>%%?tract(?:_operation|_fire|_check|_run)?)\s+(?P<rest>[^\n]*)$"
 )
 _ATTRIBUTE = re.compile(r"(?<![\w.])(?P<name>\w+)\.((?P<space>\w+)\.)?(?P<token>\w*)$")
-_COMMITS = 20
 _OPTIONS = {
     "tract_operation": ("--json", "--yaml", "--activate", "--ask", "--sandbox", "--wait"),
     "tract_check": ("--strict", "--mode"),
@@ -83,15 +82,15 @@ def _arguments(notebook: NotebookSession, line: str) -> _Found | None:
 
 def _words(notebook: NotebookSession, magic: str, parts: list[str]) -> Iterable[tuple[str, str]]:
     if magic == "%tract":
-        from tract_jupyter.notebook.commands import COMMANDS
+        from tract_jupyter.notebook.commands import all_commands
 
+        commands = all_commands()
         if len(parts) == 1:
-            return [(name, "command") for name in COMMANDS]
-        command = COMMANDS.get(parts[0])
-        kinds = command.completes if command else ()
-        return [word for kind in kinds for word in _names(notebook, kind, parts[1:-1])]
+            return [(name, "command") for name in commands]
+        command = commands.get(parts[0])
+        return command.words(notebook, parts[1:-1]) if command else ()
     if magic.endswith("tract_run") and parts[-2:-1] == ["--profile"]:
-        return _names(notebook, "profile", [])
+        return _profiles(notebook)
     options = _OPTIONS.get(magic.lstrip("%"))
     if options is not None:
         return [(option, "option") for option in options]
@@ -102,45 +101,11 @@ def _words(notebook: NotebookSession, magic: str, parts: list[str]) -> Iterable[
     return [*fields, ("--fields", "option"), ("--review", "option")]
 
 
-def _names(notebook: NotebookSession, kind: str, given: list[str]) -> list[tuple[str, str]]:
-    """What an argument of `%tract` may be: see `Command`."""
-    if kind.startswith("--"):
-        return [(kind, "option")]
-    from tract_jupyter.notebook.mcp_commands import mcp_words
-    from tract_jupyter.notebook.review_commands import grant_words, trust_words, waiting_words
-    from tract_jupyter.notebook.rule_commands import rule_words
-    from tract_jupyter.notebook.runs.commands import run_words
-    from tract_jupyter.notebook.runs.profiles import profile_words
-
-    words = {
-        "waiting": waiting_words,
-        "grant": grant_words,
-        "trust": trust_words,
-        "mcp": mcp_words,
-        "run": run_words,
-        "profile": profile_words,
-    }
-    if kind == "rule":
-        return rule_words(given)
-    if kind == "operation":
-        return [(name, kind) for name in _quarantined(notebook)]
-    try:
-        if kind in words:
-            return words[kind](notebook.tract, given)
-        branches = [(info.name, "branch") for info in notebook.tract.list_branches()]
-        commits = (
-            [(info.short_hash, "commit") for info in notebook.tract.log(_COMMITS)] if kind == "commit" else []
-        )
-    except TractError:
-        return []
-    return [*branches, *([("HEAD", "commit")] if commits else []), *commits]
-
-
-def _quarantined(notebook: NotebookSession) -> list[str]:
-    from tract_jupyter.notebook.review_commands import quarantined
+def _profiles(notebook: NotebookSession) -> Iterable[tuple[str, str]]:
+    from tract_jupyter.notebook.commands.profiles import profile_words
 
     try:
-        return list(quarantined(notebook.tract))
+        return profile_words(notebook, [])
     except TractError:
         return []
 

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 from IPython.core.error import UsageError
 from IPython.display import display
 
-from tract_jupyter.analysis import AnalysisResult, AnalysisSession, SandboxMode
-from tract_jupyter.analysis.findings import Span, in_order
-from tract_jupyter.analysis.source import split_lines
+from tract_jupyter.analysis import AnalysisResult, AnalysisSession, SandboxMode, Span, in_order, split_lines
 from tract_jupyter.exceptions import OperationError, SpecError, nearest
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.models.text import printable

@@ -190,7 +190,7 @@ class TractMagics(Magics):
         Values are Python literals, JSON, $variables or bare words. The panel can be answered later, too;
         `await` the pending to wait for the decision: p = %tract_fire citation_check urls=[] --review, then await p
         """
-        from tract_jupyter.notebook.arguments import parse_fire
+        from tract_jupyter.notebook.fire_line import parse_fire
 
         given = parse_fire(line, {**self._notebook.shell.user_ns, **(local_ns or {})})
         tract = self._notebook.tract
@@ -262,7 +262,7 @@ class TractMagics(Magics):
         With an empty cell the context is answered as it stands. %tract run shows the run again. The stop button
         aborts it.
         """
-        from tract_jupyter.notebook.runs.commands import CellOptions, run_cell
+        from tract_jupyter.notebook.runs.cell import CellOptions, run_cell
 
         given = parse_argstring(self.tract_run, line)
         options = CellOptions(given.profile, given.regenerate, given.model)

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
 
-from tract_jupyter.analysis.ipython_syntax import transform
+from tract_jupyter.analysis import transform
 from tract_jupyter.exceptions import ContentError, LockFileError, OperationError, StoreError
 from tract_jupyter.interchange.notebook import load_notebook
 from tract_jupyter.models.text import printable
-from tract_jupyter.notebook.arguments import parse_fire
 from tract_jupyter.notebook.cell_syntax import ParsedCell, parse_cell
+from tract_jupyter.notebook.fire_line import parse_fire
 from tract_jupyter.operations.activation import activation_fingerprint
 from tract_jupyter.operations.check import check_spec
 from tract_jupyter.review.decision import fingerprint
@@ -32,7 +32,7 @@ from tract_jupyter.tract import Tract
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from tract_jupyter.analysis.ipython_syntax import Escape
+    from tract_jupyter.analysis import Escape
     from tract_jupyter.context.verify import Damage
     from tract_jupyter.operations.spec import OperationSpec
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from tract_jupyter.analysis.findings import Category, Finding, RiskLevel, Span
+from tract_jupyter.analysis import Category, Finding, RiskLevel, Span
 from tract_jupyter.exceptions import GrantError
 from tract_jupyter.hooks.pending import Pending, action
-from tract_jupyter.models.schema.types import type_text
+from tract_jupyter.models.schema import type_text
 from tract_jupyter.operations.advice import reach_table, spec_reach
 from tract_jupyter.operations.pending import known_names_of
 from tract_jupyter.operations.spec import spec_from_json, spec_to_json
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from tract_jupyter.models.schema.parameters import Parameter
+    from tract_jupyter.models.schema import Parameter
     from tract_jupyter.operations.spec import ActionDef, OperationSpec
 
 

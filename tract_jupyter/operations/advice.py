@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from tract_jupyter.analysis import Capabilities, CodeAnalyzer, capabilities, own_effects, widened
-from tract_jupyter.models.schema.types import type_text
+from tract_jupyter.models.schema import type_text
 from tract_jupyter.operations.action import REACH
 from tract_jupyter.review.request import CodeBlock, ValueRow, ValueTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from tract_jupyter.analysis import KnownNames
+    from tract_jupyter.analysis import Capabilities, KnownNames
     from tract_jupyter.operations.spec import ActionDef, OperationSpec
 
 
@@ -66,9 +65,13 @@ def gained(old: Mapping[str, frozenset[str]] | None, new: Mapping[str, frozenset
     """
     if old is None:
         return dict(new)
+    from tract_jupyter.analysis import Capabilities, widened
+
+    of_code = frozenset(_as_dict(Capabilities()))
+    before, now = (Capabilities(**{kind: reach[kind] for kind in of_code}) for reach in (old, new))
     found = {
-        **_as_dict(widened(_as_capabilities(old), _as_capabilities(new))),
-        **{kind: new[kind] - old.get(kind, frozenset()) for kind in new if kind not in _CAPABILITIES},
+        **_as_dict(widened(before, now)),
+        **{kind: new[kind] - old.get(kind, frozenset()) for kind in new if kind not in of_code},
     }
     return {kind: names for kind, names in found.items() if names}
 
@@ -82,21 +85,15 @@ def reach_table(old: Mapping[str, frozenset[str]] | None, new: Mapping[str, froz
     return ValueTable(title, rows or ((nothing,) if old is not None else ()), "nothing")
 
 
-_CAPABILITIES = tuple(field.name for field in fields(Capabilities))
-
-
 def _code_reach(actions: Iterable[ActionDef]) -> Reach:
-    each = [capabilities(action.code, parameters=("pending", *action.params)) for action in actions]
+    from tract_jupyter.analysis import Capabilities, capabilities_of
+
+    each = [capabilities_of(action.code, parameters=("pending", *action.params)) for action in actions]
     return _as_dict(Capabilities().merged(each))
 
 
 def _as_dict(found: Capabilities) -> Reach:
-    return {name: getattr(found, name) for name in _CAPABILITIES}
-
-
-def _as_capabilities(reach: Mapping[str, frozenset[str]]) -> Capabilities:
-    values: dict[str, Any] = {name: reach[name] for name in _CAPABILITIES}
-    return Capabilities(**values)
+    return {field.name: getattr(found, field.name) for field in fields(found)}
 
 
 def _listed(names: frozenset[str]) -> str:
@@ -117,6 +114,8 @@ class Advice:
     """
 
     def __init__(self, off: Iterable[str] = (), levels: Mapping[str, str] | None = None) -> None:
+        from tract_jupyter.analysis import CodeAnalyzer, own_effects
+
         self.off = tuple(sorted(set(off)))
         self.levels = dict(sorted((levels or {}).items()))
         self.effects = own_effects()

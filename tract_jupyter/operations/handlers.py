@@ -9,7 +9,6 @@ import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.analysis import KnownNames
 from tract_jupyter.exceptions import SpecError, TractError
 from tract_jupyter.hooks.builtin.base import BuiltinPending
 from tract_jupyter.models.canonical import digest
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
+    from tract_jupyter.analysis import KnownNames
     from tract_jupyter.hooks.bus import HookBus
     from tract_jupyter.review.request import CodeBlock, ValueTable
     from tract_jupyter.review.trust import Signer
@@ -146,6 +146,8 @@ class PendingHandler(Proposal):
 
     def _known_names(self) -> KnownNames:
         """What is known of the names in the code: nothing of `pending`, where it decides about everything."""
+        from tract_jupyter.analysis import KnownNames
+
         spec = self.spec
         about = self.tract.operations.registry.get_spec(spec.operation)
         if about is not None:

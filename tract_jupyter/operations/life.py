@@ -7,6 +7,7 @@ takes none that was ever in use here, or asked for. It is signed as not reviewed
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from tract_jupyter.exceptions import FingerprintError, OperationExistsError, SpecError, TractError
@@ -116,9 +117,12 @@ class Operations(Rebuilding, Unreviewed):
         self._grants = grants
         self.carry_grants = False
         """Whether standing approvals carry over to a new version that can reach nothing more than the old one."""
-        self.advice = Advice()
-        """How the code of what is proposed or fired is analysed for review."""
         self._signer = signer
+
+    @cached_property
+    def advice(self) -> Advice:
+        """How the code of what is proposed or fired is analysed for review; may be set."""
+        return Advice()
 
     @property
     def hookable(self) -> frozenset[str]:

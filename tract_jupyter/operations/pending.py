@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from tract_jupyter.analysis import KnownNames
 from tract_jupyter.hooks.field_pending import FieldPending
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.review.request import findings_text
@@ -13,7 +12,8 @@ from tract_jupyter.storage.interrupts import interruptible
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tract_jupyter.models.schema.parameters import Parameters
+    from tract_jupyter.analysis import KnownNames
+    from tract_jupyter.models.schema import Parameters
     from tract_jupyter.operations.advice import Advice
     from tract_jupyter.operations.spec import ActionDef, OperationSpec
     from tract_jupyter.review.request import CodeBlock
@@ -122,6 +122,8 @@ def blocks_of(cls: type[DynamicPending], tract: Any) -> tuple[CodeBlock, ...]:
 
 def known_names_of(spec: OperationSpec, action: ActionDef) -> KnownNames:
     """What a spec says about the names in the code of one of its actions."""
+    from tract_jupyter.analysis import KnownNames
+
     members = members_of(DynamicPending).union(spec.actions)
     return KnownNames(members, frozenset(spec.fields), frozenset(action.params))
 

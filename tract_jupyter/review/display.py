@@ -15,13 +15,13 @@ import secrets
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from tract_jupyter.analysis.source import split_lines
+from tract_jupyter.analysis import split_lines
 from tract_jupyter.models.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from tract_jupyter.analysis.findings import Finding, RiskLevel
+    from tract_jupyter.analysis import Finding, RiskLevel
     from tract_jupyter.review.request import CodeBlock, ReviewRequest, ValueRow, ValueTable
 
 

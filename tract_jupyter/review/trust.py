@@ -16,10 +16,9 @@ import hmac
 import os
 import re
 import secrets
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from jupyter_core.paths import jupyter_data_dir
 
 from tract_jupyter.exceptions import ContentError, TrustError
 from tract_jupyter.models.canonical import canonical_json
@@ -44,10 +43,19 @@ class Trust:
     """
 
     def __init__(self, secret_file: Path | None = None) -> None:
-        self.secret_file = secret_file or Path(jupyter_data_dir()) / "tract_jupyter" / "secret"
+        self._given = secret_file
         self._is_default = secret_file is None
         self._seen: tuple[int, ...] | None = None
         self._secret: bytes | None = None
+
+    @cached_property
+    def secret_file(self) -> Path:
+        """The file with the secret; in Jupyter's folder for data, if no other was given."""
+        if self._given is not None:
+            return self._given
+        from jupyter_core.paths import jupyter_data_dir
+
+        return Path(jupyter_data_dir()) / "tract_jupyter" / "secret"
 
     @property
     def source(self) -> str:

@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import RunError
-from tract_jupyter.models.toolcall import paired
+from tract_jupyter.models.context import paired
 from tract_jupyter.runs.effect_types import AppendAfterLastUser, InsertAtDepth, SystemUpdate
 from tract_jupyter.runs.model import MessagePiece, RunMessage
 from tract_jupyter.runs.terms import Role

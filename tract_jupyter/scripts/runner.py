@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tract_jupyter.exceptions import ContentError, ScriptFailedError
 from tract_jupyter.models.checks import check_choice
-from tract_jupyter.models.schema.stubs import stub_source
-from tract_jupyter.prompts import scripts as prompts
+from tract_jupyter.models.schema import stub_source
+from tract_jupyter.prompts import tool_calls as prompts
 from tract_jupyter.scripts.call_log import ScriptReplay
 from tract_jupyter.scripts.kernel import NAMES, run_in_kernel
 from tract_jupyter.scripts.limits import ScriptLimits
@@ -48,13 +48,13 @@ def instructions(tools: Mapping[str, ToolDefinition], count: Callable[[str], int
     Raises:
         ContentError: not even the words about scripts fit.
     """
-    least = count(prompts.SYSTEM)
+    least = count(prompts.SCRIPTS)
     if least > max_tokens:
         raise ContentError(f"the instructions need at least {least} tokens; max_tokens is {max_tokens}")
     for text in _shorter_and_shorter(all_functions(tools)):
         if count(text) <= max_tokens:
             return text
-    return prompts.SYSTEM
+    return prompts.SCRIPTS
 
 
 def _shorter_and_shorter(functions: Mapping[str, ToolDefinition]) -> Iterator[str]:
@@ -71,7 +71,7 @@ def _shorter_and_shorter(functions: Mapping[str, ToolDefinition]) -> Iterator[st
 
 
 def _text(stubs: str) -> str:
-    return prompts.SYSTEM + prompts.TOOLS.format(stubs=stubs)
+    return prompts.SCRIPTS + prompts.SCRIPT_TOOLS.format(stubs=stubs)
 
 
 Backend = Literal["kernel", "sandbox"]

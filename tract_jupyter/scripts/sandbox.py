@@ -209,7 +209,13 @@ def _profile_as_data(profile: ToolProfile | None) -> dict[str, Any] | None:
         return None
     tools = [name for name, config in profile.tool_configs.items() if config.enabled]
     left_out = [name for name, config in profile.tool_configs.items() if not config.enabled]
-    return {"name": profile.name, "tools": tools, "left_out": left_out, "has_others": profile.has_others}
+    return {
+        "name": profile.name,
+        "tools": tools,
+        "left_out": left_out,
+        "has_others": profile.has_others,
+        "has_built_in": profile.has_built_in,
+    }
 
 
 def _profile_of(data: dict[str, Any] | None) -> ToolProfile | None:
@@ -219,7 +225,9 @@ def _profile_of(data: dict[str, Any] | None) -> ToolProfile | None:
     configs = dict.fromkeys(data["tools"], ToolConfig()) | dict.fromkeys(
         data["left_out"], ToolConfig(enabled=False)
     )
-    return ToolProfile(data["name"], configs, has_others=data["has_others"])
+    return ToolProfile(
+        data["name"], configs, has_others=data["has_others"], has_built_in=data["has_built_in"]
+    )
 
 
 _MODULE = uuid.uuid5(uuid.NAMESPACE_URL, "tract_jupyter.tools")
@@ -510,7 +518,7 @@ def _tools_module(definitions: tuple[ToolDefinition, ...]) -> _Tools:
     """The module. Its functions are never called: each call comes as a snapshot, with the function's name."""
     from pydantic_monty import ExternalModule
 
-    from tract_jupyter.models.schema.stubs import stub_source
+    from tract_jupyter.models.schema import stub_source
 
     tools = {tool.name: tool for tool in definitions}
     known = all_functions(tools)

@@ -21,7 +21,7 @@ from tract_jupyter.exceptions import (
 )
 from tract_jupyter.hooks.firing import ActionChoice
 from tract_jupyter.models.pending import PendingStatus
-from tract_jupyter.models.schema.providers import without_nulls
+from tract_jupyter.models.schema import without_nulls
 from tract_jupyter.operations.check import TOOL_PREFIX
 from tract_jupyter.prompts.tool_calls import UNDECIDED
 from tract_jupyter.storage.journal import what_triggered

@@ -1,4 +1,4 @@
-"""Questions about calls of tools: `tool_call` of the executor, `policy`, and the base of a script's paused call.
+"""Questions about calls of tools: that of the executor, and the base of those that end in a tool call.
 
 A call that fires an operation is asked about once: the question shows the operation's code and offers its actions.
 What is chosen is done once the operation is fired, unless a handler of the operation decides first.
@@ -6,14 +6,13 @@ What is chosen is done once the operation is fired, unless a handler of the oper
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tract_jupyter.exceptions import FingerprintError
 from tract_jupyter.hooks.builtin.base import BuiltinPending, Field
 from tract_jupyter.hooks.field_pending import FieldPending
 from tract_jupyter.hooks.firing import ActionChoice
 from tract_jupyter.hooks.introspection import value_rows
-from tract_jupyter.hooks.pending import action
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.operations.check import TOOL_PREFIX
 from tract_jupyter.operations.pending import blocks_of, unreviewed_text
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from tract_jupyter.hooks.question import Question
-    from tract_jupyter.models.schema.parameters import ParameterSet
+    from tract_jupyter.models.schema import ParameterSet
     from tract_jupyter.operations.pending import DynamicPending
     from tract_jupyter.review.decision import Decision
     from tract_jupyter.review.request import CodeBlock
@@ -136,7 +135,7 @@ class ToolQuestion(FieldPending):
 
 
 class ToolPending(BuiltinPending, ToolQuestion):
-    """Something whose fields say which tool would be called, and with what.
+    """Base class of pendings that end in a tool call; their fields say which tool, and with what.
 
     The arguments are what can be changed, and a standing approval is one of the tool with these values.
     """
@@ -277,54 +276,3 @@ class PendingToolCall(ToolQuestion):
         """Who wants to call it, and why that is asked about."""
         asked = self._why or f"{self.actor} wants to make this call; a person's own cell is not asked."
         return f"{asked} {self.about_operation()}".rstrip()
-
-
-class PendingPolicy(ToolPending):
-    """Call a tool because a policy says so.
-
-    A standing approval of it is one of the tool with these values.
-
-    Args:
-        fields: see `about`.
-        options: see `BuiltinPending`.
-    """
-
-    kind = "policy"
-    name = "policy"
-    label = "Policy"
-    about: ClassVar[Mapping[str, str]] = {
-        "policy_name": "The policy.",
-        "action_type": "The tool that it wants to call.",
-        "action_params": "What it wants to call it with.",
-        "reason": "Why.",
-        "definition_hash": "Of the tool, as it was when this was asked.",
-    }
-    policy_name = Field()
-    action_type = Field()
-    action_params = Field()
-    reason = Field()
-    in_view = frozenset({"action_type", "action_params"})
-    tool_field = "action_type"
-    arguments_field = "action_params"
-    again = "apply the policy again"
-
-    @action
-    def modify_params(
-        self, params: Annotated[dict[str, Any], "New values; those that are not named stay as they are."]
-    ) -> dict[str, Any]:
-        """Change what the tool would be called with, and return all of it."""
-        self.action_params = self.field_parameters.validate({**self.action_params, **params})
-        return dict(self.action_params)
-
-    @property
-    def title(self) -> str:
-        """Names policy and tool."""
-        return f"Policy {self.policy_name}: {self.action_type}"
-
-    def summary(self) -> str:
-        """What would be done."""
-        return f"The policy {self.policy_name!r} wants to call the tool {self.action_type!r}."
-
-    def why(self) -> str:
-        """What the policy says, and why a person is asked."""
-        return f"{self.reason or 'The policy gives no reason.'} {self.about_operation()}".rstrip()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from tract_jupyter.exceptions import ContentError, nearest
 from tract_jupyter.models.text import brief_repr
-from tract_jupyter.prompts.tool_descriptions import FULL, SELF, SUPERVISOR
+from tract_jupyter.prompts.tool_descriptions import SELF, SUPERVISOR
 from tract_jupyter.toolkit.definitions import BUILT_IN
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ToolConfig:
-    """What a profile says about one tool."""
+    """What a profile says about one tool: whether it has it, and how it describes it."""
 
     enabled: bool = True
     description: str | None = None
@@ -31,9 +31,11 @@ class ToolProfile:
 
     name: str
     tool_configs: Mapping[str, ToolConfig]
-    """What is not named here is left out, unless `has_others` says otherwise."""
+    """What is not named here is left out, unless one of the following says otherwise."""
     has_others: bool = False
     """Whether tools that are not built in belong to it without being named: those of the user, of operations, ..."""
+    has_built_in: bool = False
+    """Whether the built-in tools belong to it without being named."""
 
     def __post_init__(self) -> None:
         """Check what a person wrote.
@@ -49,12 +51,14 @@ class ToolProfile:
                 )
 
     def has(self, tool: ToolDefinition) -> bool:
-        """Whether a tool belongs to it."""
+        """Return True if a tool belongs to it."""
         config = self.tool_configs.get(tool.name)
-        return self.has_others and tool.owner != BUILT_IN if config is None else config.enabled
+        if config is not None:
+            return config.enabled
+        return self.has_built_in if tool.owner == BUILT_IN else self.has_others
 
     def filter_tools(self, tools: Iterable[ToolDefinition]) -> list[ToolDefinition]:
-        """Those of some tools that belong to it, each with the description that it has here."""
+        """Return those of some tools that belong to it, with its descriptions."""
         return [self._described(tool) for tool in tools if self.has(tool)]
 
     def _described(self, tool: ToolDefinition) -> ToolDefinition:
@@ -65,7 +69,7 @@ class ToolProfile:
 
 
 def get_profile(name: str) -> ToolProfile:
-    """A built-in profile: `self`, `supervisor` or `full`.
+    """Return a built-in profile: `self`, `supervisor` or `full`.
 
     Raises:
         ContentError: there is none of that name.
@@ -87,5 +91,5 @@ def _built_in(name: str, descriptions: Mapping[str, str]) -> ToolProfile:
 _PROFILES: Final = {
     "self": _built_in("self", SELF),
     "supervisor": _built_in("supervisor", SUPERVISOR),
-    "full": _built_in("full", FULL),
+    "full": ToolProfile("full", {}, has_others=True, has_built_in=True),
 }

@@ -12,8 +12,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import ParameterError, ToolExecutionError, nearest
-from tract_jupyter.models.schema.stubs import stub_source
-from tract_jupyter.models.schema.types import type_text
+from tract_jupyter.models.schema import stub_source, type_text
 from tract_jupyter.models.text import brief_repr
 from tract_jupyter.toolkit.calling import USER, current_caller
 from tract_jupyter.toolkit.names import HELPERS, all_functions, functions

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tract_jupyter.exceptions import ContentError, UnknownToolError, nearest
 from tract_jupyter.models.checks import check_choice, check_text
-from tract_jupyter.models.schema.providers import strict_schema
+from tract_jupyter.models.schema import strict_schema
 from tract_jupyter.toolkit.names import provider_names, python_name
 from tract_jupyter.toolkit.results import for_model
 from tract_jupyter.toolkit.stubs import make_stub

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.notebook.runs.examples import AFTER, BEFORE, ZERO, at, operation
-from tract_jupyter.notebook.runs.commands import project
+from tract_jupyter.notebook.runs.cell import project
 from tract_jupyter.notebook.runs.picture import NodeState
 from tract_jupyter.notebook.runs.view import RunView
 from tract_jupyter.runs.events import (

@@ -1,4 +1,4 @@
-"""What an argument is, in the words of the files of effects, and what a call deserves by it.
+"""Descriptions of arguments, in the words of the files of effects, and the level that a call deserves by them.
 
 The words: ``missing``, ``true``, ``false``, ``none``, ``number``; ``=text`` for a text itself; the last part of a
 dotted name (``SafeLoader``); ``function`` and ``class`` for the author's own. Of texts: ``plain`` for an expression
@@ -58,7 +58,7 @@ _MAX_TEXT = 500
 
 
 def judged(reference: Reference, rule: Rule, view: CodeView) -> RiskLevel | None:
-    """What a mention deserves by the arguments of its call; None for no finding."""
+    """Return the level that a mention deserves by the arguments of its call; None for no finding."""
     calls = effects().calls.get((reference.symbol, rule.name))
     if calls is None:
         return reference.level
@@ -95,7 +95,7 @@ _SPREAD = ast.Name("**")
 
 
 def _argument(entry: ArgumentEffect, call: ast.Call) -> ast.expr | None:
-    """The argument; a name of nothing when it may be among those that are unpacked."""
+    """Return the argument; `_SPREAD` if it may be among those that are unpacked."""
     for keyword in call.keywords:
         if keyword.arg in entry.keywords:
             return keyword.value
@@ -109,7 +109,7 @@ def _argument(entry: ArgumentEffect, call: ast.Call) -> ast.expr | None:
 
 
 def described(node: ast.expr | None, call: ast.Call | None, view: CodeView) -> Iterator[frozenset[str]]:
-    """The words for everything that an argument may be."""
+    """Yield the words for everything that an argument may be."""
     if node is None or node is _SPREAD:
         yield frozenset({"missing" if node is None else "unknown", "any"})
         return
@@ -123,7 +123,7 @@ def described(node: ast.expr | None, call: ast.Call | None, view: CodeView) -> I
 
 
 def described_value(value: Value, call: ast.Call | None, view: CodeView) -> Iterator[frozenset[str]]:
-    """The words for everything that a value may be; members of a list or tuple count as it."""
+    """Yield the words for everything that a value may be; members of a list or tuple count as it."""
     for const in value.consts:
         if isinstance(const, int):
             yield frozenset({_BOOLEANS[const] if isinstance(const, bool) else "number", "any"})
@@ -168,7 +168,7 @@ _FILLED = re.compile(r"\{[{%](?:(?!\{[{%]).)*?[%}]\}", re.DOTALL)
 
 @lru_cache(maxsize=1024)
 def kind_of_code(text: str) -> frozenset[str]:
-    """``plain`` or ``reaches``; neither for what is no expression."""
+    """Return ``plain`` or ``reaches``, or neither if the text is not an expression."""
     if HOLE in text and not _DANGEROUS.search(text):
         return frozenset()
     if _DANGEROUS.search(text):
@@ -216,7 +216,7 @@ def _collectors() -> re.Pattern[str]:
 
 
 def is_public(text: str) -> bool:
-    """Whether an address is one of data that anybody may read, rather than of code or of a place that collects."""
+    """Return True if an address has data that anybody may read, rather than code or a service that collects data."""
     match = _ADDRESS.match(text)
     if match is None or match["scheme"].lower() not in _PUBLIC_SCHEMES:
         return False
@@ -248,7 +248,7 @@ _PRIVATE_RULES = frozenset(
 
 @derived
 def _is_private(name: str) -> bool:
-    """Whether a value with this name was read from here: a file, a secret, the machine."""
+    """Return True if a value with this name was read from this machine: a file, a secret, a setting."""
     known = effects()
     root = name.partition("()")[0]
     parts = root.split(".")
@@ -261,13 +261,13 @@ def _is_private(name: str) -> bool:
 
 
 def carries(call: ast.Call, view: CodeView) -> bool:
-    """Whether something that was read from here goes out with a call's arguments."""
+    """Return True if something read from this machine goes out with a call's arguments."""
     given = [*call.args, *(keyword.value for keyword in call.keywords)]
     return any(private_parts(given, view))
 
 
 def is_given(node: ast.expr | None, view: CodeView) -> bool:
-    """Whether something that somebody typed in flows into an argument."""
+    """Return True if something that somebody typed in flows into an argument."""
     return node is not None and node is not _SPREAD and any(_parts([node], view, _is_typed))
 
 
@@ -285,7 +285,7 @@ _FOREIGN = (
 
 @derived
 def _brings(name: str) -> bool:
-    """Whether a value with this name came from elsewhere: a field, a file, the network, a person."""
+    """Return True if a value with this name came from elsewhere: a field, a file, the network, a person."""
     if name.startswith(_FOREIGN):
         return True
     root, _, rest = name.partition("()")
@@ -304,12 +304,12 @@ _TEXTS = frozenset(
 
 
 def is_foreign(node: ast.expr | None, view: CodeView) -> bool:
-    """Whether something from elsewhere flows into an argument."""
+    """Return True if something from elsewhere flows into an argument."""
     return node is not None and node is not _SPREAD and any(_parts([node], view, _brings))
 
 
 def private_parts(nodes: Iterable[ast.expr], view: CodeView) -> Iterator[ast.AST]:
-    """The parts of expressions, and of what their names are bound to, that were read from here."""
+    """Yield the parts of expressions, and of what their names are bound to, that were read from this machine."""
     return _parts(nodes, view, _is_private)
 
 

@@ -29,7 +29,7 @@ class RunsText(Rule):
     """Runs text as code.
 
     ## What it does
-    Reports every mention of `exec`, `eval`, `compile` and of functions that come down to them:
+    Reports every mention of `exec`, `eval`, `compile` and of functions that lead to them:
     `timeit.timeit`, `pdb.run`, `runpy.run_path`, `typing.get_type_hints`, `types.FunctionType`, the shell's
     `run_cell`.
 
@@ -53,7 +53,7 @@ class RunsText(Rule):
     remedy = "Write the code itself; for data use ast.literal_eval or json.loads."
 
     def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
-        """To ask for a type makes no text into code."""
+        """Leave out types that are only compared with: ``isinstance(x, types.FunctionType)``."""
         is_type = reference.symbol.startswith("types.")
         if is_type and (isinstance(reference.node, ast.alias) or _is_asked(reference.node, view)):
             return
@@ -63,7 +63,7 @@ class RunsText(Rule):
 
 
 def _is_asked(node: ast.AST, view: CodeView) -> bool:
-    """Whether this is a type in ``isinstance`` or a comparison."""
+    """Return True if this is a type in ``isinstance`` or a comparison."""
     parent = view.parent(node)
     if isinstance(parent, ast.Tuple):
         parent = view.parent(parent)
@@ -75,14 +75,14 @@ def _is_asked(node: ast.AST, view: CodeView) -> bool:
 
 @register
 class AllowsCode(Rule):
-    """Switches on what is off because it runs code.
+    """Enables an option that is off by default because it runs code.
 
     ## What it does
     Reports arguments such as `trust_remote_code=True`, `allow_dangerous_deserialization=True` and
-    `safe_mode=False`, whatever is called with them, also by way of a dictionary or an attribute.
+    `safe_mode=False`, whatever is called with them, also when they are set in a dictionary or as an attribute.
 
     ## Why it matters
-    Their authors made them off by default, because what is loaded may then run code of its own.
+    Their authors turned them off by default because what is loaded may then run its own code.
 
     ## Example
     ```python
@@ -90,7 +90,7 @@ class AllowsCode(Rule):
     ```
 
     ## What to do instead
-    Leave the default, or read the code that would run and pin its version.
+    Keep the default, or read the code that would run and pin its version.
     """
 
     code = "TJ111"
@@ -98,7 +98,7 @@ class AllowsCode(Rule):
     category = Category.CODE_EXECUTION
     level = HIGH
     effect = "lets what is loaded run code"
-    remedy = "Leave the default, or read the code that would run and pin its version."
+    remedy = "Keep the default, or read the code that would run and pin its version."
 
 
 @register
@@ -159,7 +159,7 @@ class ConfiguresByName(Rule):
     remedy = "Create the objects in code."
 
     def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
-        """A factory key in the code makes the difference."""
+        """Raise the level if the code contains a factory key."""
         factory = any(node.value in _FACTORIES for node in view.of(ast.Constant))
         level = HIGH if factory else reference.level
         yield self.finding(
@@ -196,10 +196,10 @@ class LoadsObjects(Rule):
     remedy = "Use a format of plain data: JSON, CSV, Parquet, safetensors, yaml.safe_load."
 
     def check(self, view: CodeView) -> Iterator[Finding]:
-        """Look for objects that say what is called when they are read."""
+        """Look for objects that name a function to call when they are unpickled."""
         for function in view.of(ast.FunctionDef):
             if function.name in {"__reduce__", "__reduce_ex__"}:
-                reason = f"{function.name} names a function that runs when the object is read from a pickle."
+                reason = f"{function.name} names a function that runs when the object is unpickled."
                 yield self.finding(view, view.source.line_span(function.lineno), reason, MEDIUM)
 
 
@@ -210,13 +210,13 @@ _MANY = 20
 
 @register
 class WritesCode(Rule):
-    r"""Writes code to a file that deserves to be read itself.
+    r"""Writes code to a file that deserves a review of its own.
 
     ## What it does
     Analyses text that is written to files, and reports it when it is Python with findings of a high level.
 
     ## Why it matters
-    An import, a later session or another program runs it, and nobody is asked then.
+    An import, a later session or another program may run it, and then nobody is asked.
 
     ## Example
     ```python
@@ -231,12 +231,12 @@ class WritesCode(Rule):
     name = "writes-code"
     category = Category.CODE_EXECUTION
     level = HIGH
-    effect = "writes code to a file that deserves to be read itself"
+    effect = "writes code to a file that deserves a review of its own"
     remedy = "Keep code in cells, where it is reviewed."
 
 
 def written_code(view: CodeView) -> Iterator[tuple[ast.Call, str]]:
-    """The calls that write text which looks like Python, with that text."""
+    """Yield the calls that write text which looks like Python, with that text."""
     found = (
         (call, text)
         for call in view.method_calls(_WRITES)
@@ -254,7 +254,7 @@ class CallsNativeCode(Rule):
     Reports `ctypes`, `cffi`, `mmap` and functions that load shared libraries or compile C.
 
     ## Why it matters
-    Native code passes by every check of the interpreter, and a wrong pointer ends the kernel.
+    Native code bypasses every check of the interpreter, and a wrong pointer crashes the kernel.
 
     ## Example
     ```python

@@ -1,4 +1,4 @@
-"""What does not come to an end, or takes too much (TJ701 to TJ704), and the estimates of sizes behind that.
+"""Code that does not end or takes too much (TJ701 to TJ704), and the size estimates behind these rules.
 
 Sizes are powers of ten: 11.0 stands for ``10**11``. A power of a power is as cheap to estimate as a literal.
 """
@@ -39,13 +39,13 @@ _NEVER_EQUAL = frozenset(
 
 @register
 class NeverEnds(Rule):
-    """Loops without an end.
+    """Loops forever.
 
     ## What it does
-    Reports `while True` with no way out, loops over endless iterators, and functions that collect one.
+    Reports `while True` without an exit, loops over endless iterators, and functions that collect one.
 
     ## Why it matters
-    The kernel is busy until a person interrupts it, and whatever the loop does is done without a limit.
+    The kernel is busy until a person interrupts it, and whatever the loop does is repeated without limit.
 
     ## Example
     ```python
@@ -54,7 +54,7 @@ class NeverEnds(Rule):
     ```
 
     ## What to do instead
-    Count the rounds, `for _ in range(100)`, or leave with `break`.
+    Count the iterations, `for _ in range(100)`, or leave the loop with `break`.
     """
 
     code = "TJ702"
@@ -62,7 +62,7 @@ class NeverEnds(Rule):
     category = Category.RESOURCES
     level = MEDIUM
     effect = "never ends"
-    remedy = "Count the rounds, or leave with break."
+    remedy = "Count the iterations, or leave the loop with break."
 
     def check(self, view: CodeView) -> Iterator[Finding]:
         """Look at loops and at what consumes iterators."""
@@ -81,7 +81,7 @@ class NeverEnds(Rule):
 
 
 def _grows(loop: ast.For) -> bool:
-    """Whether each round appends to the list that the loop runs over."""
+    """Return True if each round appends to the list that the loop runs over."""
     if not isinstance(loop.iter, ast.Name):
         return False
     calls = [statement.value for statement in loop.body if isinstance(statement, ast.Expr)]
@@ -116,7 +116,7 @@ def _is_endless(node: ast.expr, view: CodeView) -> bool:
 
 
 def has_exit(loop: ast.While | ast.For, view: CodeView) -> bool:
-    """Whether the body has a way out of this loop: ``break``, ``return``, an exception, ``yield``."""
+    """Return True if the body has a way out of this loop: ``break``, ``return``, an exception, ``yield``."""
     stack: list[tuple[ast.AST, bool]] = [(statement, False) for statement in loop.body]
     steps = 0
     while stack:
@@ -144,14 +144,14 @@ _LONG_SLEEP = 3.5  # log10 of seconds: about an hour
 
 @register
 class WaitsForever(Rule):
-    """Waits or calls itself without an end.
+    """Waits or recurses forever.
 
     ## What it does
     Reports a lock acquired twice in a row, sleeping for an hour or more, and functions whose first act is to
     call themselves.
 
     ## Why it matters
-    The kernel stands still until a person interrupts it; a lock does not even notice that.
+    The kernel hangs until a person interrupts it; a lock does not even notice the interrupt.
 
     ## Example
     ```python
@@ -178,7 +178,9 @@ class WaitsForever(Rule):
             if call.args and (magnitude(call.args[0], view) or 0) >= _LONG_SLEEP:
                 yield self.finding(view, call, "Sleeps for an hour or more.")
         for call in _waits_for_nobody(view):
-            yield self.finding(view, call, "Waits for what nothing in this code gives.", confidence=LIKELY)
+            yield self.finding(
+                view, call, "Waits for something that nothing in this code provides.", confidence=LIKELY
+            )
         recursive = _recursive(view)
         for function in view.of(ast.FunctionDef):
             first = _first_own_call(function, view) if function in recursive else None
@@ -199,7 +201,7 @@ class WaitsForever(Rule):
                 held.discard(lock)
             elif call.func.attr == "acquire" and is_lock and not call.args and not call.keywords:
                 if lock in held:
-                    yield self.finding(view, call, f"{lock} is acquired already, and waits for itself.")
+                    yield self.finding(view, call, f"{lock} is already acquired, so this waits forever.")
                 held.add(lock)
 
 
@@ -214,7 +216,7 @@ _GIVEN_BY = {
 
 
 def _waits_for_nobody(view: CodeView) -> Iterator[ast.Call]:
-    """The calls that wait for what was made here and is never set, put or handed to anybody."""
+    """Yield the calls that wait for an object of this code's own that nothing sets, fills or passes on."""
     waiting = [call for call in view.method_calls(("wait", "get", "join")) if _waits(call, view)]
     passed_on = _passed_on(view) if waiting else set()
     return (call for call in waiting if ast.unparse(call.func).partition(".")[0] not in passed_on)
@@ -232,13 +234,13 @@ def _waits(call: ast.Call, view: CodeView) -> bool:
 
 
 def _passed_on(view: CodeView) -> set[str]:
-    """Names that are used otherwise than to call a method: perhaps somebody else sets what is waited for."""
+    """Return the names that are used other than to call a method: somebody else may set what is waited for."""
     loaded = (node for node in view.of(ast.Name) if isinstance(node.ctx, ast.Load))
     return {node.id for node in loaded if not isinstance(view.parent(node), ast.Attribute)}
 
 
 def _recursive(view: CodeView) -> set[ast.AST]:
-    """The functions with a call of their own name inside."""
+    """Return the functions that contain a call of their own name."""
     found: set[ast.AST] = set()
     own = {function.name for function in view.of(ast.FunctionDef)}
     for call in view.of(ast.Call):
@@ -252,7 +254,7 @@ def _recursive(view: CodeView) -> set[ast.AST]:
 
 
 def _first_own_call(function: ast.FunctionDef, view: CodeView) -> ast.Call | None:
-    """The call of the function by itself that nothing comes before which could end it."""
+    """Return the call by which the function calls itself before anything could end it."""
     for statement in function.body:
         if not isinstance(statement, (ast.Expr, ast.Return, ast.Assign)):
             return None
@@ -301,7 +303,7 @@ _SEQUENCES = (ast.Constant, ast.List, ast.Tuple, ast.JoinedStr)
 
 
 def magnitude(node: ast.expr | None, view: CodeView, depth: int = 0) -> float | None:
-    """The power of ten of the number that an expression comes to; None when it is not known."""
+    """Return the power of ten of the number that an expression evaluates to; None if it is unknown."""
     if depth > _DEEPEST or node is None:
         return None
     estimate = _ESTIMATES.get(type(node), _of_known)
@@ -325,7 +327,7 @@ def _of_name(node: ast.Name, view: CodeView, depth: int) -> float | None:
 
 
 def _of_number(node: ast.Call, view: CodeView, depth: int) -> float | None:
-    """``int(1e12)``."""
+    """Estimate ``int(1e12)``."""
     whole = node.args and view.resolver.value(node.func).names & {"builtins.int", "builtins.round"}
     return magnitude(node.args[0], view, depth) if whole else _of_known(node, view, depth)
 
@@ -367,7 +369,7 @@ _ESTIMATES: dict[type[ast.expr], Callable[..., float | None]] = {
 
 
 def length(node: ast.expr, view: CodeView) -> float | None:
-    """The power of ten of how many members an iterable has, or a sequence would have."""
+    """Return the power of ten of the number of members of an iterable."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
         for sequence, count in ((node.left, node.right), (node.right, node.left)):
             if _is_sequence(sequence):
@@ -434,11 +436,11 @@ class TakesMemory(Rule):
     """Makes something too large for the machine.
 
     ## What it does
-    Estimates numbers, ranges and sequences without computing them, and reports those of a thousand million
-    members, or of a million digits, and more.
+    Estimates numbers, ranges and sequences without computing them, and reports those with a billion members
+    or a million digits and more.
 
     ## Why it matters
-    The kernel runs out of memory or hangs in one operation that no interrupt ends; the notebook's variables
+    The kernel runs out of memory or hangs in an operation that cannot be interrupted; the notebook's variables
     are lost.
 
     ## Example
@@ -447,7 +449,7 @@ class TakesMemory(Rule):
     ```
 
     ## What to do instead
-    Work on pieces, or iterate over a `range` up to a limit.
+    Work in chunks, or iterate over a `range` up to a limit.
     """
 
     code = "TJ701"
@@ -455,7 +457,7 @@ class TakesMemory(Rule):
     category = Category.RESOURCES
     level = MEDIUM
     effect = "takes more memory or time than the machine has"
-    remedy = "Work on pieces, or up to a limit."
+    remedy = "Work in chunks, or up to a limit."
 
     def check(self, view: CodeView) -> Iterator[Finding]:
         """Look at powers, repetitions, collected ranges and loops over them."""
@@ -472,7 +474,7 @@ class TakesMemory(Rule):
                 loop is None or not has_exit(loop, view)
             ):
                 yield self.finding(
-                    view, iterable, "Looping over this does not end in a day.", confidence=LIKELY
+                    view, iterable, "Looping over this takes longer than a day.", confidence=LIKELY
                 )
 
 
@@ -512,10 +514,10 @@ class MatchesForever(Rule):
     """Uses a regular expression that can take exponential time.
 
     ## What it does
-    Reports patterns that repeat a repetition, such as `(a+)+$`.
+    Reports patterns with nested repetitions, such as `(a+)+$`.
 
     ## Why it matters
-    On a text that almost matches, the search tries every way to divide it. It cannot be interrupted.
+    On a text that almost matches, the search tries every way to split it, and cannot be interrupted.
 
     ## Example
     ```python
@@ -532,7 +534,7 @@ class MatchesForever(Rule):
     category = Category.RESOURCES
     level = MEDIUM
     effect = "can take exponential time"
-    remedy = "Write the pattern without a repetition of a repetition."
+    remedy = "Write the pattern without nested repetitions."
 
     def check(self, view: CodeView) -> Iterator[Finding]:
         """Look at the patterns given to the functions of ``re``."""

@@ -26,7 +26,7 @@ _SECRET = re.compile(
 
 @derived
 def steers_code(name: str) -> bool:
-    """Whether a variable of the environment decides which code or which service later programs use."""
+    """Return True if a variable of the environment decides which code or which service later programs use."""
     known = effects().words.get("steering_variables", frozenset())
     return any(fnmatchcase(name, pattern) for pattern in known) and not _SETTING.match(name)
 
@@ -46,7 +46,7 @@ class ReadsEnvironment(Rule):
     Reports `os.environ`, `os.getenv` and functions that read `.env` files.
 
     ## Why it matters
-    API keys and passwords live there; what code reads, it can print, send away or commit.
+    API keys and passwords are kept there; code can print, send or commit whatever it reads.
 
     ## Example
     ```python
@@ -65,7 +65,7 @@ class ReadsEnvironment(Rule):
     remedy = "Let the tool that needs the secret read it."
 
     def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
-        """Writing is TJ502's; a variable whose name does not sound like a secret is none."""
+        """Leave writing to TJ502, and lower the level for variables whose names do not suggest a secret."""
         if _is_write(reference.node, view):
             return
         keys = _keys(reference.node, view)
@@ -102,7 +102,7 @@ class ChangesEnvironment(Rule):
     remedy = "Pass settings as arguments."
 
     def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
-        """Some variables decide which code runs."""
+        """Raise the level for variables that decide which code runs."""
         if reference.symbol in {"os.environ", "os.environb"} and not _is_write(reference.node, view):
             return
         keys = _keys(reference.node, view)
@@ -122,7 +122,7 @@ class ReadsSecret(Rule):
     Reports `keyring`, `getpass.getpass`, `netrc` and the secret stores of hosted notebooks.
 
     ## Why it matters
-    A password that passes through a cell ends in its output, in the history or in the context of a model.
+    A password that passes through a cell ends up in its output, in the history or in the context of a model.
 
     ## Example
     ```python
@@ -152,7 +152,7 @@ def _is_write(node: ast.AST, view: CodeView) -> bool:
 
 
 def _keys(node: ast.AST, view: CodeView) -> tuple[str, ...]:
-    """The names of the variables that are read or written, where they are known."""
+    """Return the names of the variables that are read or written, where they are known."""
     parent = view.parent(node)
     key = parent.slice if isinstance(parent, ast.Subscript) else view.argument(view.call_of(node), 0, "key")
     if key is None and parent is not None:

@@ -1,4 +1,4 @@
-"""Files: reading (TJ201), writing (TJ202), outside (TJ204) or hidden (TJ205) ones, addresses (TJ303).
+"""Files: reading (TJ201), writing (TJ202), destroying (TJ203), outside (TJ204) or hidden (TJ205), addresses (TJ303).
 
 The codes share one table of sinks, operations that open a path; which of them a finding gets depends on where
 the path leads.
@@ -35,7 +35,7 @@ class ReadsFile(Rule):
     more. The level is low as long as the path stays inside the workspace or is not known.
 
     ## Why it matters
-    It tells at a glance which data the code works on.
+    It shows at a glance which data the code works on.
 
     ## Example
     ```python
@@ -43,7 +43,7 @@ class ReadsFile(Rule):
     ```
 
     ## What to do instead
-    Nothing, if the file is meant. Otherwise pass the data as an argument.
+    Nothing, if the file is intended. Otherwise pass the data as an argument.
     """
 
     code = "TJ201"
@@ -51,11 +51,11 @@ class ReadsFile(Rule):
     category = Category.FILESYSTEM_READ
     level = LOW
     effect = "reads files"
-    remedy = "Check that this is meant; otherwise pass the data as an argument."
+    remedy = "Check that this is intended; otherwise pass the data as an argument."
 
     @property
     def symbols(self) -> Mapping[str, RiskLevel]:
-        """What opens a path."""
+        """The operations that open a path."""
         return dict.fromkeys(sinks(), LOW)
 
     def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
@@ -90,7 +90,7 @@ class ReadsFile(Rule):
 
 
 def _only_empties(reference: Reference, view: CodeView) -> bool:
-    """Whether nothing is written: ``open(path, "w").close()``, ``path.write_text("")``."""
+    """Return True if the call only empties the file: ``open(path, "w").close()``, ``path.write_text("")``."""
     call = view.call_of(reference.node)
     parent = view.parent(call) if call is not None else None
     if call is not None and reference.symbol.endswith((".write_text", ".write_bytes")):
@@ -103,7 +103,7 @@ def _only_empties(reference: Reference, view: CodeView) -> bool:
 
 
 def _is_found(node: ast.AST, view: CodeView) -> bool:
-    """Whether the method is called on a path that was found, and not made: ``for p in folder.glob("*")``."""
+    """Return True if the method is called on a path that was found rather than made: ``for p in folder.glob("*")``."""
     owner = node.value if isinstance(node, ast.Attribute) else None
     if not isinstance(owner, ast.Name):
         return False
@@ -120,7 +120,7 @@ _FINDERS = frozenset({"glob", "rglob", "iglob", "iterdir", "listdir", "scandir",
 
 
 def _opens_anything(view: CodeView) -> bool:
-    """Whether some file is opened as well, whose name counts from the directory that was entered."""
+    """Return True if a file is opened as well; its relative path then starts at the entered directory."""
     return any(view.calls_to(("builtins.open",))) or any(view.method_calls(_OPENERS))
 
 
@@ -195,7 +195,7 @@ class LeavesWorkspace(Rule):
     those that lead out of the workspace. A string that merely looks like a path is never reported.
 
     ## Why it matters
-    Outside are keys, other projects and the system's own files.
+    Keys, other projects and the system's own files lie outside.
 
     ## Example
     ```python
@@ -243,11 +243,11 @@ class OpensProtectedFile(Rule):
 
 @register
 class ReadsAddress(Rule):
-    """Gives a network address to a reader of files.
+    """Passes a network address to a file reader.
 
     ## What it does
     Reports addresses such as `https://...` that pandas, numpy and other readers fetch: at medium where a fixed,
-    public address is read and nothing that was read here goes out with it.
+    public address is read and nothing read from this machine is sent with it.
 
     ## Why it matters
     The data changes without notice, and the address can carry data out.
@@ -288,11 +288,11 @@ class Destroys(Rule):
     """Deletes, moves or changes files.
 
     ## What it does
-    Reports operations that delete, rename, truncate or change the rights of files. The level rises in a
+    Reports operations that delete, rename, truncate or change the permissions of files. The level rises in a
     loop, for whole directory trees, and again when the path leads out of the workspace.
 
     ## Why it matters
-    There is no undo for files.
+    Deleted files cannot be restored.
 
     ## Example
     ```python
@@ -311,7 +311,7 @@ class Destroys(Rule):
     remedy = "Move it to a folder of things to delete, and let a person delete them."
 
     def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
-        """Judge by how much goes and by where it is."""
+        """Judge by how much is destroyed and where it is."""
         texts = [text for text, _ in paths_of(reference, view, _sinks(reference.symbol)) if text is not None]
         outside = [text for text in texts if view.workspace.locate(text) is PathLocation.OUTSIDE]
         view.external.extend(outside)
@@ -328,13 +328,13 @@ class Destroys(Rule):
 
 
 def _is_handed_on(node: ast.AST, view: CodeView) -> bool:
-    """Whether the function is an argument: ``map(os.unlink, paths)`` calls it for each."""
+    """Return True if the function is passed as an argument: ``map(os.unlink, paths)`` calls it for each path."""
     parent = view.parent(node)
     return isinstance(parent, ast.Call) and node in parent.args
 
 
 def _sinks(symbol: str) -> tuple[Sink, ...]:
-    """Where a call of the symbol has the paths of what goes."""
+    """Return the arguments in which a call of the symbol has the paths that it destroys."""
     owner, _, last = symbol.rpartition(".")
     if owner == "*" or owner.endswith("Path()"):
         return _OWN_BOTH if last in _MOVES else _OWN

@@ -29,7 +29,7 @@ class ImportsByName(Rule):
     Reports `__import__`, `importlib.import_module`, loaders, `runpy`, `zipimport`, `pkgutil.resolve_name`.
 
     ## Why it matters
-    The import does not show in the code's import lines, and what is imported may be chosen by data.
+    The import does not appear among the code's import statements, and data may choose what is imported.
 
     ## Example
     ```python
@@ -75,7 +75,7 @@ class ChangesImports(Rule):
     remedy = "Install the package, or start the kernel in its folder."
 
     def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
-        """A folder of the workspace on ``sys.path`` is everyday; reading it changes nothing."""
+        """Lower the level for reading ``sys.path`` and for adding a folder of the workspace to it."""
         level = _path_level(reference, view) if reference.symbol == "sys.path" else reference.level
         yield self.finding(
             view, reference.node, f"{reference.shown} {self.effect}.", level, reference.confidence
@@ -111,7 +111,7 @@ class ImportsUnknown(Rule):
     notebooks. It says nothing about what the package does.
 
     ## Why it matters
-    Importing runs the package's code; a name that is nearly that of a known one may be somebody's trap.
+    Importing runs the package's code; a name that closely resembles a known one may be a trap.
 
     ## Example
     ```python
@@ -119,7 +119,7 @@ class ImportsUnknown(Rule):
     ```
 
     ## What to do instead
-    Nothing, if the package is meant. Otherwise look it up before anything is installed.
+    Nothing, if the package is intended. Otherwise look it up before anything is installed.
     """
 
     code = "TJ407"
@@ -127,7 +127,7 @@ class ImportsUnknown(Rule):
     category = Category.UNKNOWN
     level = LOW
     effect = "is not known here"
-    remedy = "Look up what the package is, and that its name is spelt right."
+    remedy = "Look up the package, and check the spelling of its name."
 
     def check(self, view: CodeView) -> Iterator[Finding]:
         """Look at import statements."""
@@ -144,14 +144,14 @@ class ImportsUnknown(Rule):
             return
         near = _nearly(package)
         if near:
-            reason = f"{package} is not known here; its name is nearly that of {near}."
+            reason = f"{package} is not known here; its name closely resembles {near}."
             yield self.finding(view, node, reason, MEDIUM, LIKELY)
         else:
             yield self.finding(view, node, f"{package} {self.effect}.")
 
 
 def _nearly(package: str) -> str | None:
-    """A known package that a slip of the finger would turn into this one."""
+    """Return a known package whose name differs from this one by a typing error."""
     close = difflib.get_close_matches(package, known_modules.KNOWN_HARMLESS, 1, cutoff=_CLOSE)
     near = [name for name in close if len(package) >= _LONG and abs(len(name) - len(package)) <= 1]
     return near[0] if near else None
@@ -177,11 +177,11 @@ class ReplacesMember(Rule):
 
     ## What it does
     Reports assignments to attributes of standard library modules (`json.loads = ...`, `setattr(os, ...)`),
-    functions and classes of other packages replaced by own ones, the replacement of the output streams, and
+    replaced functions and classes of other packages, replaced output streams, and
     hooks of the IPython shell.
 
     ## Why it matters
-    Every later cell, and the code that reviews and records, then calls the replacement.
+    Every later cell, and the code that reviews and records, calls the replacement from then on.
 
     ## Example
     ```python
@@ -219,7 +219,7 @@ class ReplacesMember(Rule):
 
 
 def _named(owner: ast.expr, view: CodeView) -> frozenset[str]:
-    """The names of an object; of the class of an object, that of the object's kind."""
+    """Return the dotted names of an object; for ``type(x)`` and ``x.__class__`` also those of x's class."""
     names = view.resolver.value(owner).names
     inner = owner.args[0] if isinstance(owner, ast.Call) and len(owner.args) == 1 else None
     if isinstance(owner, ast.Attribute) and owner.attr == "__class__":

@@ -1,4 +1,4 @@
-"""From dotted names to the rules that ask for them."""
+"""The way from dotted names to the rules that ask for them, and from calls to the paths that they open."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ _BORING = ("Error", "Exception", "Timeout", "Warning")
 
 @cache
 def all_rules() -> tuple[Rule, ...]:
-    """Every rule, those of other packages too, ordered by code."""
+    """Return every rule, those of other packages too, ordered by code."""
     load_plugins()
     return tuple(RULES[code] for code in sorted(RULES))
 
 
 @cache
 def rules_by_name() -> dict[str, Rule]:
-    """Every rule by its name."""
+    """Return every rule by its name."""
     return {rule.name: rule for rule in all_rules()}
 
 
 def use_effects(paths: Iterable[str | os.PathLike[str]]) -> None:
-    """Have further files say what the calls of libraries do, in this process and in place of those of before.
+    """Use these files of effects beside our own, in this process, instead of those given before.
 
     Raises:
         EffectsError: A file cannot be read, or says something that does not exist; nothing has changed then.
@@ -56,13 +56,13 @@ def use_effects(paths: Iterable[str | os.PathLike[str]]) -> None:
 
 
 def check_effects(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
-    """Where the files of effects are, if they can be used.
+    """Return the absolute paths of the files of effects if all of them can be used.
 
     Raises:
         EffectsError: A file cannot be read, or says something that does not exist.
     """
     if isinstance(paths, str):
-        raise EffectsError(f"Give the files of effects as a list: [{paths!r}].")
+        raise EffectsError(f"Give the effects files as a list: [{paths!r}].")
     files = [str(Path(path).expanduser().absolute()) for path in paths]
     found = load(files)
     unknown = sorted(found.rules() - rules_by_name().keys())
@@ -77,7 +77,9 @@ def check_effects(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
 def _unknown(what: str, name: str, known: Collection[str], where: str) -> str:
     near = difflib.get_close_matches(name, known, 1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    return f"A file of effects names a {what} {name!r}, which does not exist.{hint} {where[0].upper()}{where[1:]}."
+    return (
+        f"An effects file names a {what} {name!r}, which does not exist.{hint} {where[0].upper()}{where[1:]}."
+    )
 
 
 @derived
@@ -91,7 +93,7 @@ def _index() -> dict[str, _Hits]:
 
 @derived
 def rules_for(symbol: str) -> _Hits:
-    """The rules that ask for a dotted name, with their levels.
+    """Return the rules that ask for a dotted name, with their levels.
 
     A whole module's entry counts as well, unless the same rule has one for the name itself.
     """
@@ -104,12 +106,12 @@ def rules_for(symbol: str) -> _Hits:
 
 @derived
 def asked(names: frozenset[str]) -> Hits:
-    """Those of the names that rules ask for, sorted, each with a rule and its level; most values have none."""
+    """Return the names that rules ask for, sorted, each with a rule and its level. Most values have none."""
     return tuple((name, rule, level) for name in sorted(names) for rule, level in rules_for(name))
 
 
 def is_boring(symbol: str) -> bool:
-    """Whether the name is a constant or an error class, which do nothing by themselves."""
+    """Return True if the name is a constant or an error class, which does nothing by itself."""
     last = symbol.rpartition(".")[2]
     # SMTP, FFI and CDLL are no constants, AF_INET is.
     constant = last.isupper() and ("_" in last or last in {"PIPE", "STDOUT", "DEVNULL"})
@@ -130,13 +132,13 @@ def _of_module(symbol: str, index: dict[str, _Hits]) -> _Hits:
 
 @derived
 def asked_attributes() -> frozenset[str]:
-    """The attributes that some rule asks for, whatever they are read from."""
+    """Return the attributes that some rule asks for, whatever they are read from."""
     return frozenset(symbol[2:] for symbol in _index() if symbol.startswith("*."))
 
 
 @derived
 def known_packages() -> frozenset[str]:
-    """The packages that some rule knows a part of."""
+    """Return the packages of which some rule knows a part."""
     return frozenset(name.partition(".")[0] for name in (*_index(), *_modules())) - {"*", "?"}
 
 
@@ -150,7 +152,7 @@ def _modules() -> dict[str, tuple[Rule, RiskLevel] | None]:
 
 
 def module_level(module: str) -> tuple[Rule, RiskLevel] | None:
-    """The rule that asks for a module's import; the closest entry decides, ``os.path`` before ``os``."""
+    """Return the rule that asks for a module's import; the closest entry decides, ``os.path`` before ``os``."""
     table = _modules()
     parts = module.split(".")
     for length in range(len(parts), 0, -1):
@@ -161,11 +163,11 @@ def module_level(module: str) -> tuple[Rule, RiskLevel] | None:
 
 
 class PathAccess(Enum):
-    """What an operation does with a path."""
+    """The way in which an operation accesses a path."""
 
     READ = "reads"
     WRITE = "writes to"
-    LIST = "looks into"
+    LIST = "lists"
     ENTER = "changes to"
     DELETE = "deletes or moves"
 
@@ -176,7 +178,7 @@ NOWHERE = 99
 
 @dataclass(frozen=True, slots=True)
 class Sink:
-    """Where a call has its path (-1: the object that the method is called on) and what happens to it.
+    """The argument of a call that holds a path (-1: the object of a method call), and how the path is accessed.
 
     Attributes:
         access: What happens, unless ``mode`` says otherwise.
@@ -203,13 +205,13 @@ _DATABASE = ("url", "uri", "connection", "con", "name_or_url", "database", "conn
 
 @derived
 def sinks() -> Mapping[str, tuple[Sink, ...]]:
-    """Operations that open a path without destroying anything; those that do are in ``destructive``."""
+    """Return the operations that open a path without destroying anything, with their sinks."""
     kinds = _kinds()
     return {name: kinds[kind] for name, kind in effects().paths.items() if kind in kinds}
 
 
 def kinds_of_paths() -> Collection[str]:
-    """The kinds that lines of ``paths`` may begin with."""
+    """Return the kinds that lines of ``paths`` may begin with."""
     return _kinds().keys()
 
 
@@ -254,7 +256,7 @@ def _kinds() -> Mapping[str, tuple[Sink, ...]]:
 def paths_of(
     reference: Reference, view: CodeView, given: tuple[Sink, ...] | None = None
 ) -> Iterator[tuple[str | None, PathAccess]]:
-    """The paths that a call hands to a sink, with what happens to them; None for a path that is not known."""
+    """Yield the paths that a call hands to a sink, with what happens to them; None for a path that is not known."""
     call = view.call_of(reference.node)
     if call is None:
         return
@@ -285,7 +287,7 @@ def _texts(sink: Sink, reference: Reference, call: ast.Call, view: CodeView) -> 
 
 
 def _is_known(text: str, view: CodeView) -> bool:
-    """Whether a path leads somewhere; of one that begins with something unknown, the rest may tell."""
+    """Return True if the place of a path is known. If its beginning is unknown, the rest may still tell."""
     return not text.startswith(HOLE) or view.workspace.locate(text) is not PathLocation.UNKNOWN
 
 
@@ -294,7 +296,7 @@ def _is_true(node: ast.expr) -> bool:
 
 
 def _given(sink: Sink, call: ast.Call, view: CodeView) -> list[ast.expr]:
-    """What is given for the path: by position, else by whichever of its names."""
+    """Return the expressions given for the path: by position, otherwise by any of its keywords."""
     plain = view.argument(call, sink.position)
     if plain is not None:
         return [plain]
@@ -303,7 +305,7 @@ def _given(sink: Sink, call: ast.Call, view: CodeView) -> list[ast.expr]:
 
 
 def _all_texts(value: Value) -> tuple[str, ...]:
-    """The value's texts and, where it is a list or a dict of paths, those of its members."""
+    """Return the value's texts and, if it is a list or a dict of paths, those of its members."""
     members = [*(value.items or ()), *(member for _, member in value.entries or ())]
     return (*value.texts, *(text for member in members for text in member.texts))
 

@@ -1,4 +1,4 @@
-"""Names that the code of an operation uses and that nobody has (TJ801): what its definition says is known."""
+"""Misspelt names (TJ801): names in an operation's code that neither its definition nor Python has."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Misspelt(Rule):
     `pending`, keys of `pending.fields`, and names that nothing defines.
 
     ## Why it matters
-    The code stops there with an error when it is run, perhaps after half of its work. Most often it is a misspelling.
+    The code fails there when it runs, perhaps after half of its work. Usually the name is misspelt.
 
     ## Example
     An action with `pending.aprove()`, or with `pending.fields["pth"]` where the field is called `path`.
@@ -47,7 +47,7 @@ class Misspelt(Rule):
     remedy = "Correct the name, or define it."
 
     def check(self, view: CodeView) -> Iterator[Finding]:
-        """Compare the names with those that the definition knows."""
+        """Compare the names in the code with the known ones."""
         known = view.known_names
         if known is None:
             return
@@ -119,7 +119,7 @@ def _is_fields(node: ast.expr) -> bool:
 
 
 def _bound(node: ast.AST) -> Iterator[str]:
-    """The names that a node binds, wherever they can be seen from."""
+    """Yield the names that a node binds, wherever they can be seen from."""
     match node:
         case ast.Name(id=name, ctx=ast.Store() | ast.Del()) | ast.arg(arg=name):
             yield name

@@ -52,7 +52,7 @@ class ReadsInternals(Rule):
     remedy = "Import what you need by name; use type() and isinstance()."
 
     def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
-        """Some of these attributes are everyday Python unless they are links of a chain."""
+        """Judge by the chain: some of these attributes are everyday Python on their own."""
         level = _internal_level(reference, view)
         if level is not None:
             name = reference.symbol.removeprefix("*.")
@@ -150,7 +150,7 @@ class InspectsProcess(Rule):
     remedy = "Pass the objects as arguments."
 
     def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
-        """To ask whether a module is loaded, ``"google.colab" in sys.modules``, gives nothing away."""
+        """Leave out the question whether a module is loaded: ``"google.colab" in sys.modules``."""
         parent = view.parent(reference.node)
         asks = isinstance(parent, ast.Compare) and isinstance(parent.ops[0], (ast.In, ast.NotIn))
         if reference.symbol != "sys.modules" or not asks:
@@ -189,7 +189,7 @@ class ComputesAttribute(Rule):
     remedy = "Name the attribute, or choose from a dict of the functions meant."
 
     def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
-        """A literal name is an ordinary attribute access; what it leads to has its own rule."""
+        """Leave out literal names: that is ordinary attribute access, and what it leads to has its own rule."""
         call = view.call_of(reference.node)
         level: RiskLevel | None = reference.level
         if call is not None:

@@ -1,4 +1,4 @@
-"""Which rules are asked, and at which levels their findings count.
+"""Settings of the rules: which are asked and at which levels they count; and rules of other packages.
 
 An entry point names a subclass of `Rule` with a code that does not begin with ``TJ``. What fails in such a rule
 is a finding (TJ904); the other rules go on.
@@ -32,7 +32,7 @@ _LOADING = threading.Lock()
 
 
 def load_plugins() -> tuple[str, ...]:
-    """Load what is installed, once; returns what went wrong, a text for each rule that is missing."""
+    """Load the installed rules, once, and return a text for each rule that could not be loaded."""
     with _LOADING:
         return _load_plugins()
 
@@ -62,7 +62,7 @@ def _loaded(entry: EntryPoint) -> Rule:
 
 
 class _Guarded(Rule):
-    """Somebody else's rule, whose failures are findings."""
+    """A rule of another package, whose failures become findings."""
 
     def __init__(self, rule: Rule) -> None:
         self._rule = rule
@@ -101,13 +101,13 @@ ALWAYS = "TJ9"
 """Rules about what cannot be analysed: without them, no findings would not mean that somebody looked."""
 
 
-class RuleChoiceError(TractError, ValueError):
+class RuleSettingsError(TractError, ValueError):
     """There is no such rule or level, or the rule is one that always counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class RuleSettings:
-    """Rules that are off, and levels that were changed."""
+    """The rules that are switched off, and the levels that were changed."""
 
     off: frozenset[str]
     levels: Mapping[str, RiskLevel]
@@ -117,17 +117,17 @@ class RuleSettings:
         """Check the codes and levels.
 
         Raises:
-            RuleChoiceError: There is no such rule or level, or the rule is one that always counts.
+            RuleSettingsError: There is no such rule or level, or the rule is one that always counts.
         """
         if isinstance(off, str):
-            raise RuleChoiceError(f"Give the codes of rules as a list: [{off!r}].")
+            raise RuleSettingsError(f"Give the codes of rules as a list: [{off!r}].")
         return cls(
             frozenset(_code(code) for code in off),
             {_code(code): _level(level) for code, level in levels.items()},
         )
 
     def apply(self, finding: Finding) -> Finding | None:
-        """The finding as it counts here; None if its rule is off."""
+        """Return the finding at the level that counts here; None if its rule is off."""
         if finding.code in self.off:
             return None
         level = self.levels.get(finding.code)
@@ -139,9 +139,9 @@ def _code(code: str) -> str:
     if code not in RULES:
         near = difflib.get_close_matches(str(code).upper(), RULES, 1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise RuleChoiceError(f"There is no rule {code!r}.{hint} `%tract rules` lists them.")
+        raise RuleSettingsError(f"There is no rule {code!r}.{hint} `%tract rules` lists them.")
     if code.startswith(ALWAYS):
-        raise RuleChoiceError(f"{code} says that nothing is known about the code; it always counts.")
+        raise RuleSettingsError(f"{code} says that nothing is known about the code; it always counts.")
     return code
 
 
@@ -150,4 +150,4 @@ def _level(level: RiskLevel | str) -> RiskLevel:
         return RiskLevel(level)
     except ValueError:
         allowed = ", ".join(repr(known.value) for known in RiskLevel)
-        raise RuleChoiceError(f"There is no level {level!r}. Use one of {allowed}.") from None
+        raise RuleSettingsError(f"There is no level {level!r}. Use one of {allowed}.") from None

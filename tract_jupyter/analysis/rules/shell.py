@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 @register
 class EscapesToShell(Rule):
-    """Runs a command of the system's shell.
+    """Runs a shell command.
 
     ## What it does
     Reports `!command`, `!!command`, `x = !command`, `%system`, `%sx`, and cells such as `%%bash` and
     `%%script`.
 
     ## Why it matters
-    The shell does whatever the person at the notebook may do, and no analysis of Python says what that is.
+    The shell may do whatever the person at the notebook may do, and no analysis of Python shows what that is.
 
     ## Example
     ```python
@@ -46,7 +46,7 @@ class EscapesToShell(Rule):
     name = "escapes-to-shell"
     category = Category.PROCESS
     level = CRITICAL
-    effect = "runs a command of the system's shell"
+    effect = "runs a shell command"
     remedy = "Use a tool made for this one purpose, or do it in Python."
 
     def check(self, view: CodeView) -> Iterator[Finding]:
@@ -58,7 +58,7 @@ class EscapesToShell(Rule):
 
 
 def is_shell(escape: Escape) -> bool:
-    """Whether the escape hands its text to a shell or another interpreter."""
+    """Return True if the escape hands its text to a shell or another interpreter."""
     if escape.kind == "cell_magic":
         return escape.name in magics.SHELL_CELL
     return escape.kind == "shell" or (escape.kind == "line_magic" and escape.name in magics.SHELL_LINE)
@@ -69,8 +69,8 @@ class UsesMagic(Rule):
     """Uses a magic that runs other code, installs, loads or writes.
 
     ## What it does
-    Reports line and cell magics by what they do, at a low level those that are not known. `%timeit`,
-    `%time` and `%%capture` are looked through: the Python in them is analysed.
+    Reports line and cell magics by what they do, unknown ones at a low level. The Python in `%timeit`,
+    `%time` and `%%capture` is analysed like any other.
 
     ## Why it matters
     A magic is a function call that does not look like one; `%run` and `%load_ext` run a whole file.
@@ -100,7 +100,7 @@ class UsesMagic(Rule):
                 yield self.finding(view, escape.span, f"{sign}{escape.name} {_effect(escape, level)}.", level)
 
     def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
-        """``run_line_magic`` is as harmless as the magic that it names."""
+        """Judge ``run_line_magic`` by the magic that it names."""
         value = view.value(view.argument(view.call_of(reference.node), 0, "magic_name"))
         names = [text.split()[0].lstrip("%") for text in (value.texts if value else ()) if text.split()]
         line = view.value(view.argument(view.call_of(reference.node), 1, "line"))

@@ -48,7 +48,7 @@ def _statements(view: CodeView) -> Iterator[tuple[ast.Call, str]]:
 
 
 def _in_memory(call: ast.Call, view: CodeView) -> bool:
-    """Whether the database is one of the code's own, which goes with the kernel."""
+    """Return True if the database lives in memory and ends with the kernel."""
     owner = call.func.value if isinstance(call.func, ast.Attribute) else None
     made = view.program.sole_value(owner) if isinstance(owner, ast.Name) else owner
     place = made.args[0] if isinstance(made, ast.Call) and made.args else None
@@ -61,13 +61,13 @@ _LOCAL = ("sqlite3.", "duckdb.")
 
 
 def _is_local(call: ast.Call, view: CodeView) -> bool:
-    """Whether the database is a file, or made of frames."""
+    """Return True if the database is a local file or made of data frames."""
     owner = call.func.value if isinstance(call.func, ast.Attribute) else call.func
     return any(name.startswith(_LOCAL) for name in view.resolver.value(owner).names)
 
 
 def _is_made_here(text: str, view: CodeView) -> bool:
-    """Whether the code makes the table itself; of several statements, it may have made only one."""
+    """Return True if the code itself creates the table. Of several statements, it may have created only one."""
     statement = text.rstrip("; \t\r\n")
     verb, *others = statement.split() or [""]
     if ";" in statement or verb.lower() not in _VERBS or not others or not _NAME.fullmatch(others[-1]):
@@ -86,7 +86,7 @@ class DestroysTable(Rule):
     Reports SQL text that drops, truncates or alters tables, deletes all rows, or attaches another database.
 
     ## Why it matters
-    Data goes that no notebook holds a copy of.
+    The data is lost, and no notebook holds a copy of it.
 
     ## Example
     ```python
@@ -121,7 +121,7 @@ class StatementReachesOut(Rule):
     files outside the workspace (`read_text('/etc/passwd')`, `COPY ... TO`, `ATTACH`).
 
     ## Why it matters
-    The database does with its own rights what Python code would be asked about.
+    The database does, with its own permissions, what Python code would be reviewed for.
 
     ## Example
     ```python
@@ -129,7 +129,7 @@ class StatementReachesOut(Rule):
     ```
 
     ## What to do instead
-    Load data with a reader whose path is seen, and query the table.
+    Load data with a reader whose path is visible, and query the table.
     """
 
     code = "TJ207"
@@ -137,7 +137,7 @@ class StatementReachesOut(Rule):
     category = Category.FILESYSTEM_READ
     level = HIGH
     effect = "reaches out of the database"
-    remedy = "Load data with a reader whose path is seen, and query the table."
+    remedy = "Load data with a reader whose path is visible, and query the table."
 
     def check(self, view: CodeView) -> Iterator[Finding]:
         """Look at the text of ``execute`` and its relatives, whatever they are called on."""

@@ -1,4 +1,4 @@
-"""What a library's call does, as data: TOML files, ours beside this one and a person's own, read when first needed.
+"""Effects of library calls as data: TOML files, ours beside this module and those of a user, read when first needed.
 
 A file may have
 
@@ -44,12 +44,12 @@ NONE = "none"
 
 
 class EffectsError(TractError, ValueError):
-    """A file of effects cannot be read, or says something that does not exist."""
+    """An effects file cannot be read, or names something that does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArgumentEffect:
-    """An argument that decides what a call deserves.
+    """The effect of an argument on the level of a call.
 
     Attributes:
         level: What a mention deserves, and a call whose argument no word below describes; None for no finding.
@@ -70,7 +70,7 @@ class ArgumentEffect:
 
 @dataclass
 class Effects:
-    """Everything that the files say; where two speak of one name, the later one counts."""
+    """The contents of all files of effects; where two mention the same name, the later one counts."""
 
     symbols: dict[str, dict[str, RiskLevel]] = field(default_factory=dict)
     modules: dict[str, dict[str, RiskLevel | None]] = field(default_factory=dict)
@@ -83,14 +83,14 @@ class Effects:
     words: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def rules(self) -> frozenset[str]:
-        """The names of the rules that are spoken of."""
+        """Return the names of all rules that occur in the files."""
         named = {rule for _, rule in self.calls}
         named.update(rule for found in self.keywords.values() for rule, _ in found)
         named.update(rule for found in self.sets.values() for rule in found)
         return frozenset(named.union(self.symbols, self.modules))
 
     def add(self, data: Mapping[str, Any]) -> None:
-        """Take in what a file says.
+        """Add the contents of a file.
 
         Raises:
             ValueError: It says something that has no meaning here.
@@ -116,7 +116,7 @@ class Effects:
             self.words[key] = self.words.get(key, frozenset()) | reader.words(data[key])
 
     def check(self) -> None:
-        """Look whether every call has a level.
+        """Check that every call has a level.
 
         Raises:
             ValueError: One has none.
@@ -174,7 +174,7 @@ _own: list[str] = []
 
 
 def derived(function: _Function) -> _Function:
-    """Decorator: remember what a function makes of the effects, until they change."""
+    """Cache a function's results until the effects change (decorator)."""
     remembered = lru_cache(maxsize=16_384)(function)
     _derived.append(remembered.cache_clear)
     return cast("_Function", remembered)
@@ -182,30 +182,30 @@ def derived(function: _Function) -> _Function:
 
 @derived
 def effects() -> Effects:
-    """What the files say: ours, then those that were given to `use`."""
+    """Return the effects of all files: ours, then those that were given to `use`."""
     return load(_own)
 
 
 @derived
 def of_keyword(name: str) -> tuple[tuple[tuple[str, str], RiskLevel], ...]:
-    """What is said of an argument's name: rule and word, and the level."""
+    """Return what the effects say of an argument's name: rule and word, and the level."""
     return _matching(effects().keywords, name)
 
 
 @derived
 def of_set(name: str) -> tuple[tuple[str, RiskLevel], ...]:
-    """What is said of assigning to a name: rule and level."""
+    """Return what the effects say of assigning to a name: rule and level."""
     return _matching(effects().sets, name)
 
 
 def _matching(known: Mapping[str, Mapping[_Key, RiskLevel]], name: str) -> tuple[tuple[_Key, RiskLevel], ...]:
-    """What is said of a name, and of the patterns (``*_command``) that it fits."""
+    """Return the entries of a name, and of the patterns (``*_command``) that it fits."""
     stars = (told for pattern, told in known.items() if "*" in pattern and fnmatchcase(name, pattern))
     return tuple(pair for told in (known.get(name, {}), *stars) for pair in told.items())
 
 
-def own() -> tuple[str, ...]:
-    """The files that were given to `use`."""
+def own_effects() -> tuple[str, ...]:
+    """Return the files that were given to `use`."""
     return tuple(_own)
 
 
@@ -223,12 +223,12 @@ def load(paths: Sequence[str]) -> Effects:
             found.add(tomllib.loads(Path(name).read_text(encoding="utf-8")))
             found.check()
         except (OSError, ValueError, TypeError, AttributeError) as error:
-            raise EffectsError(f"The file of effects {name} cannot be used: {error}.") from None
+            raise EffectsError(f"The effects file {name} cannot be used: {error}.") from None
     return found
 
 
 def use(paths: Iterable[str]) -> None:
-    """Have these files, and no others beside ours, say what calls do, from now on and in this process."""
+    """Use exactly these files beside ours from now on, in this process."""
     given = list(paths)
     if given == _own == []:
         return

@@ -12,7 +12,7 @@ from tract_jupyter.hooks.pending import action
 from tract_jupyter.llm.reply import Reply
 from tract_jupyter.models.context import Message, openai_messages
 from tract_jupyter.models.toolcall import ToolCall
-from tract_jupyter.prompts.generation import retry_text
+from tract_jupyter.prompts.replies import retry_text
 from tract_jupyter.review.request import ValueRow, ValueTable
 
 if TYPE_CHECKING:

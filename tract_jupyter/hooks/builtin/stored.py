@@ -161,6 +161,7 @@ class _Profile(TypedDict):
     tools: list[str]
     left_out: list[str]
     has_others: bool
+    has_built_in: bool
 
 
 class _Script(TypedDict):

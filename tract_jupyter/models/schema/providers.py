@@ -1,17 +1,66 @@
-"""Schemas as OpenAI's strict mode takes them, and back: what a model means that was given one.
+"""JSON Schemas as providers of models take them, and the way back from a strict answer.
 
-In strict mode a model can only write what the schema says, and the schema is of a smaller language: every property is
-required, no other is allowed, and what may be left out is null instead. The rules:
+OpenAI and Anthropic refuse a whole request for one tool whose schema begins with `anyOf` or `$ref`, or says no `type`:
+`object_schema` describes an object, with nothing that combines schemas at the top.
+
+In OpenAI's strict mode a model can only write what the schema says, and the schema is of a smaller language: every
+property is required, no other is allowed, and an omitted value is null instead. `strict_schema` translates into it,
+`without_nulls` reads the answer. The rules:
 https://platform.openai.com/docs/guides/structured-outputs#supported-schemas
 """
 
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any, Final
+
+from tract_jupyter.models.schema.types import TypeReader
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from tract_jupyter.models.schema.json_schema import SchemaNode
+    from tract_jupyter.models.schema.types import Member
+
+_COMBINING: Final = frozenset({
+    "$ref", "$dynamicRef", "anyOf", "oneOf", "allOf", "not", "enum", "const", "if", "then", "else", "dependentSchemas",
+    "dependencies",
+})  # fmt: skip
+_KEPT_AT_TOP: Final = ("$schema", "$defs", "definitions", "title", "description")
+_FOREIGN_REFERENCE: Final = re.compile(r'"\$(?:ref|dynamicRef)": "(?!#/(?:\$defs|definitions)/)')
+
+
+def object_schema(schema: dict[str, Any], root: SchemaNode) -> dict[str, Any]:
+    """Return the schema for a provider: itself, or all properties that it names if it combines several schemas.
+
+    It may accept more than the schema, which calls are held to all the same.
+
+    Args:
+        schema: of the arguments.
+        root: the same, checked.
+    """
+    if _COMBINING.isdisjoint(schema):
+        return {**schema, "type": "object", "properties": schema.get("properties", {})}
+    members = TypeReader(root).members()
+    required = [name for name, member in members.items() if member.required]
+    return {
+        **{key: schema[key] for key in _KEPT_AT_TOP if key in schema},
+        "type": "object",
+        "properties": {name: _property(member) for name, member in members.items()},
+        **({"required": required} if required else {}),
+        "additionalProperties": TypeReader(root).is_open(),
+    }
+
+
+def _property(member: Member) -> dict[str, Any]:
+    """Return the union of the member's schemas, or an empty one if a schema refers to a place that is left out."""
+    said = {json.dumps(place.schema): place.schema for place in member.places}
+    if any(not isinstance(part, dict) or _FOREIGN_REFERENCE.search(text) for text, part in said.items()):
+        return {}
+    parts = list(said.values())
+    return {"anyOf": parts} if len(parts) > 1 else next(iter(parts), {})
+
 
 # what only says something about values, or narrows them: the executor looks at the values anyway
 _LEFT_OUT: Final = frozenset({
@@ -36,7 +85,7 @@ _NULL: Final = {"type": "null"}
 
 
 def strict_schema(schema: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The schema of an object in strict mode's language; None if that cannot say it.
+    """Return the schema of an object as strict mode takes it; None if strict mode cannot express it.
 
     It cannot say objects with any properties (`dict[str, ...]`), values of any type, tuples, and `allOf`, `oneOf`,
     `not` and conditions.
@@ -50,7 +99,7 @@ def strict_schema(schema: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def without_nulls(value: Any, schema: Mapping[str, Any]) -> Any:
-    """A value without the nulls that stand for what was left out: those that the schema itself does not allow there."""
+    """Return a value without the nulls that stand for omitted parts: those that the original schema does not allow."""
     return _NullRemover(schema).read(value, schema)
 
 
@@ -92,7 +141,7 @@ class _StrictConverter:
         return _checked(made)
 
     def _object(self, schema: dict[str, Any], depth: int) -> dict[str, Any]:
-        """What an object has. One that may have any properties cannot be said."""
+        """Return the keywords of an object. Strict mode cannot describe one that may have any properties."""
         if schema.get("additionalProperties", "properties" not in schema) is not False:
             raise _NotStrictError
         properties, required = schema.get("properties", {}), schema.get("required", ())
@@ -135,7 +184,7 @@ class _NullRemover:
         self._root = root
 
     def read(self, value: Any, schema: Any) -> Any:
-        """The value as the original schema has it."""
+        """Return the value as the original schema has it."""
         if isinstance(value, list):
             items = self._branch(value, schema).get("items", {})
             return [self.read(part, items) for part in value]
@@ -153,7 +202,7 @@ class _NullRemover:
         }
 
     def _branch(self, value: Any, schema: Any) -> Mapping[str, Any]:
-        """The schema that a list or an object was written for. Of several it is one with all of its properties."""
+        """Return the schema that a list or object was written for: of several, the one with exactly its properties."""
         whole = _followed(schema, self._root)
         branches = [_followed(branch, self._root) for branch in whole.get("anyOf", ())]
         if not branches:
@@ -166,7 +215,7 @@ class _NullRemover:
 
 
 def allows_null(schema: Any, root: Mapping[str, Any]) -> bool:
-    """Whether null fits a schema, as far as its type and choices say."""
+    """Return True if null fits a schema, as far as its type and choices say."""
     schema = _followed(schema, root)
     if "enum" in schema or "const" in schema:
         return None in schema.get("enum", [schema.get("const", "")])
@@ -182,7 +231,7 @@ def _types(schema: Mapping[str, Any]) -> list[Any]:
 
 
 def _followed(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a schema refers to; nothing where that is not there, or not a schema of this document."""
+    """Return the schema that a schema refers to, or an empty one if this document has no such schema."""
     for _ in range(_MAX_DEPTH):
         reference = schema.get("$ref") if isinstance(schema, dict) else None
         if not isinstance(reference, str) or not reference.startswith(_DEFINED):
@@ -207,7 +256,7 @@ def _checked(made: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with_default(description: str, schema: Any) -> str:
-    """Strict mode has no defaults, so they are told in words."""
+    """Return the description with the default in words, since strict mode has no defaults."""
     if not isinstance(schema, dict) or schema.get("default") is None:
         return description
     return f"{description} Default: {json.dumps(schema['default'], ensure_ascii=False)}.".strip()

@@ -1,14 +1,10 @@
-"""JSON Schemas of arguments as providers of models take them: of an object, with nothing that combines at the top.
-
-OpenAI and Anthropic refuse a whole request for one tool whose schema begins with `anyOf` or `$ref`, or says no `type`.
-"""
+"""Parameters that somebody else's JSON Schema describes; those who use them see a `ParameterSet` like any other."""
 
 from __future__ import annotations
 
 import copy
 import inspect
 import json
-import re
 from collections.abc import Mapping
 from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any, Final
@@ -25,124 +21,14 @@ from tract_jupyter.models.schema.parameters import (
     no_dict,
     no_name,
 )
-from tract_jupyter.models.schema.types import TypeReader
+from tract_jupyter.models.schema.providers import object_schema
+from tract_jupyter.models.schema.types import JSON_TYPES, TypeReader
 from tract_jupyter.models.text import argument_names, brief_repr, one_line, unused
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from tract_jupyter.models.schema.json_schema import SchemaNode
     from tract_jupyter.models.schema.types import Member
-
-
-_COMBINING: Final = frozenset({
-    "$ref", "$dynamicRef", "anyOf", "oneOf", "allOf", "not", "enum", "const", "if", "then", "else", "dependentSchemas",
-    "dependencies",
-})  # fmt: skip
-_KEPT: Final = ("$schema", "$defs", "definitions", "title", "description")
-_FOREIGN_REFERENCE: Final = re.compile(r'"\$(?:ref|dynamicRef)": "(?!#/(?:\$defs|definitions)/)')
-
-
-def object_schema(schema: dict[str, Any], root: SchemaNode) -> dict[str, Any]:
-    """What a provider is told: the schema itself, or all properties that it names where it combines several.
-
-    It may accept more than the schema, which calls are held to all the same.
-
-    Args:
-        schema: of the arguments.
-        root: the same, checked.
-    """
-    if _COMBINING.isdisjoint(schema):
-        return {**schema, "type": "object", "properties": schema.get("properties", {})}
-    members = TypeReader(root).members()
-    required = [name for name, member in members.items() if member.required]
-    return {
-        **{key: schema[key] for key in _KEPT if key in schema},
-        "type": "object",
-        "properties": {name: _property(member) for name, member in members.items()},
-        **({"required": required} if required else {}),
-        "additionalProperties": TypeReader(root).is_open(),
-    }
-
-
-def _property(member: Member) -> dict[str, Any]:
-    """What any of its schemas says; nothing if one refers to a place that is left out."""
-    said = {json.dumps(place.schema): place.schema for place in member.places}
-    if any(not isinstance(part, dict) or _FOREIGN_REFERENCE.search(text) for text, part in said.items()):
-        return {}
-    parts = list(said.values())
-    return {"anyOf": parts} if len(parts) > 1 else next(iter(parts), {})
-
-
-_KINDS: Final = {
-    "string": "a valid string", "integer": "a valid integer", "number": "a valid number", "boolean": "a valid boolean",
-    "array": "a valid list", "object": "a valid dictionary", "null": "None",
-}  # fmt: skip
-_WANTED: Final = {
-    "const": "{}", "minimum": "at least {}", "maximum": "at most {}", "exclusiveMinimum": "greater than {}",
-    "exclusiveMaximum": "less than {}", "multipleOf": "a multiple of {}", "pattern": "text that matches {}",
-    "minLength": "at least {} characters long", "maxLength": "at most {} characters long",
-    "minItems": "a list of at least {}", "maxItems": "a list of at most {}",
-    "minProperties": "a dictionary of at least {}", "maxProperties": "a dictionary of at most {}",
-    "uniqueItems": "a list without repetitions",
-}  # fmt: skip
-
-
-def problems_of(errors: Iterable[Any]) -> Iterator[str]:
-    """One sentence for each thing that is wrong; `errors` are jsonschema's."""
-    return chain.from_iterable(map(_problems, errors))
-
-
-def missing_names(error: Any) -> list[str]:
-    """What an object lacks, by an error about `required`."""
-    return [name for name in error.validator_value if name not in error.instance]
-
-
-def _problems(error: Any) -> Iterator[str]:
-    keyword, place = error.validator, _place(error.absolute_path)
-    if keyword == "required":
-        yield from (f"{_place([*error.absolute_path, name])} is missing" for name in missing_names(error))
-    elif keyword == "additionalProperties":
-        yield f"{place} is unknown there"
-    elif keyword in {"unevaluatedProperties", "unevaluatedItems", None}:
-        yield f"{place} holds something that is not allowed there"
-    elif keyword in {"anyOf", "oneOf"} and error.context:
-        yield from _no_branch(error, place)
-    else:
-        yield misfit(place, _wanted(error), error.instance)
-
-
-def _no_branch(error: Any, place: str) -> Iterator[str]:
-    """What is wrong with the branch that is nearest, or what the branches want."""
-    branches = [list(branch) for _, branch in groupby(error.context, lambda e: list(e.schema_path)[:1])]
-    deeper = [branch for branch in branches if all(e.path for e in branch)]
-    if deeper:
-        nearest = min(deeper, key=len)
-        yield from problems_of(nearest)
-    elif all(len(branch) == 1 and branch[0].validator != "required" for branch in branches):
-        wanted = dict.fromkeys(_wanted(branch[0]) for branch in branches)
-        yield misfit(place, " or ".join(wanted), error.instance)
-    else:
-        yield "; or ".join(" and ".join(problems_of(branch)) for branch in branches)
-
-
-def _wanted(error: Any) -> str:
-    keyword, value = error.validator, error.validator_value
-    if keyword == "type":
-        return " or ".join(
-            _KINDS.get(kind, str(kind)) for kind in ([value] if isinstance(value, str) else value)
-        )
-    if keyword == "enum":
-        return f"one of {brief_repr(value)}"
-    if keyword in _WANTED:
-        return _WANTED[keyword].format(brief_repr(value))
-    return f"what {keyword!r} of its schema says ({brief_repr(value)})"
-
-
-def _place(path: Iterable[str | int]) -> str:
-    """`'filters'['lang']`; nothing for the whole."""
-    first, *rest = [*path] or [""]
-    return (repr(first) if first != "" else "the arguments") + "".join(f"[{part!r}]" for part in rest)
 
 
 _MOST: Final = 500
@@ -187,7 +73,7 @@ class SchemaParameters(ParameterSet):
         return copy.deepcopy(object_schema(self._schema, self._checked.root))
 
     def types(self) -> dict[str, Any]:
-        """The type of each name; an object is a `Record`."""
+        """Return the type of each name; an object is a `Record`."""
         reader = TypeReader(self._checked.root, records=True)
         return {name: reader.type_of(member) for name, member in reader.members().items()}
 
@@ -266,12 +152,12 @@ class SchemaParameters(ParameterSet):
         )
 
     def _accepted(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Those of the values that the schemas of their own accept."""
+        """Return the values that their own schemas accept."""
         refused = {error.absolute_path[0] for error in self._checked.errors(values) if error.absolute_path}
         return {name: value for name, value in values.items() if name not in refused}
 
     def _copied(self, values: Any) -> dict[str, Any]:
-        """Copies of the values as JSON has them, without None where that means leaving out."""
+        """Return copies of the values as JSON has them, without those that are None to mean "left out"."""
         if not isinstance(values, Mapping):
             self._refuse([no_dict(values)])
         problems = [no_name(name) for name in values if not isinstance(name, str)]
@@ -286,7 +172,7 @@ class SchemaParameters(ParameterSet):
         return {n: v for n, v in copies.items() if v is not None or n not in self._left_out_by_none}
 
     def _problems(self, given: dict[str, Any]) -> Iterable[str]:
-        """What is wrong by the schema, our own words for what is wrong with names."""
+        """Yield the problems that the schema finds, in our own words where they are about names."""
         for error in self._checked.errors(given):
             path = error.absolute_path
             if error.validator == "required" and not path:
@@ -309,6 +195,72 @@ class SchemaParameters(ParameterSet):
 
 
 def _arguments(parameters: list[Parameter]) -> dict[str, Parameter]:
-    """The parameters by names of their own in Python, in their order."""
+    """Return the parameters by their names in Python, in their order."""
     written = {name: argument for argument, name in argument_names(p.name for p in parameters).items()}
     return {written[p.name]: p for p in parameters}
+
+
+_WANTED: Final = {
+    "const": "{}", "minimum": "at least {}", "maximum": "at most {}", "exclusiveMinimum": "greater than {}",
+    "exclusiveMaximum": "less than {}", "multipleOf": "a multiple of {}", "pattern": "text that matches {}",
+    "minLength": "at least {} characters long", "maxLength": "at most {} characters long",
+    "minItems": "a list of at least {}", "maxItems": "a list of at most {}",
+    "minProperties": "a dictionary of at least {}", "maxProperties": "a dictionary of at most {}",
+    "uniqueItems": "a list without repetitions",
+}  # fmt: skip
+
+
+def problems_of(errors: Iterable[Any]) -> Iterator[str]:
+    """Yield one sentence for each problem; `errors` are jsonschema's."""
+    return chain.from_iterable(map(_problems, errors))
+
+
+def missing_names(error: Any) -> list[str]:
+    """Return the properties that an object lacks, by an error about `required`."""
+    return [name for name in error.validator_value if name not in error.instance]
+
+
+def _problems(error: Any) -> Iterator[str]:
+    keyword, place = error.validator, _place(error.absolute_path)
+    if keyword == "required":
+        yield from (f"{_place([*error.absolute_path, name])} is missing" for name in missing_names(error))
+    elif keyword == "additionalProperties":
+        yield f"{place} is unknown there"
+    elif keyword in {"unevaluatedProperties", "unevaluatedItems", None}:
+        yield f"{place} holds something that is not allowed there"
+    elif keyword in {"anyOf", "oneOf"} and error.context:
+        yield from _no_branch(error, place)
+    else:
+        yield misfit(place, _wanted(error), error.instance)
+
+
+def _no_branch(error: Any, place: str) -> Iterator[str]:
+    """Yield the problems of the branch that fits best, or what the branches ask for."""
+    branches = [list(branch) for _, branch in groupby(error.context, lambda e: list(e.schema_path)[:1])]
+    deeper = [branch for branch in branches if all(e.path for e in branch)]
+    if deeper:
+        nearest = min(deeper, key=len)
+        yield from problems_of(nearest)
+    elif all(len(branch) == 1 and branch[0].validator != "required" for branch in branches):
+        wanted = dict.fromkeys(_wanted(branch[0]) for branch in branches)
+        yield misfit(place, " or ".join(wanted), error.instance)
+    else:
+        yield "; or ".join(" and ".join(problems_of(branch)) for branch in branches)
+
+
+def _wanted(error: Any) -> str:
+    keyword, value = error.validator, error.validator_value
+    if keyword == "type":
+        kinds = [value] if isinstance(value, str) else value
+        return " or ".join(JSON_TYPES[kind].wanted if kind in JSON_TYPES else str(kind) for kind in kinds)
+    if keyword == "enum":
+        return f"one of {brief_repr(value)}"
+    if keyword in _WANTED:
+        return _WANTED[keyword].format(brief_repr(value))
+    return f"what {keyword!r} of its schema says ({brief_repr(value)})"
+
+
+def _place(path: Iterable[str | int]) -> str:
+    """Return the path as text, such as `'filters'['lang']`."""
+    first, *rest = [*path] or [""]
+    return (repr(first) if first != "" else "the arguments") + "".join(f"[{part!r}]" for part in rest)

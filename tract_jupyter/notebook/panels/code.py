@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 from pygments.lexers import get_lexer_by_name
 from pygments.token import STANDARD_TYPES, Token
 
-from tract_jupyter.analysis import RiskLevel
-from tract_jupyter.analysis.rules import RULES
+from tract_jupyter.analysis import RULES, RiskLevel
 from tract_jupyter.notebook.views.html import OWN_KEYS, asset, escaped, heading
 from tract_jupyter.review.display import by_rule, lines_text, shown_code
 
@@ -26,8 +25,7 @@ if TYPE_CHECKING:
 
     from pygments.token import _TokenType
 
-    from tract_jupyter.analysis import Finding
-    from tract_jupyter.analysis.rules import Rule
+    from tract_jupyter.analysis import Finding, Rule
     from tract_jupyter.review.display import Occurrence, RuleFindings, ShownLine
     from tract_jupyter.review.request import CodeBlock
 

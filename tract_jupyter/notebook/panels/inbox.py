@@ -15,7 +15,6 @@ from IPython.display import display, update_display
 from tract_jupyter.exceptions import TractError
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.models.text import printable
-from tract_jupyter.notebook.arguments import when
 from tract_jupyter.notebook.panels.code import STATIC_STYLES
 from tract_jupyter.notebook.panels.panel import CHANNEL_NAME, ReviewWidget, read_seen
 from tract_jupyter.notebook.panels.render import (
@@ -24,7 +23,7 @@ from tract_jupyter.notebook.panels.render import (
     foot_text,
     table_html,
 )
-from tract_jupyter.notebook.views.html import OWN_KEYS, asset, escaped, heading, style_tag
+from tract_jupyter.notebook.views.html import OWN_KEYS, asset, escaped, heading, style_tag, when
 from tract_jupyter.operations.activation import ACTIVATE
 from tract_jupyter.operations.handlers import ACTIVATE_HANDLER
 from tract_jupyter.review.decision import Answer

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import anywidget
 import traitlets
 
-from tract_jupyter.models.schema.types import type_text
+from tract_jupyter.models.schema import type_text
 from tract_jupyter.notebook.panels.code import STATIC_STYLES
 from tract_jupyter.notebook.panels.render import (
     body_html,
@@ -29,7 +29,7 @@ from tract_jupyter.review.grants import whom_in_words
 from tract_jupyter.review.request import show_value
 
 if TYPE_CHECKING:
-    from tract_jupyter.models.schema.parameters import Parameter, Parameters
+    from tract_jupyter.models.schema import Parameter, Parameters
     from tract_jupyter.review.channel import Ticket
     from tract_jupyter.review.decision import Subject
     from tract_jupyter.review.request import ReviewAction

@@ -9,8 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.models.text import one_line, printable, shortened
-from tract_jupyter.notebook.arguments import when
-from tract_jupyter.notebook.runs.graph import gantt, gantt_svg, gantt_text, graph_svg, short
+from tract_jupyter.notebook.runs.graph import gantt, gantt_svg, gantt_text, graph_svg
 from tract_jupyter.notebook.runs.picture import (
     GLYPHS,
     NodeState,
@@ -21,7 +20,16 @@ from tract_jupyter.notebook.runs.picture import (
     picture,
 )
 from tract_jupyter.notebook.runs.prompt import PromptView
-from tract_jupyter.notebook.views.html import OWN_KEYS, cut_note, escaped, heading, style_tag, text_width
+from tract_jupyter.notebook.views.html import (
+    OWN_KEYS,
+    cut_note,
+    escaped,
+    heading,
+    style_tag,
+    text_width,
+    when,
+)
+from tract_jupyter.notebook.views.svg import short
 from tract_jupyter.runs.terms import EffectStatus, Hook, RunStatus
 
 if TYPE_CHECKING:

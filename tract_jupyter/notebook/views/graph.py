@@ -17,6 +17,7 @@ from zlib import crc32
 from tract_jupyter.models.commit import CommitOperation, show_tokens
 from tract_jupyter.models.content import Priority
 from tract_jupyter.models.text import one_line, printable
+from tract_jupyter.notebook.views import svg
 from tract_jupyter.notebook.views.html import OWN_KEYS, cut_note, heading, style_tag, text_width
 
 if TYPE_CHECKING:
@@ -420,12 +421,9 @@ def graph_svg(layout: Layout, rows: Sequence[CommitRow], label: str) -> str:
         _item(row, number, layout.columns[number], colours[layout.strands[info.commit_hash]], columns)
         for number, (row, info) in enumerate(zip(rows, layout.commits, strict=True))
     )
-    return (
-        f'<svg role="list" aria-label="{html.escape(label)}" width="{columns.end:.0f}" height="{height}" '
-        f'viewBox="0 0 {columns.end:.0f} {height}" xmlns="http://www.w3.org/2000/svg">'
-        f'{columns.heads()}<g aria-hidden="true" class="tract-lines">{lines}</g>{items}'
-        f"{_cut(columns, len(rows)) if layout.is_cut else ''}</svg>"
-    )
+    cut = svg.text(columns.code, _middle(len(rows)), "older commits are not shown", "tract-dim")
+    content = [columns.heads(), svg.unspoken(lines, "tract-lines"), items, cut if layout.is_cut else ""]
+    return svg.drawing(round(columns.end), height, label, "".join(content))
 
 
 class _Columns:
@@ -448,8 +446,9 @@ class _Columns:
         """The words above the columns; each row tells a screen reader what is what."""
         places = ((self.code, "", "commit"), (self.time, "", "time"), (self.tokens, "tract-right", "tokens"),
                   (self.kind, "", "kind"), (self.message, "", "message"))  # fmt: skip
-        words = "".join(_text(x, _middle(-1), f"tract-dim {css}".strip(), word) for x, css, word in places)
-        return f'<g aria-hidden="true">{words}</g>'
+        return svg.unspoken(
+            "".join(svg.text(x, _middle(-1), word, f"tract-dim {css}".strip()) for x, css, word in places)
+        )
 
 
 def _item(row: CommitRow, number: int, column: int, colour: int, at: _Columns) -> str:
@@ -457,17 +456,16 @@ def _item(row: CommitRow, number: int, column: int, colour: int, at: _Columns) -
     labels, x = _drawn_labels(row.labels, at.message, y)
     dim = "tract-dim" if row.mark is Mark.SKIP else ""
     parts = (
-        f"<title>{html.escape(row.hover)}</title>",
-        f'<rect class="tract-row" x="0" y="{y - ROW // 2}" width="{at.end:.0f}" height="{ROW}"/>',
+        svg.box(0, y - ROW // 2, round(at.end), ROW, "tract-row"),
         dot(row.mark, _x(column), y, f"tract-c{colour}"),
-        _text(at.code, y, "tract-code", row.short_hash),
-        _text(at.time, y, "tract-dim", row.time),
-        _text(at.tokens, y, "tract-right", row.tokens),
-        _text(at.kind, y, dim or "tract-kind", row.kind),
+        svg.text(at.code, y, row.short_hash, "tract-code"),
+        svg.text(at.time, y, row.time, "tract-dim"),
+        svg.text(at.tokens, y, row.tokens, "tract-right"),
+        svg.text(at.kind, y, row.kind, dim or "tract-kind"),
         labels,
-        _text(x, y, dim, row.message),
+        svg.text(x, y, row.message, dim),
     )
-    return f'<g role="listitem" aria-label="{html.escape(_spoken(row))}">{"".join(parts)}</g>'
+    return svg.item("".join(parts), _spoken(row), row.hover)
 
 
 def _spoken(row: CommitRow) -> str:
@@ -488,15 +486,14 @@ def dot(mark: Mark, x: float, y: float, css: str) -> str:
     """The mark of a commit around a point."""
     css = f"tract-dot {css}"
     if mark is Mark.PINNED:
-        return f'<path class="{css}" d="M{x} {y - 6}l6 6l-6 6l-6-6z"/>'
+        return svg.path(f"M{x} {y - 6}l6 6l-6 6l-6-6z", css)
     if mark is Mark.IMPORTANT:
-        return f'<path class="{css}" d="M{x} {y - 6}l6 10.5h-12z"/>'
+        return svg.path(f"M{x} {y - 6}l6 10.5h-12z", css)
     if mark is Mark.SKIP:
-        return f'<circle class="{css} tract-hollow" cx="{x}" cy="{y}" r="4"/>'
+        return svg.circle(x, y, 4, f"{css} tract-hollow")
     if mark is Mark.MERGE:
-        ring = f'<circle class="{css} tract-hollow" cx="{x}" cy="{y}" r="5.5"/>'
-        return f'{ring}<circle class="{css}" cx="{x}" cy="{y}" r="2.5"/>'
-    return f'<circle class="{css}" cx="{x}" cy="{y}" r="{4.5 if mark is Mark.NORMAL else 2.5}"/>'
+        return svg.circle(x, y, 5.5, f"{css} tract-hollow") + svg.circle(x, y, 2.5, css)
+    return svg.circle(x, y, 4.5 if mark is Mark.NORMAL else 2.5, css)
 
 
 def _edge(edge: Edge, rows: int, colours: dict[str, int]) -> str:
@@ -505,7 +502,7 @@ def _edge(edge: Edge, rows: int, colours: dict[str, int]) -> str:
     x, y, lane = _x(edge.child_column), _middle(edge.child), _x(edge.lane)
     parent = rows if edge.parent is None else edge.parent
     if parent == edge.child + 1 and edge.parent is not None:
-        return f'<path class="{css}" d="M{x} {y}{_curve(x, y, _x(edge.parent_column))}"/>'
+        return svg.path(f"M{x} {y}{_curve(x, y, _x(edge.parent_column))}", css)
     path = f"M{x} {y}"
     if lane != x:
         path += _curve(x, y, lane)
@@ -513,9 +510,9 @@ def _edge(edge: Edge, rows: int, colours: dict[str, int]) -> str:
         below = _middle(rows)
         start = min(below, _middle(edge.child) + (ROW if lane != x else 0))
         last = max(start, below - ROW)
-        return f'<path class="{css}" d="{path}V{last}"/><path class="{css} tract-cut" d="M{lane} {last}V{below}"/>'
+        return svg.path(f"{path}V{last}", css) + svg.path(f"M{lane} {last}V{below}", f"{css} tract-cut")
     path += f"V{_middle(parent - 1)}"
-    return f'<path class="{css}" d="{path}{_curve(lane, _middle(parent - 1), _x(edge.parent_column))}"/>'
+    return svg.path(f"{path}{_curve(lane, _middle(parent - 1), _x(edge.parent_column))}", css)
 
 
 def _curve(x: float, y: float, to: float) -> str:
@@ -531,8 +528,9 @@ def _drawn_labels(labels: Iterable[Label], x: float, y: float) -> tuple[str, flo
     for label in labels:
         width = _label_width(label)
         drawn.append(
-            f'<g class="tract-label tract-{label.kind}"><rect x="{x:g}" y="{y - 8}" width="{width:g}" height="16" '
-            f'rx="{3 if label.kind == "tag" else 8}"/><text x="{x + 7:g}" y="{y + 4}" textLength="{width - 14:g}" '
+            f'<g class="tract-label tract-{label.kind}">'
+            f"{svg.box(x, y - 8, width, 16, radius=3 if label.kind == 'tag' else 8)}"
+            f'<text x="{x + 7:g}" y="{y + svg.BASELINE:g}" textLength="{width - 14:g}" '
             f'lengthAdjust="spacingAndGlyphs">{html.escape(_label_text(label))}</text></g>'
         )
         x += width + 5
@@ -559,15 +557,6 @@ def _colours(layout: Layout) -> dict[str, int]:
         free = (c for c in range(wanted, wanted + _COLOURS) if c % _COLOURS not in colours.values())
         colours[strand] = next(free, wanted) % _COLOURS
     return colours
-
-
-def _cut(at: _Columns, row: int) -> str:
-    return _text(at.code, _middle(row), "tract-dim", "older commits are not shown")
-
-
-def _text(x: float, y: float, css: str, text: str) -> str:
-    name = f' class="{css}"' if css else ""
-    return f'<text{name} x="{x:g}" y="{y + 4:g}">{html.escape(text)}</text>' if text else ""
 
 
 def _widest(texts: Iterable[str], at_least: int) -> float:

@@ -13,9 +13,9 @@ from tract_jupyter.models.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from datetime import datetime
 
     from tract_jupyter.review.display import DisplayedPiece
-
 
 OWN_KEYS = 'data-lm-suppress-shortcuts="true"'
 """Stands on each element that can have the focus: elsewhere "d d" there deletes the cell in JupyterLab.
@@ -135,3 +135,8 @@ class GridView:
         """The view in plain text."""
         texts = [self.title, *self.lines, *(grid.to_text() for grid in self.grids if grid.rows)]
         return printable("\n".join(texts))
+
+
+def when(moment: datetime) -> str:
+    """A time as a person reads it, in their own zone."""
+    return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S")

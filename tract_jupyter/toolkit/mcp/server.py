@@ -19,7 +19,7 @@ from mcp_types import CallToolResult, ListToolsResult, TextContent, Tool
 
 from tract_jupyter.exceptions import McpError, UndecidedError
 from tract_jupyter.models.text import printable
-from tract_jupyter.prompts.serving import INSTRUCTIONS
+from tract_jupyter.prompts.tool_calls import SERVER_INSTRUCTIONS
 from tract_jupyter.review.channel import NoChannel
 from tract_jupyter.toolkit.executor import failed
 
@@ -69,7 +69,7 @@ class McpService:
         self.server: Server[Any] = Server(
             "tract_jupyter",
             version=__version__,
-            instructions=INSTRUCTIONS.format(seconds=decision_timeout),
+            instructions=SERVER_INSTRUCTIONS.format(seconds=decision_timeout),
             lifespan=self._watching,
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import ContentError, McpError, SpecError, ToolExecutionError, nearest
 from tract_jupyter.models.canonical import digest
-from tract_jupyter.models.schema.json_schema import count_parts
+from tract_jupyter.models.schema import count_parts
 from tract_jupyter.models.text import one_line, printable
 from tract_jupyter.toolkit.definitions import ToolDefinition, Traits
 from tract_jupyter.toolkit.names import python_name

@@ -1,4 +1,4 @@
-"""The subcommands of `%tract` about runs."""
+"""What `%%tract_run` does with a cell: make a run in a worker thread, and show it while it goes on."""
 
 from __future__ import annotations
 
@@ -15,15 +15,12 @@ from IPython.display import display, update_display
 from tract_jupyter.context.tokens import default_counter
 from tract_jupyter.exceptions import OperationError, RunError
 from tract_jupyter.facade.conducting import RunOptions
-from tract_jupyter.models.text import one_line
-from tract_jupyter.notebook.arguments import Command, limit, when
 from tract_jupyter.notebook.channels import Worker
 from tract_jupyter.notebook.runs.prompt import inspect_prompt
 from tract_jupyter.notebook.runs.view import RunView
-from tract_jupyter.notebook.views.html import Grid, GridView
 from tract_jupyter.runs.projection import project
 from tract_jupyter.runs.reading import message_of
-from tract_jupyter.runs.terms import OperationStatus, RunStatus, Trigger
+from tract_jupyter.runs.terms import RunStatus, Trigger
 from tract_jupyter.runs.workers import Abort
 
 if TYPE_CHECKING:
@@ -278,109 +275,3 @@ def _on_a_timer(seconds: float, action: Callable[[], None]) -> TimerHandle:
     timer.daemon = True
     timer.start()
     return timer
-
-
-_NAME = 40
-_REPLY = 60
-_WAYS = ("--prompt", "--resume", "--replay")
-_USAGE = "run [ID] [--prompt | --resume | --replay]"
-
-
-def _runs(notebook: NotebookSession, words: list[str]) -> GridView:
-    tract = notebook.tract
-    rows = tuple(_run_row(tract, run) for run in tract.runs(limit("runs", words)))
-    heads = ("Run", "Started", "Trigger", "Status", "Profile", "Done", "Time", "Reply")
-    grid = Grid(heads, rows, code=frozenset({"Run"}), right=frozenset({"Done", "Time"}))
-    told = "%tract run ID shows one of them." if rows else "None yet. %%tract_run makes one."
-    return GridView("Runs", (told,), (grid,))
-
-
-def _run_row(tract: Tract, run: Run) -> tuple[str, ...]:
-    from tract_jupyter.notebook.runs.picture import duration
-    from tract_jupyter.notebook.runs.view import standing
-
-    is_open = run.status is RunStatus.RUNNING
-    done = sum(one.status is OperationStatus.DONE for one in run.operations)
-    took = (run.finished_at - run.started_at).total_seconds() if run.started_at and run.finished_at else None
-    return (
-        run.run_id[:8],
-        when(run.started_at) if run.started_at else "",
-        run.trigger.value,
-        standing(run, is_interrupted=is_open and not tract.is_run_going_on(run.run_id))
-        + (f": {run.failed_type.value}" if run.failed_type else ""),
-        one_line(run.profile or "", _NAME),
-        f"{done:,} of {len(run.operations):,}" if run.operations else "",
-        "" if took is None else duration(took * 1000),
-        one_line(run.reply or "", _REPLY),
-    )
-
-
-def _run(notebook: NotebookSession, words: list[str]) -> Any:
-    ways = [word for word in words if word in _WAYS]
-    names = [word for word in words if word not in _WAYS]
-    if len(ways) > 1 or len(names) > 1 or any(name.startswith("-") for name in names):
-        raise OperationError(f"%tract {_USAGE} is how it is used; got run {' '.join(words)}")
-    tract = notebook.tract
-    run_id = names[0] if names else _newest(tract)
-    if ways == ["--resume"]:
-        return _resume(notebook, run_id)
-    if ways == ["--replay"]:
-        return _replay(tract, run_id)
-    return _show(tract, run_id, only_prompt=bool(ways))
-
-
-def _newest(tract: Tract) -> str:
-    for run in tract.runs(1):
-        return run.run_id
-    raise OperationError("there are no runs yet; %%tract_run makes one")
-
-
-def _show(tract: Tract, run_id: str, *, only_prompt: bool) -> Any:
-    from tract_jupyter.notebook.runs.prompt import PromptView
-
-    if only_prompt:
-        return PromptView(inspected(tract.run(run_id), tract))
-    return view_of(tract, tract.run_events(run_id))
-
-
-def _resume(notebook: NotebookSession, run_id: str) -> None:
-    from tract_jupyter.runs.projection import project
-
-    tract = notebook.tract
-    events = tract.run_events(run_id)
-    display = RunDisplay(project, events, shows_all=notebook.front_end.has_kernel)
-    try:
-        tract.resume_run(run_id, on_event=display)
-    finally:
-        if len(display.events) > len(events):  # it was resumed, and not refused
-            close(tract, display)
-
-
-def _replay(tract: Tract, run_id: str) -> GridView:
-    run = tract.replay_run(run_id)
-    told = (
-        "Nothing was executed, asked or written: what its operations and its main call gave was taken from the record, "
-        "and planned, ordered and committed anew."
-    )
-    return GridView(
-        f"Run {run.run_id[:8]}: the replay comes out the same",
-        (told, f"Root hash: {run.root_hash or 'none'}"),
-    )
-
-
-def run_words(tract: Tract, given: list[str]) -> list[tuple[str, str]]:
-    """What Tab offers for a run's id."""
-    if any(not word.startswith("-") for word in given):
-        return []
-    return [(run.run_id[:8], "run") for run in tract.runs()]
-
-
-RUNS = {
-    "runs": Command("runs [N]", "the newest runs: a model's call with the operations around it", _runs),
-    "run": Command(
-        _USAGE,
-        "a run as a graph, the newest if left out; its prompt; go on with it; check it by a replay",
-        _run,
-        ("run", *_WAYS),
-    ),
-}

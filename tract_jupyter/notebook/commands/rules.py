@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tract_jupyter.notebook.arguments import Command, arguments
+from tract_jupyter.notebook.commands.command import Command, arguments
 from tract_jupyter.notebook.views.html import Grid, GridView, heading, style_tag
 
 if TYPE_CHECKING:
-    from tract_jupyter.analysis.rules import Rule
+    from tract_jupyter.analysis import Rule
     from tract_jupyter.notebook.session import NotebookSession
     from tract_jupyter.operations.advice import Advice
 
@@ -70,11 +70,15 @@ class RulePage:
         return f"{title}{_level(self.rule, self.advice)}\n\n{self.rule.manual()}"
 
 
-def rule_words(given: list[str]) -> list[tuple[str, str]]:
-    """What Tab offers after `%tract rules` and the words that are `given`."""
+def _words(notebook: NotebookSession, given: list[str]) -> list[tuple[str, str]]:  # noqa: ARG001 # the same everywhere
+    """Return the codes of all rules, to complete with."""
     from tract_jupyter.analysis import all_rules
 
     return [] if given else [(rule.code, "rule") for rule in all_rules()]
 
 
-RULES = Command(_USAGE, "what the analysis looks for, or the manual page of one rule", _rules, ("rule",))
+COMMANDS = (
+    Command(
+        _USAGE, "list what the analysis looks for, or show the manual page of one rule", _rules, (_words,)
+    ),
+)

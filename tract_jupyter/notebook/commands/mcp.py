@@ -6,7 +6,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from tract_jupyter.exceptions import OperationError
-from tract_jupyter.notebook.arguments import Command, option
+from tract_jupyter.notebook.commands.command import Command, option
 from tract_jupyter.notebook.views.html import Grid, GridView
 from tract_jupyter.toolkit.names import python_name
 
@@ -109,16 +109,18 @@ def _left_out(tract: Tract, name: str) -> Grid:
     return Grid(("Tool", "Why it cannot be used"), rows, f"Left out of {name}", code=frozenset({"Tool"}))
 
 
-def mcp_words(tract: Tract, given: list[str]) -> list[tuple[str, str]]:
-    """What Tab offers after `%tract mcp` and the words that are `given`."""
+def _words(notebook: NotebookSession, given: list[str]) -> list[tuple[str, str]]:
+    """Return what may follow `%tract mcp` and the words that are `given`."""
     match given:
         case []:
             return [(word, "option") for word in ("add", "list", "remove")]
         case ["remove"]:
-            return [(name, "server") for name in sorted(tract.mcp_servers)]
+            return [(name, "server") for name in sorted(notebook.tract.mcp_servers)]
         case ["add", _]:
             return [("--", "option"), (_TRUST, "option")]
     return []
 
 
-MCP = Command(_USAGE, "use the tools of an MCP server; it is started for this session only", _mcp, ("mcp",))
+COMMANDS = (
+    Command(_USAGE, "use the tools of an MCP server; it is started for this session only", _mcp, (_words,)),
+)

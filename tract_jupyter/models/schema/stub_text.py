@@ -1,4 +1,4 @@
-"""The tools as the text of a `.pyi` file: for prompts, for type checkers, and for that of a sandbox.
+"""Stub text: functions as the text of a `.pyi` file, for prompts, type checkers and sandboxes.
 
 Nothing of it is executed. Names are made here; what a schema or a server wrote stands in literals, docstrings and
 comments only, where it cannot end them.
@@ -12,24 +12,23 @@ import textwrap
 import typing
 from collections.abc import Hashable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal, NotRequired, Optional, Required, TypedDict
+from typing import TYPE_CHECKING, Any, Final, Literal, NotRequired, Optional, Protocol, Required, TypedDict
 
 from typing_extensions import is_typeddict
 
 from tract_jupyter.exceptions import SpecError
 from tract_jupyter.models.schema.json_schema import JsonSchema
 from tract_jupyter.models.schema.parameters import signature_parts
-from tract_jupyter.models.schema.types import Record, RecordMember, TypeReader, type_text
+from tract_jupyter.models.schema.types import CONTAINERS, Record, RecordMember, TypeReader, type_text
 from tract_jupyter.models.text import identifier, one_line, printable, unused
 
 if TYPE_CHECKING:
     import inspect
     from collections.abc import Iterator, Mapping
 
-    from tract_jupyter.models.schema.parameters import Parameter
-    from tract_jupyter.toolkit.definitions import ToolDefinition
+    from tract_jupyter.models.schema.parameters import Parameter, ParameterSet
 
-_BUILTINS: Final = frozenset({str, int, float, bool, list, dict, tuple, set, frozenset, bytes})
+_BUILTINS: Final = CONTAINERS | {str, int, float, bool, bytes}
 _TYPING: Final[dict[Any, str]] = {
     Any: "Any", Literal: "Literal", NotRequired: "NotRequired", TypedDict: "TypedDict",
 }  # fmt: skip
@@ -39,21 +38,39 @@ _LONGEST_COMMENT: Final = 100
 _LONGEST_NAME: Final = 60
 
 
-def stub_source(tools: Mapping[str, ToolDefinition], *, docs: bool = True) -> str:
-    """Return the text, the same for the same tools.
+class StubbedFunction(Protocol):
+    """A function as far as a stub tells of it, such as a `ToolDefinition`."""
+
+    @property
+    def description(self) -> str:
+        """The text of its docstring."""
+
+    @property
+    def parameters(self) -> ParameterSet:
+        """Its parameters."""
+
+    @property
+    def returns(self) -> Any:
+        """The type of its result, or a JSON Schema of that."""
+
+
+def stub_source(functions: Mapping[str, StubbedFunction], *, docs: bool = True) -> str:
+    """Return the text; the same functions give the same text.
 
     Args:
-        tools: by what stands behind `tools.`; a name with a dot is that of a function in a class.
-        docs: whether it says what the tools and their arguments are for.
+        functions: by name; a name with a dot is that of a function in a class.
+        docs: whether the text says what the functions and their arguments are for.
     """
-    return _Source(tools, docs=docs).text()
+    return _StubWriter(functions, docs=docs).text()
 
 
-class _Source:
-    def __init__(self, tools: Mapping[str, ToolDefinition], *, docs: bool) -> None:
-        self._tools = tools
+class _StubWriter:
+    """The text of one stub on its way: names that are taken, classes that were needed."""
+
+    def __init__(self, functions: Mapping[str, StubbedFunction], *, docs: bool) -> None:
+        self._stubbed = functions
         self._docs = docs
-        words = {word for name in tools for word in name.split(".")}
+        words = {word for name in functions for word in name.split(".")}
         # a tool may be called `list`
         self._names = {kind: unused(name, words) for kind, name in _KNOWN.items()}
         self._used: set[Any] = set()
@@ -78,11 +95,11 @@ class _Source:
                 yield f"from {module} import {', '.join(parts)}"
 
     def _functions(self) -> Iterator[str]:
-        """Those without a namespace, then a class for each."""
+        """Yield the functions without a namespace, then a class for each namespace."""
         spaces: dict[str, list[str]] = {}
-        for name in sorted(self._tools):
+        for name in sorted(self._stubbed):
             space, dot, _ = name.partition(".")
-            text = self._function(name, self._tools[name])
+            text = self._function(name, self._stubbed[name])
             if dot:
                 spaces.setdefault(space, []).append(textwrap.indent(f"@staticmethod\n{text}", "    "))
             else:
@@ -90,14 +107,14 @@ class _Source:
         for space, texts in spaces.items():
             yield "\n\n".join([f"class {space}:", *texts])
 
-    def _function(self, name: str, tool: ToolDefinition) -> str:
-        returns = self._type(_returned(tool), (name, "result"))
-        head = f"def {name.rpartition('.')[2]}({', '.join(self._arguments(name, tool))}) -> {returns}:"
-        doc = _docstring(tool) if self._docs else ""
+    def _function(self, name: str, function: StubbedFunction) -> str:
+        returns = self._type(_returned(function), (name, "result"))
+        head = f"def {name.rpartition('.')[2]}({', '.join(self._arguments(name, function))}) -> {returns}:"
+        doc = _docstring(function) if self._docs else ""
         return f"{head}\n{textwrap.indent(doc, '    ')}" if doc else f"{head} ..."
 
-    def _arguments(self, name: str, tool: ToolDefinition) -> Iterator[str]:
-        types, arguments = tool.parameters.types(), tool.parameters.arguments
+    def _arguments(self, name: str, function: StubbedFunction) -> Iterator[str]:
+        types, arguments = function.parameters.types(), function.parameters.arguments
 
         def text(given: inspect.Parameter) -> str:
             if given.name not in arguments:
@@ -107,10 +124,10 @@ class _Source:
             accepted = Optional[kind] if p.optional and kind is not Any else kind  # noqa: UP045 # a value
             return f"{given.name}: {self._type(accepted, (name, p.name))}{_default(p)}"
 
-        return signature_parts(tool.parameters.signature(), text)
+        return signature_parts(function.parameters.signature(), text)
 
     def _type(self, annotation: Any, path: tuple[str, ...]) -> str:
-        """The text of a type; `path` names the records in it."""
+        """Return the text of a type; `path` names the records in it."""
         return type_text(annotation, partial(self._name, path))
 
     def _name(self, path: tuple[str, ...], kind: Any) -> str:
@@ -142,7 +159,7 @@ class _Source:
         return same
 
     def _member(self, member: RecordMember, path: tuple[str, ...]) -> tuple[str, str]:
-        """The type and the comment."""
+        """Return the type of a member and its comment."""
         text = self._type(member.annotation, path)
         comment = one_line(member.description, _LONGEST_COMMENT) if self._docs else ""
         return (
@@ -160,12 +177,12 @@ class _Source:
         return "\n".join([f"{name} = {base}({name!r}, {{", *lines, "})"])
 
 
-def _returned(tool: ToolDefinition) -> Any:
-    """The type of what a tool gives back, as far as it is known."""
-    if not isinstance(tool.returns, dict):
-        return tool.returns
+def _returned(function: StubbedFunction) -> Any:
+    """Return the type of a function's result, as far as it is known."""
+    if not isinstance(function.returns, dict):
+        return function.returns
     try:
-        reader = TypeReader(JsonSchema(tool.returns).root, records=True)
+        reader = TypeReader(JsonSchema(function.returns).root, records=True)
         return reader.read(reader.root)
     except SpecError:  # only told, never relied on
         return Any
@@ -208,12 +225,12 @@ def _default(p: Parameter) -> str:
     return f" = {text}" if len(text) <= _LONGEST_DEFAULT else " = ..."
 
 
-def _docstring(tool: ToolDefinition) -> str:
-    """The literal; nothing if there is nothing to say."""
-    described = [(name, one_line(p.description, 500)) for name, p in tool.parameters.arguments.items()]
+def _docstring(function: StubbedFunction) -> str:
+    """Return the docstring literal; an empty text if there is nothing to say."""
+    described = [(name, one_line(p.description, 500)) for name, p in function.parameters.arguments.items()]
     lines = [f"    {name}: {text}" for name, text in described if text]
     arguments = "\n".join(["Args:", *lines]) if lines else ""
-    text = "\n\n".join(filter(None, [printable(tool.description).strip(), arguments]))
+    text = "\n\n".join(filter(None, [printable(function.description).strip(), arguments]))
     # neither a backslash nor a quote before another one or the end may stand for more than itself
     escaped = re.sub(r'"(?="|\Z)', r"\"", text.replace("\\", "\\\\"))
     end = "\n" if lines else ""

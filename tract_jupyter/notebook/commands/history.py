@@ -1,4 +1,4 @@
-"""The subcommands of `%tract` that look at the context and its history, and move in it."""
+"""The commands of `%tract` that show the context and its history, and move in it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,18 @@ from tract_jupyter.context.diff import diff_contexts
 from tract_jupyter.exceptions import OperationError
 from tract_jupyter.models.content import text_of
 from tract_jupyter.models.context import CompiledContext
-from tract_jupyter.notebook.arguments import Command, arguments, limit, no_arguments, option, when
+from tract_jupyter.notebook.commands.command import (
+    Command,
+    arguments,
+    branch_words,
+    commit_words,
+    limit,
+    no_arguments,
+    option,
+)
 from tract_jupyter.notebook.views.diff import diff_view
 from tract_jupyter.notebook.views.graph import Graph, graph
-from tract_jupyter.notebook.views.html import Grid, GridView
+from tract_jupyter.notebook.views.html import Grid, GridView, when
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,6 +61,37 @@ class BundleView:
     def to_text(self) -> str:
         """As text."""
         return self.bundle["text/plain"]
+
+
+def _status(notebook: NotebookSession, rest: list[str]) -> GridView:
+    no_arguments("status", rest)
+    status = notebook.tract.status()
+    head = f" at {status.head[:8]}" if status.head else ", empty"
+    lines = [
+        (
+            f"Branch {status.branch}{head}: {status.commit_count:,} commits, {status.message_count:,} messages, "
+            f"{status.tokens} tokens ({status.token_source})"
+        ),
+        f"Operations: {', '.join(status.operations) or 'none'}",
+    ]
+    if status.waiting:
+        lines.append(f"Waiting for a decision: {status.waiting} (%tract inbox)")
+    if status.quarantined:
+        lines.append(f"Stored but not approved here: {', '.join(status.quarantined)} (%tract review NAME)")
+    if status.quarantined_handlers:
+        listed = ", ".join(status.quarantined_handlers)
+        lines.append(
+            f"Saved handlers not approved here: {listed} (%tract review NAME); you are asked in their place"
+        )
+    savings = notebook.tract.tools.savings()
+    if savings.calls:
+        lines.append(
+            f"Tool calls in code: {savings.calls:,}, which kept ≈{savings.total:,} tokens out of the prompt"
+        )
+    scripts = notebook.tract.scripts
+    if scripts.runs:
+        lines.append(f"Scripts: {scripts.runs:,}; {scripts.totals.arithmetic}")
+    return GridView(f"tract in {status.location}", tuple(lines))
 
 
 def _log(notebook: NotebookSession, words: list[str]) -> ViewSequence:
@@ -205,29 +244,37 @@ def _details(event: Event) -> str:
 
 _VERBS = {"pinned": "pin", "skip": "skip", "normal": "unpin", "important": "important"}
 
-HISTORY = {
-    "log": Command(
-        "log [N] [--current]", "the newest N commits as a graph, and events", _log, ("--current",)
+COMMANDS = (
+    Command("status", "show where the context stands; the default", _status),
+    Command("log [N] [--current]", "show the newest N commits as a graph, and events", _log, ("--current",)),
+    Command(
+        "compile [--at COMMIT]",
+        "show the messages that a commit stands for",
+        _compile,
+        ("--at", commit_words),
     ),
-    "compile": Command(
-        "compile [--at COMMIT]", "the messages that a commit stands for", _compile, ("--at", "commit")
+    Command(
+        "diff [A [B]]",
+        "show how two contexts differ; HEAD and its parent if left out",
+        _diff,
+        (commit_words,),
     ),
-    "diff": Command(
-        "diff [A [B]]", "how two contexts differ; HEAD and its parent if left out", _diff, ("commit",)
+    Command(
+        "branch [NAME [FROM]]", "list branches, or create one and switch to it", _branch, (commit_words,)
     ),
-    "branch": Command(
-        "branch [NAME [FROM]]", "list branches, or make one and switch to it", _branch, ("commit",)
+    Command("switch BRANCH", "switch to another branch; - is the previous one", _switch, (branch_words,)),
+    Command("checkout COMMIT", "go to the context as it was at a commit", _checkout, (commit_words,)),
+    Command("tag [COMMIT TAG]", "list tags, or add one to a commit", _tag, (commit_words,)),
+    Command("pin COMMIT [WHY]", "always keep a message word for word", _priority("pinned"), (commit_words,)),
+    Command("skip COMMIT [WHY]", "leave a message out of the context", _priority("skip"), (commit_words,)),
+    Command(
+        "unpin COMMIT [WHY]", "give a message its normal priority again", _priority("normal"), (commit_words,)
     ),
-    "switch": Command("switch BRANCH", "work on another branch; - is the one before", _switch, ("branch",)),
-    "checkout": Command(
-        "checkout COMMIT", "look at the context as it was at a commit", _checkout, ("commit",)
+    Command(
+        "undo [--yes]",
+        "show what undoing the last operation would change; --yes undoes it",
+        _undo,
+        ("--yes",),
     ),
-    "tag": Command("tag [COMMIT TAG]", "list tags, or add one to a commit", _tag, ("commit",)),
-    "pin": Command("pin COMMIT [WHY]", "keep a message word for word", _priority("pinned"), ("commit",)),
-    "skip": Command("skip COMMIT [WHY]", "leave a message out", _priority("skip"), ("commit",)),
-    "unpin": Command(
-        "unpin COMMIT [WHY]", "make a message an ordinary one again", _priority("normal"), ("commit",)
-    ),
-    "undo": Command("undo [--yes]", "say what the last operation moved; take it back", _undo, ("--yes",)),
-    "redo": Command("redo [--yes]", "the same for what was undone", _redo, ("--yes",)),
-}
+    Command("redo [--yes]", "show what redoing would change; --yes does it", _redo, ("--yes",)),
+)

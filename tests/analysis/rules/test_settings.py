@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tract_jupyter import CodeAnalyzer
-from tract_jupyter.analysis import RuleChoiceError, all_rules
+from tract_jupyter.analysis import RuleSettingsError, all_rules
 
 CODE = "import os\nos.system('x')\nopen('a.csv')"
 
@@ -38,7 +38,7 @@ def test_a_level_can_be_changed():
     ],
 )
 def test_what_cannot_be_chosen(settings, message):
-    with pytest.raises(RuleChoiceError, match=message):
+    with pytest.raises(RuleSettingsError, match=message):
         CodeAnalyzer(**settings)
 
 

@@ -1,4 +1,4 @@
-"""The subcommands of `%tract` about what a person decides: what waits, what is stored, what is not asked again."""
+"""The commands of `%tract` for decisions: what waits, what is stored but not active, what needs no more asking."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, cast
 from IPython.display import display
 
 from tract_jupyter.exceptions import OperationError, TractError
-from tract_jupyter.models.schema.types import type_text
+from tract_jupyter.models.schema import type_text
 from tract_jupyter.models.text import one_line
-from tract_jupyter.notebook.arguments import Command, no_arguments, option, when
+from tract_jupyter.notebook.commands.command import Command, no_arguments, option
 from tract_jupyter.notebook.panels.inbox import Inbox, stuck
 from tract_jupyter.notebook.panels.render import record
 from tract_jupyter.notebook.session import BEGAN, notebook_path
-from tract_jupyter.notebook.views.html import Grid, GridView
+from tract_jupyter.notebook.views.html import Grid, GridView, when
 from tract_jupyter.operations.activation import activation_fingerprint
 from tract_jupyter.review.lock import PROJECT_FILE, Project, merged, read_lock, write_lock
 from tract_jupyter.review.prompt import read_line
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tract_jupyter.hooks.pending import Pending
-    from tract_jupyter.models.schema.parameters import Parameter
+    from tract_jupyter.models.schema import Parameter
     from tract_jupyter.notebook.channels import NotebookChannel
     from tract_jupyter.notebook.session import NotebookSession
     from tract_jupyter.operations.spec import OperationSpec
@@ -115,11 +115,6 @@ def _left_out(found: RecordableDecisions) -> tuple[str, ...]:
     if not found.left_out:
         return ()
     return (f"Left out: {found.left_out} that failed, were not carried out, or are not signed by you.",)
-
-
-RECORD = Command(
-    "record [--all]", "write what was decided since this kernel began to the lock file", _record, ("--all",)
-)
 
 
 _USAGE = "decide [ID] [ACTION [values]]"
@@ -230,8 +225,9 @@ def _which(first: str, waiting: list[StoredPending], begun: list[str]) -> str:
     return f"{what}. Waiting: {listed or 'nothing'}. %tract {_USAGE} is how it is used"
 
 
-def waiting_words(tract: Tract, given: list[str]) -> list[tuple[str, str]]:
-    """What Tab offers after `%tract decide` and the words that are `given`: ids, then actions."""
+def _waiting_words(notebook: NotebookSession, given: list[str]) -> list[tuple[str, str]]:
+    """Return what may follow `%tract decide` and the words that are `given`: ids, then actions."""
+    tract = notebook.tract
     if not given:
         return [
             (stored.pending_id[:8], f"{one_line(stored.title, _TITLE)}, {when(stored.created_at)}")
@@ -244,15 +240,6 @@ def waiting_words(tract: Tract, given: list[str]) -> list[tuple[str, str]]:
         tract, stored
     ).review_request()  # no ticket: to look at what could be typed asks nobody
     return [(action.name, "action") for action in request.actions]
-
-
-DECIDE = Command(
-    _USAGE,
-    "decide what waits by typing, with a panel or without; the oldest if no ID is given",
-    _decide,
-    ("waiting",),
-    whole_line=True,
-)
 
 
 _REVOKE = "%tract trust revoke OPERATION, or OPERATION HANDLER"
@@ -353,8 +340,9 @@ def _trusted(tract: Tract) -> GridView:
     )
 
 
-def trust_words(tract: Tract, given: list[str]) -> list[tuple[str, str]]:
-    """What Tab offers after `%tract trust` and the words that are `given`."""
+def _trust_words(notebook: NotebookSession, given: list[str]) -> list[tuple[str, str]]:
+    """Return what may follow `%tract trust` and the words that are `given`."""
+    tract = notebook.tract
     handlers = tract.handlers.active
     match given:
         case []:
@@ -373,20 +361,9 @@ def not_active(rows: tuple[tuple[str, str, str], ...]) -> Grid:
     return Grid(heads, rows, "Stored, and not active", code=frozenset({heads[0], heads[2]}))
 
 
-TRUST = {
-    "review": Command(
-        "review NAME",
-        "look at a stored operation or handler that is not active or not reviewed",
-        _review,
-        ("operation",),
-    ),
-    "trust": Command(
-        "trust [revoke NAME]",
-        "what you approved that is active; take an approval back",
-        _trust,
-        ("trust",),
-    ),
-}
+def _quarantined_words(notebook: NotebookSession, given: list[str]) -> list[tuple[str, str]]:
+    """Return the names of what is stored and not active, to complete with."""
+    return [] if given else [(name, "operation") for name in quarantined(notebook.tract)]
 
 
 _MAX_COVERS = 200
@@ -460,8 +437,9 @@ def _covered(grant: Grant) -> str:
     return f"{covers}; whatever {', '.join(grant.ignores)} is" if grant.ignores else covers
 
 
-def grant_words(tract: Tract, given: list[str]) -> list[tuple[str, str]]:
-    """What Tab offers after `%tract grants` and the words that are `given`."""
+def _grant_words(notebook: NotebookSession, given: list[str]) -> list[tuple[str, str]]:
+    """Return what may follow `%tract grants` and the words that are `given`."""
+    tract = notebook.tract
     if not given:
         return [("revoke", "option")]
     if given != ["revoke"]:
@@ -469,10 +447,32 @@ def grant_words(tract: Tract, given: list[str]) -> list[tuple[str, str]]:
     return [(grant.grant_id[:8], "grant") for grant in tract.grants.all() if grant.state != "revoked"]
 
 
-REVIEW = {
-    "inbox": Command("inbox", "what waits for a decision, whichever kernel asked", _inbox),
-    "grants": Command(
-        "grants [revoke ID]", "what is not asked about again; take such an approval back", _grants, ("grant",)
+COMMANDS = (
+    Command("inbox", "decide what waits, whichever kernel asked", _inbox),
+    Command(
+        _USAGE,
+        "decide by typing, with a panel or without; the oldest request if no ID is given",
+        _decide,
+        (_waiting_words,),
+        whole_line=True,
     ),
-    **TRUST,
-}
+    Command("grants [revoke ID]", "list standing approvals, or revoke one", _grants, (_grant_words,)),
+    Command(
+        "review NAME",
+        "review a stored operation or handler that is not active or not reviewed",
+        _review,
+        (_quarantined_words,),
+    ),
+    Command(
+        "trust [revoke NAME]",
+        "list active code that you approved, or revoke an approval",
+        _trust,
+        (_trust_words,),
+    ),
+    Command(
+        "record [--all]",
+        "write what was decided since this kernel began to the lock file",
+        _record,
+        ("--all",),
+    ),
+)
