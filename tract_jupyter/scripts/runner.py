@@ -1,4 +1,4 @@
-"""`Scripts`: runs scripts, and keeps what came of them."""
+"""`Scripts` runs scripts, and keeps their results."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _MOST_NAMES = 50
 
 
 def instructions(tools: Mapping[str, ToolDefinition], count: Callable[[str], int], max_tokens: int) -> str:
-    """How to write scripts, and the signatures of the tools.
+    """Return instructions for writing scripts, with the signatures of the tools.
 
     Where that is too long, descriptions are left out first, then the signatures of the last tools, which are named.
 
@@ -162,11 +162,11 @@ class Scripts:
         )
 
     def notebooks_of(self, backend: Backend) -> Sandbox | ScriptNotebooks:
-        """Who keeps the variables of a backend's notebooks."""
+        """Return the keeper of a backend's notebooks."""
         return self.sandbox if backend == "sandbox" else self.notebooks
 
     def execute(self, run: ScriptRun, *, fresh: bool = False) -> ScriptResult:
-        """Run what was prepared, in the current thread, and return what came of it.
+        """Run a prepared script in the current thread, and return its result.
 
         Raises:
             ScriptFailedError: the notebook cannot be used; nothing ran.
@@ -179,7 +179,7 @@ class Scripts:
         return self._recorded(run)
 
     def go_on(self, decided: PendingScriptCall) -> ScriptResult:
-        """Take up a paused script, now that its call was decided about."""
+        """Continue a paused script, now that its call has been decided about."""
         run, program = taken_up(decided.script)
         run.meter.start()
         self.sandbox.go_on(run, program, decided)
