@@ -13,7 +13,7 @@ from IPython.display import display, update_display
 from tract_jupyter.exceptions import in_one_line
 from tract_jupyter.models.text import counted
 from tract_jupyter.notebook.channels import Worker
-from tract_jupyter.notebook.views.html import Grid, GridView, counted
+from tract_jupyter.notebook.views.html import Grid, GridView
 from tract_jupyter.review.request import findings_text
 from tract_jupyter.review.streams import current_sink, real_stream
 

@@ -9,6 +9,7 @@ from tract_jupyter.context.diff import diff_contexts
 from tract_jupyter.exceptions import OperationError
 from tract_jupyter.models.content import text_of
 from tract_jupyter.models.context import CompiledContext
+from tract_jupyter.models.text import counted
 from tract_jupyter.notebook.commands.command import (
     Command,
     arguments,
@@ -20,7 +21,7 @@ from tract_jupyter.notebook.commands.command import (
 )
 from tract_jupyter.notebook.views.diff import diff_view
 from tract_jupyter.notebook.views.graph import Graph, graph
-from tract_jupyter.notebook.views.html import Grid, GridView, counted, when
+from tract_jupyter.notebook.views.html import Grid, GridView, when
 
 if TYPE_CHECKING:
     from collections.abc import Callable

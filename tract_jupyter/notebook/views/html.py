@@ -54,11 +54,6 @@ def cut_note(length: int, limit: int) -> str:
     return f"… {length - limit:,} more characters" if length > limit else ""
 
 
-def counted(count: int, noun: str, nouns: str = "") -> str:
-    """Return a number with its noun in the right form: `1 message`, `2 messages`."""
-    return f"{count:,} {noun if count == 1 else nouns or f'{noun}s'}"
-
-
 def text_width(text: str) -> int:
     """Return how many columns the text takes in a font of fixed width."""
     if text.isascii():
