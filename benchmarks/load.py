@@ -75,7 +75,7 @@ def _first_uses() -> Iterator[Row]:
     ]:
         seconds, modules = _cold(code)
         yield Row(f"{what}, over these two (CPU)", seconds / floor, "x", most)
-        yield Row(f"modules of ours by then: {what}", modules, "files")
+        yield Row(f"modules of ours by then: {what}", modules, "modules")
 
 
 def _cold(code: str) -> tuple[float, int]:
