@@ -40,25 +40,22 @@ def check_wait() -> None:
 _MAX_OUTPUT = 10_000
 
 
-def dispatch(ticket: Ticket, answer: Answer, channel: str, by: str | None = None) -> str:
-    """The same as `carry_out`, with what is printed kept for the record; returns what there is to say."""
+def dispatch(ticket: Ticket, answer: Answer, channel: str) -> str:
+    """Do what `carry_out` does, keep what is printed for the record, and return what there is to say."""
     with capturing(ticket):
-        return carry_out(ticket, answer, channel, by)[0]
+        return carry_out(ticket, answer, channel)[0]
 
 
-def carry_out(ticket: Ticket, answer: Answer, channel: str, by: str | None = None) -> tuple[str, Any]:
-    """Carry an answer out, and return what the next showing should say about it, and what the action returned.
+def carry_out(ticket: Ticket, answer: Answer, channel: str) -> tuple[str, Any]:
+    """Carry out an answer that came over a channel.
 
-    Args:
-        ticket: what it answers.
-        answer: what was chosen.
-        channel: how it came.
-        by: who chose it; the person at this kernel, if left out.
+    Returns:
+        What the next showing should say about it, and what the action returned.
     """
     pending, rounds = ticket.pending, ticket.pending.rounds
     refused, ticket.refused = ticket.refused, 0
     try:
-        with deciding(channel, by, shown=ticket.request.fingerprint):
+        with deciding(channel, answer.decided_by, shown=ticket.request.fingerprint):
             result = pending.execute_tool(answer.action, answer.arguments)
     except Exception as error:  # noqa: BLE001 # the author's code may raise anything; the panel shows it
         if isinstance(error, DecidedFirstError):
@@ -71,7 +68,7 @@ def carry_out(ticket: Ticket, answer: Answer, channel: str, by: str | None = Non
 
 
 class _Printed:
-    """What an action prints; its errors go to the screen."""
+    """A sink that keeps what an action prints; its errors go to the screen."""
 
     def __init__(self) -> None:
         self.parts: list[str] = []
@@ -97,7 +94,7 @@ def capturing(ticket: Ticket) -> Iterator[None]:
 
 
 def _author_traceback(error: BaseException) -> str:
-    """The exception with the author's own lines only."""
+    """Return the exception with the author's own lines only."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename.startswith("<action:")]
     lines = [f"{f.filename}, line {f.lineno}: {f.line or ''}" for f in frames]
     return "\n".join([*lines, *(line.rstrip() for line in traceback.format_exception_only(error))])

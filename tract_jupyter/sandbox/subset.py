@@ -1,4 +1,4 @@
-"""What the sandbox's Python surely lacks, found in a text before anything runs. The rest shows when it runs."""
+"""The sandbox's subset of Python: what a text uses that it lacks, and running an action's code in it."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ _STATEMENTS = {
 
 
 class Unsupported(NamedTuple):
-    """Something that is not there: its line, what it is (`no module 'os'`), and what is there instead."""
+    """A construct that the sandbox lacks: its line, what it is (`no module 'os'`), and what exists instead."""
 
     line: int
     what: str
@@ -82,7 +82,7 @@ class Unsupported(NamedTuple):
 def unsupported(
     code: str, names: Iterable[str], members: Mapping[str, frozenset[str]]
 ) -> Iterator[Unsupported]:
-    """What a text uses that the sandbox does not have, in no particular order.
+    """Yield what a text uses that the sandbox surely lacks, in no particular order.
 
     Args:
         code: it parses.
@@ -120,7 +120,7 @@ def _missing(node: ast.Import | ast.ImportFrom) -> list[str]:
 
 
 def _bound(tree: ast.AST) -> Iterator[str]:
-    """The names that a text binds anywhere: what they mean is its own affair."""
+    """Yield the names that a text binds anywhere; it decides what they mean."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
             yield node.id
@@ -145,7 +145,7 @@ _SHOWN_FRAMES = 10
 
 
 class IsolatedCode(NamedTuple):
-    """What runs.
+    """Code for one isolated run.
 
     Attributes:
         prelude: comes first, and is given the inputs.
@@ -163,7 +163,7 @@ class IsolatedCode(NamedTuple):
 
 
 def run_isolated(pool: SandboxPool, code: IsolatedCode, inputs: dict[str, Any]) -> Any:
-    """Run it, and return the value of the call; what it prints is shown when it has ended.
+    """Run the code, and return the value of the call; what it printed is shown at the end.
 
     Raises:
         NoSandboxError: there is no sandbox.
@@ -185,7 +185,7 @@ def run_isolated(pool: SandboxPool, code: IsolatedCode, inputs: dict[str, Any]) 
 
 
 class _Printed:
-    """What the code prints: the beginning of it, shown when it has ended."""
+    """The beginning of what the code prints, shown at the end."""
 
     def __init__(self) -> None:
         self._text = ""
@@ -203,7 +203,7 @@ class _Printed:
 
 
 def _traceback(error: Any, code: IsolatedCode) -> str:
-    """The function's own lines, as the author of its body counts them."""
+    """Return the function's own lines, numbered as the author of its body counts them."""
     frames = [frame for frame in getattr(error, "traceback", list)() if _is_own(frame)]
     lines = code.function.split("\n")
     told = [

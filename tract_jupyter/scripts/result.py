@@ -1,4 +1,4 @@
-"""What came of a script."""
+"""The result of a script: its outputs, its calls, its value or error."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MOST_CALLS_FOR_MODELS = 50
 
 
 class ScriptStatus(StrEnum):
-    """How a script ended."""
+    """The way a script ended."""
 
     COMPLETED = "completed"
     FAILED = "failed"
@@ -73,7 +73,7 @@ class ScriptError:
 
 @dataclass(frozen=True)
 class ScriptResult:
-    """What came of one run.
+    """The result of one run.
 
     Attributes:
         script_hash: 64 hex digits over the code.
@@ -107,32 +107,32 @@ class ScriptResult:
 
     @property
     def succeeded(self) -> bool:
-        """Whether it ran to its end."""
+        """True if it ran to its end."""
         return self.status is ScriptStatus.COMPLETED
 
     @property
     def replayed_count(self) -> int:
-        """How many of `calls` were answered from an earlier run."""
+        """The number of `calls` that were answered from an earlier run."""
         return sum(call.replayed for call in self.calls)
 
     @property
     def stdout(self) -> str:
-        """What it printed; long text is cut in the middle."""
+        """Everything it printed; long text is cut in the middle."""
         return "".join(output.text for output in self.outputs if output.kind == "stdout")
 
     @property
     def stderr(self) -> str:
-        """What it printed to standard error."""
+        """Everything it printed to standard error."""
         return "".join(output.text for output in self.outputs if output.kind == "stderr")
 
     @property
     def text(self) -> str:
-        """Everything that it showed, in order, and the error if there is one."""
+        """Everything it showed, in order, and the error if there is one."""
         shown = "".join(output.text for output in self.outputs)
         return shown if self.error is None else f"{shown}{self.error.traceback}"
 
     def check(self) -> None:
-        """Raise what ended it, if it did not run to its end.
+        """Raise an error if it did not run to its end.
 
         Raises:
             ScriptRaisedError: with this result.
@@ -145,7 +145,7 @@ class ScriptResult:
         raise ScriptRaisedError(f"the script {_ENDED[self.status]}", self)
 
     def to_dict(self) -> dict[str, Any]:
-        """What a model is told: plain data, of bounded size."""
+        """Return what a model is told: plain data of limited size."""
         told: dict[str, Any] = {
             "status": self.status.value,
             "output": _cut(self.text, _MOST_FOR_MODELS),
