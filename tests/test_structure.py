@@ -285,6 +285,30 @@ def test_loading_the_extension_imports_no_store_and_no_widgets(tmp_path, monkeyp
     }
 
 
+FIRST_MESSAGE = "from tract_jupyter import Tract\nwith Tract.open() as t: t.user('x'); t.compile()"
+FIRST_OPERATION = """
+from tract_jupyter import ActionDef, OperationSpec, Tract
+with Tract.open() as t:
+    go = ActionDef("go", "Goes.", {}, "pending.approve()")
+    t.register_operation(OperationSpec("first", "The first.", {"n": {"type": "int"}}, {"go": go}))
+    t.fire("first", {"n": 1})
+"""
+LATER = {
+    "alembic", "mcp", "httpx", "jsonschema", "tiktoken", "liquid", "sqlalchemy.dialects.postgresql",
+    "tract_jupyter.analysis.analyzer", "tract_jupyter.analysis.rules", "tract_jupyter.analysis.capabilities",
+    "tract_jupyter.runs", "tract_jupyter.toolkit", "tract_jupyter.scripts", "tract_jupyter.llm",
+    "tract_jupyter.interchange", "tract_jupyter.storage.migrations",
+}  # fmt: skip
+
+
+def test_the_first_message_and_the_first_operation_import_what_they_need(tmp_path, monkeypatch):
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))  # without a vocabulary
+    assert not loaded_by(FIRST_OPERATION) & LATER
+    loaded = loaded_by(FIRST_MESSAGE)
+    rooms = {"analysis", "hooks", "review", "operations", "sandbox", "prompts"}
+    assert not loaded & (LATER | {f"tract_jupyter.{room}" for room in rooms})
+
+
 def test_a_tract_needs_no_jupyter():
     assert not loaded_by("from tract_jupyter import Tract; Tract.open().user('x')") & NOTEBOOK_ONLY
 
