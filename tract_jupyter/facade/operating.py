@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tract_jupyter.hooks.bus import HookEvent
-    from tract_jupyter.hooks.pending import Pending
-    from tract_jupyter.hooks.question import OnTimeout
+    from tract_jupyter.hooks.pending import OnTimeout, Pending
     from tract_jupyter.operations.activation import PendingActivation
     from tract_jupyter.operations.spec import OperationSpec
     from tract_jupyter.storage.journal import Event

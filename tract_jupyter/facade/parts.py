@@ -19,7 +19,7 @@ from tract_jupyter.hooks.firing import Firing
 from tract_jupyter.models.checks import check_budget
 from tract_jupyter.models.content import ContentTypes
 from tract_jupyter.operations.handlers import Handlers
-from tract_jupyter.operations.life import Operations
+from tract_jupyter.operations.lifecycle import Operations
 from tract_jupyter.review.gate import Gate
 from tract_jupyter.review.grants import Grants
 from tract_jupyter.review.ledger import Ledger

@@ -1,4 +1,7 @@
-"""What an operation or a handler can reach, and what a changed version can newly reach."""
+"""What code can access, what a changed version can access that the old one could not, and what the analysis finds.
+
+`Advice` is how code is analysed for review: which rules look, and what a reviewer has to know of that.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +31,14 @@ _MEANING = {
     "unknown": "what its text does not tell",
     "fields": "fields",
     "actions": "actions",
-    "decides": "when it is asked about",
+    "decides": "default decision",
 }
 Reach = dict[str, frozenset[str]]
 """Names by kind: those of `Capabilities`, and `fields`, `actions`, `decides`."""
 
 
 def spec_reach(spec: OperationSpec) -> Reach:
-    """What an operation can reach: its code, its fields and actions with their types, and whether it asks.
+    """Find what an operation can access: its code, typed fields and actions, and whether it asks.
 
     Code in the sandbox reaches nothing but the fields, whatever its text says.
     """
@@ -49,17 +52,17 @@ def spec_reach(spec: OperationSpec) -> Reach:
             f"{name}{action.parameters().signature_text()}{', in the sandbox' if action.is_sandboxed else ''}"
             for name, action in spec.actions.items()
         ),
-        "decides": frozenset({"approved where no handler decides"} if spec.unhandled == "approve" else ()),
+        "decides": frozenset({"approved if no handler decides"} if spec.unhandled == "approve" else ()),
     }
 
 
 def handler_reach(operation: str, code: ActionDef) -> Reach:
-    """What a handler can reach, and what it decides about."""
+    """Find what a handler can access, and what it decides about."""
     return {**_code_reach([code]), "decides": frozenset({f"decides about {operation}"})}
 
 
 def gained(old: Mapping[str, frozenset[str]] | None, new: Mapping[str, frozenset[str]]) -> Reach:
-    """What the new version can reach and the old one could not; everything, without an old one.
+    """Return what the new version can access that the old one could not; everything, without an old one.
 
     Of code that cannot be understood nothing is the same: it counts as gained again.
     """
@@ -77,11 +80,11 @@ def gained(old: Mapping[str, frozenset[str]] | None, new: Mapping[str, frozenset
 
 
 def reach_table(old: Mapping[str, frozenset[str]] | None, new: Mapping[str, frozenset[str]]) -> ValueTable:
-    """The same for a reviewer; says so if nothing is new."""
+    """Show that to a reviewer; say so if nothing is new."""
     found = gained(old, new)
-    title = "What it can reach" if old is None else "What it can newly reach"
+    title = "What it can access" if old is None else "What it can access that the approved version could not"
     rows = tuple(ValueRow(kind, _MEANING[kind], _listed(found[kind])) for kind in _MEANING if found.get(kind))
-    nothing = ValueRow("nothing new", "", "It can reach nothing that the approved version could not.")
+    nothing = ValueRow("nothing new", "", "It can access nothing that the approved version could not.")
     return ValueTable(title, rows or ((nothing,) if old is not None else ()), "nothing")
 
 
@@ -122,12 +125,12 @@ class Advice:
         self.analyzer = CodeAnalyzer(_working_directory(), off=self.off, levels=self.levels)
 
     def is_of(self, off: Iterable[str], levels: Mapping[str, str], effects: Iterable[str] = ()) -> bool:
-        """Whether it was made of these settings."""
+        """Return True if it was made of these settings."""
         return (set(self.off), self.levels, self.effects) == (set(off), dict(levels), tuple(effects))
 
     @property
     def note(self) -> str:
-        """What a reviewer must know, as silence would pass for safety: what the analysis was told here."""
+        """The settings of the analysis, for a reviewer who would take silence for safety."""
         parts = []
         if self.off:
             count = f"{len(self.off)} rules are" if len(self.off) > 1 else "1 rule is"
@@ -140,7 +143,7 @@ class Advice:
         return " ".join(parts)
 
     def block(self, action: ActionDef, known_names: KnownNames | None = None) -> CodeBlock:
-        """An action's code as a reviewer sees it: the `def` line, then the body with its own line numbers.
+        """Return an action's code as a reviewer sees it: the `def` line, then the body with its own line numbers.
 
         Args:
             action: the action.
@@ -155,7 +158,7 @@ class Advice:
     def code_block(
         self, title: str, code: str, *, tools: Iterable[str] = (), known_names: KnownNames | None = None
     ) -> CodeBlock:
-        """Code as a reviewer sees it, which may call these tools."""
+        """Return code as a reviewer sees it, which may call these tools."""
         result = self.analyzer.analyze(code, tools=tools, known_names=known_names)
         nothing = "" if result.findings else result.summary()
         note = " ".join(filter(None, [nothing, self.note]))

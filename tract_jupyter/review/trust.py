@@ -59,7 +59,7 @@ class Trust:
 
     @property
     def source(self) -> str:
-        """Where the secret is, in words; never the secret."""
+        """The place of the secret, in words; never the secret."""
         is_given = self._is_default and SECRET_VARIABLE in os.environ
         return f"the environment variable {SECRET_VARIABLE}" if is_given else f"the file {self.secret_file}"
 
@@ -121,7 +121,7 @@ class Trust:
 
 
 class Signer:
-    """Signs and verifies for one place, so that a signature of another one never fits.
+    """A signer for one place: a signature of another place never fits.
 
     Args:
         place: what is signed for, as texts.
@@ -174,7 +174,7 @@ def _signature(secret: bytes, text: str) -> str:
 
 
 def _from_hex(given: str) -> bytes:
-    """The secret that the environment gives. Errors tell its length, and nothing else of it."""
+    """Read the secret of the environment. Errors tell its length, and nothing else of it."""
     text = given.strip()
     if not re.fullmatch(rf"(?:[0-9a-fA-F]{{2}}){{{_BYTES},}}", text):
         found = f"it has {len(text)} characters" if text else "it is empty, as where CI withholds its secrets"

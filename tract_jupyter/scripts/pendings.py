@@ -10,7 +10,7 @@ from tract_jupyter.hooks.builtin.base import Field
 from tract_jupyter.hooks.introspection import value_rows
 from tract_jupyter.hooks.pending import Pending, action
 from tract_jupyter.models.pending import PendingStatus
-from tract_jupyter.review.decision import fingerprint
+from tract_jupyter.review.decision import Subject
 from tract_jupyter.review.request import CodeBlock, ValueRow, ValueTable, findings_text
 from tract_jupyter.review.source import CodeRange, origins
 from tract_jupyter.storage.interrupts import interruptible
@@ -153,10 +153,9 @@ class PendingScript(Pending):
         """The title, with the name of the notebook."""
         return f"Run a script in the kernel, with the variables of {self.fields['notebook_id']!r}"
 
-    @property
-    def fingerprint(self) -> str:
-        """The digest of all of the code, and of where it would run."""
-        return fingerprint("script", "kernel", "", self.fields)
+    def binding(self) -> Subject:
+        """Bind all of the code, and where it would run."""
+        return Subject("script", "kernel", "", self.fields)
 
     def why(self) -> str:
         """Return why a person is asked."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.hooks.firing import ActionChoice
     from tract_jupyter.hooks.pending import Pending
-    from tract_jupyter.operations.life import Operations
+    from tract_jupyter.operations.lifecycle import Operations
     from tract_jupyter.operations.spec import OperationSpec
 
     Source = Callable[[], dict[str, ToolDefinition]]

@@ -16,20 +16,20 @@ from tract_jupyter.hooks.introspection import value_rows
 from tract_jupyter.models.pending import PendingStatus
 from tract_jupyter.operations.check import TOOL_PREFIX
 from tract_jupyter.operations.pending import blocks_of, unreviewed_text
-from tract_jupyter.review.decision import Subject
+from tract_jupyter.review.decision import RECORDED, Subject
 from tract_jupyter.review.request import ValueTable, findings_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tract_jupyter.hooks.question import Question
+    from tract_jupyter.hooks.pending import Pending
     from tract_jupyter.models.schema import ParameterSet
     from tract_jupyter.operations.pending import DynamicPending
     from tract_jupyter.review.decision import Decision
     from tract_jupyter.review.request import CodeBlock
 
 
-_STANDING: Final = frozenset({"grant", "recorded"})
+_STANDING: Final = frozenset({"grant", RECORDED})
 """Channels over which a person's earlier decision about the same comes."""
 
 
@@ -86,7 +86,7 @@ class ToolQuestion(FieldPending):
         fired = self.fired
         return super().offered_actions if fired is None else super().offered_actions.union(fired.spec.actions)
 
-    def owner_of_action(self, name: str) -> type[Question]:
+    def owner_of_action(self, name: str) -> type[Pending]:
         """Return the class that an action belongs to: the operation's, for its own actions."""
         fired = self.fired
         is_own = fired is None or name in super().offered_actions

@@ -81,7 +81,7 @@ function render({ model, el }) {
       if (!box) continue;
       box.disabled = !isReady(row);
       box.checked = isReady(row) && memory.selected.has(row.pending_id);
-      box.title = row.is_open && row.must_be_opened && !memory.opened.has(row.pending_id) ? "Open it first: this is code that nobody has read yet" : "";
+      box.title = row.is_open && row.must_be_opened && !memory.opened.has(row.pending_id) ? "Open it first: nobody has read this code yet" : "";
     }
   };
   const watcher = watching(update);
@@ -126,7 +126,7 @@ function render({ model, el }) {
       fold(row));
   };
 
-  const reason = ELEMENT("input", { type: "text", id: `${id}-reason`, name: "reason", placeholder: "Why; whoever asked for it is told." });
+  const reason = ELEMENT("input", { type: "text", id: `${id}-reason`, name: "reason", placeholder: "Reason (shown to whoever asked)" });
   reason.addEventListener("input", () => { memory.reason = reason.value; });
   for (const event of ["input", "keyup", "pointerup"])
     reason.addEventListener(event, () => { memory.caret = [reason.selectionStart, reason.selectionEnd]; });
