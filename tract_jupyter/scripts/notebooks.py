@@ -127,7 +127,7 @@ def checked_id(notebook_id: str) -> str:
     """
     if not isinstance(notebook_id, str) or not _ID.fullmatch(notebook_id):
         raise ScriptFailedError(
-            f"{notebook_id!r:.80} is not a valid id of a script notebook: an id has up to 64 letters, digits, '_', '-' and '.'"
+            f"{notebook_id!r:.80} is not a valid id of a script notebook: up to 64 letters, digits, '_', '-' and '.'"
         )
     return notebook_id
 
