@@ -25,7 +25,7 @@ _HOME = {
     "Profile": "tract_jupyter.runs.profile",
     "Refusal": "tract_jupyter.notebook.verify",
     "RunFailedError": "tract_jupyter.exceptions",
-    "RunOptions": "tract_jupyter.facade.conducting",
+    "RunOptions": "tract_jupyter.runs.engine",
     "Session": "tract_jupyter.session",
     "ToolDeniedError": "tract_jupyter.exceptions",
     "ToolExecutionError": "tract_jupyter.exceptions",

@@ -16,7 +16,7 @@ from tests.facade.running import compute, without_parts
 from tests.hooks.fakes import ScriptedClient
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import RunError, RunFailedError, StoreCorruptError, UnknownRunError
-from tract_jupyter.facade.conducting import RunOptions
+from tract_jupyter.runs.engine import RunOptions
 from tract_jupyter.runs.profile.build import operation
 from tract_jupyter.runs.profile.model import Profile
 from tract_jupyter.runs.workers import enter_abort, result_of
@@ -108,7 +108,7 @@ def outcome(profile, work=work, **options):
             "reports": list(map(without_parts, run.reports)),
             "prompt": [one.model_copy(update={"key": None}) for one in run.prompt],
             "sent": tract.llm.asked[0][0],
-            "artifacts": dict(tract._run_artifacts.load(started.session_key)),
+            "artifacts": dict(tract._parts.engine.artifacts.load(started.session_key)),
             "turn": [(one.role, one.content) for one in tract.compile().messages],
             "commits": [one.content_hash for one in tract.log()],
         }

@@ -22,7 +22,7 @@ from tract_jupyter.exceptions import (
     RunFailedError,
     UndecidedError,
 )
-from tract_jupyter.facade.conducting import RunOptions
+from tract_jupyter.runs.engine import RunOptions
 from tract_jupyter.models.config import TokenBudget
 from tract_jupyter.runs.profile.build import operation
 from tract_jupyter.runs.profile.model import Profile
@@ -339,7 +339,7 @@ def test_where_no_run_can_begin_none_is_recorded(tract):
     with pytest.raises(DetachedHeadError):
         tract.generate(profile=story())
     assert tract.runs() == []
-    assert tract._run_artifacts.at(tract.head).counters.get("story", {}) == {}
+    assert tract._parts.engine.artifacts.at(tract.head).counters.get("story", {}) == {}
 
 
 @pytest.mark.parametrize("when", ["before", "after"])

@@ -6,7 +6,7 @@ import pytest
 
 from tests.runs.kinds.support import Model
 from tract_jupyter.exceptions import ContentError, ProfileError, RunFailedError
-from tract_jupyter.facade.conducting import RunOptions
+from tract_jupyter.runs.engine import RunOptions
 from tract_jupyter.runs.effect_types import (
     AppendAfterLastUser,
     ArtifactUpsert,

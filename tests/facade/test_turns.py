@@ -20,8 +20,8 @@ from tract_jupyter.exceptions import (
     RunFailedError,
     UndecidedError,
 )
-from tract_jupyter.facade.conducting import RunOptions
-from tract_jupyter.facade.turns import Turns
+from tract_jupyter.runs.engine import RunOptions
+from tract_jupyter.runs.turns import Turns
 from tract_jupyter.llm.call import Call
 from tract_jupyter.models.config import TokenBudget
 from tract_jupyter.review.reviewer import Reviewer

@@ -75,7 +75,7 @@ def test_the_last_approved_version_counts_also_after_it_was_removed(tract, spec)
 @pytest.mark.own_store
 def test_the_approval_of_one_operation_is_none_of_another(tract, spec):
     tract.register_operation(spec())
-    with tract._database.write() as connection:
+    with tract._repository.database.write() as connection:
         connection.exec_driver_sql(
             'UPDATE events SET data_json = replace(data_json, \'"name":"citation_check"\', \'"name":"fresh"\')'
         )
@@ -104,7 +104,7 @@ def test_carried_over_and_back_it_counts_no_more_often_than_it_says(tract, spec)
     for description in ("said better", "as before", "said better"):
         tract.propose_operation(spec(description=description)).approve()
     assert [granted(tract) for _ in range(3)] == [True, False, False]
-    assert [(grant.uses, grant.most_uses) for grant in tract.grants.all()] == [(2, 2)]
+    assert [(grant.uses, grant.most_uses) for grant in tract.review.grants.all()] == [(2, 2)]
 
 
 @pytest.mark.own_store

@@ -74,7 +74,7 @@ def _ops(session: Session, rest: list[str]) -> View:
     operations = session.tract.operations
     specs = [operations.registry.get_spec(name) for name in sorted(operations.registry.operation_names)]
     active = _operation_grid([spec for spec in specs if spec is not None], operations.registry.unreviewed)
-    handlers = session.tract.handlers.quarantined.items()
+    handlers = session.tract.hooks.saved.quarantined.items()
     quarantined = (
         *sorted(operations.quarantined.items()),
         *sorted((f"{one}/{name}", f"{why}; you are asked in its place") for (one, name), why in handlers),

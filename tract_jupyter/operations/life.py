@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tract_jupyter.hooks.firing import Choice, Firing, Unhandled
+    from tract_jupyter.hooks.pending import Pending
     from tract_jupyter.operations.pending import DynamicPending
     from tract_jupyter.operations.spec import OperationSpec
     from tract_jupyter.review.grants import Grants
@@ -99,10 +100,13 @@ _ACTIVATED = "operation.activated"
 class Operations(Rebuilding, Unreviewed):
     """The dynamic operations of one tract."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0917 # each is a part of its own
         self, tract: Any, database: Database, specs: SpecRows, events: EventRows,
         firing: Firing, ledger: Ledger, grants: Grants, signer: Signer,
+        restored: Callable[[str, dict[str, Any]], Pending | None] = lambda _operation, _fields: None,
     ) -> None:  # fmt: skip
+        self.restored = restored
+        """Makes the pending of a built-in operation again from its name and what is stored of it."""
         self.registry = OperationRegistry()
         self.quarantined: dict[str, str] = {}
         """Stored operations that are not active: their name and why."""

@@ -21,6 +21,8 @@ from tract_jupyter.review.records import is_waited_for
 from tract_jupyter.review.request import request_from_dict
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from collections.abc import Mapping
     from datetime import datetime
 
@@ -178,6 +180,7 @@ _DOUBT = "This was asked by another user, or changed in the store since."
 class Rebuilding:
     """The part of `Operations` that makes pendings again."""
 
+    restored: Callable[[str, dict[str, Any]], Pending | None]
     registry: OperationRegistry
     _tract: Any
     _ledger: Ledger
@@ -215,7 +218,7 @@ class Rebuilding:
                 HandlerSpec.from_json(str(fields.get("handler", ""))), triggered_by=by
             )
             return pending
-        built_in: Pending | None = tract.restored(stored.operation, fields)
+        built_in = self.restored(stored.operation, fields)
         if built_in is None:
             return self.registry.require_class(stored.operation)(tract=tract, fields=fields, triggered_by=by)
         built_in.triggered_by = by

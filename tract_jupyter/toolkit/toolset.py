@@ -100,6 +100,19 @@ _PROFILES: Final = {
 }
 
 
+def profile_of(given: str | ToolProfile) -> ToolProfile:
+    """Return the profile that a name stands for; a profile as it is.
+
+    Raises:
+        ContentError: there is no such profile.
+    """
+    if isinstance(given, ToolProfile):
+        return given
+    if isinstance(given, str):
+        return get_profile(given)
+    raise ContentError(f"a profile is a name, such as 'self', or a ToolProfile; not {brief_repr(given)}")
+
+
 class Toolset:
     """A bound view of an executor: its tools, policy and locks, for one actor, with the tools of one profile.
 

@@ -41,7 +41,7 @@ def test_the_reply_is_committed_with_model_options_and_usage(ask):
                              {"temperature": 0.2, "model": "scripted"})]  # fmt: skip
     assert said(tract)[-1] == ("assistant", "1,345 metres")
     assert tract.inbox() == []
-    assert len(tract.compile_records()) == 1
+    assert len(tract.compile_records.newest()) == 1
 
 
 def test_tools_are_offered_and_their_calls_come_back_as_calls(ask):

@@ -14,13 +14,13 @@ from IPython.display import display, update_display
 
 from tract_jupyter.context.tokens import default_counter
 from tract_jupyter.exceptions import OperationError, RunError
-from tract_jupyter.facade.conducting import RunOptions
 from tract_jupyter.models.text import one_line
 from tract_jupyter.notebook.arguments import Command, limit, when
 from tract_jupyter.notebook.channels import Worker
 from tract_jupyter.notebook.runs.prompt import inspect_prompt
 from tract_jupyter.notebook.runs.view import RunView
 from tract_jupyter.notebook.views.html import Grid, View
+from tract_jupyter.runs.engine import RunOptions
 from tract_jupyter.runs.projection import project
 from tract_jupyter.runs.reading import message_of
 from tract_jupyter.runs.terms import OperationStatus, RunStatus, Trigger
@@ -71,7 +71,7 @@ def view_of(tract: Tract, events: Sequence[RunEvent]) -> RunView:
     """A run of this tract with all that is known of it, and how to go on where it did not end."""
     run = project(events)
     said = ""
-    if run.status is RunStatus.RUNNING and not tract.is_run_going_on(run.run_id):
+    if run.status is RunStatus.RUNNING and not tract.runs.is_going_on(run.run_id):
         said = (
             "It did not end, and nothing works on it: its process has ended. What was done is kept, and is not done "
             f"again: %tract run {run.run_id[:8]} --resume goes on with it."
@@ -306,7 +306,7 @@ def _run_row(tract: Tract, run: Run) -> tuple[str, ...]:
         run.run_id[:8],
         when(run.started_at) if run.started_at else "",
         run.trigger.value,
-        standing(run, is_interrupted=is_open and not tract.is_run_going_on(run.run_id))
+        standing(run, is_interrupted=is_open and not tract.runs.is_going_on(run.run_id))
         + (f": {run.failed_type.value}" if run.failed_type else ""),
         one_line(run.profile or "", _NAME),
         f"{done:,} of {len(run.operations):,}" if run.operations else "",

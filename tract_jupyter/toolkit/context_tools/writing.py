@@ -7,7 +7,7 @@ from functools import cache
 from types import MethodType
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, cast
 
-from tract_jupyter.llm.connections import ModelOperation  # noqa: TC001 # the tool's schema is made of it
+from tract_jupyter.llm.configured import ModelOperation  # noqa: TC001 # the tool's schema is made of it
 from tract_jupyter.prompts.tool_descriptions import FULL
 from tract_jupyter.toolkit.definitions import BUILT_IN, ToolDefinition, Traits
 
@@ -257,7 +257,7 @@ class _Tagging:
         match: Annotated[Literal["any", "all"], "Whether a commit must have one of them, or all."] = "any",
         limit: Annotated[int, "How many, newest first."] = 20,
     ) -> list[dict[str, Any]]:
-        return [summary(info) for info in self._tract.query_by_tags(tags, match=match, limit=limit)]
+        return [summary(info) for info in self._tract.history.query_by_tags(tags, match=match, limit=limit)]
 
     def _tags(self, commit_hash: str) -> dict[str, Any]:
         return {
