@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from inspect import signature
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from tract_jupyter.models.commit import StatusInfo
 
@@ -36,7 +37,9 @@ if TYPE_CHECKING:
 
     Makers = dict[str, Callable[[dict[str, Any]], Pending]]
 
+Arguments = ParamSpec("Arguments")
 Made = TypeVar("Made")
+Returned = TypeVar("Returned")
 
 
 class part(Generic[Made]):  # noqa: N801 # a decorator, as `property` is
@@ -59,6 +62,19 @@ class part(Generic[Made]):  # noqa: N801 # a decorator, as `property` is
             return self
         made: Made = parts.__dict__.setdefault(self._name, self._make(parts))
         return made
+
+
+def arguments_of(
+    method: Callable[Concatenate[Any, Arguments], object],
+) -> Callable[[Callable[..., Returned]], Callable[Concatenate[Any, Arguments], Returned]]:
+    """Have a method take the arguments of another one, for type checkers, completers and `help`."""
+
+    def give(other: Callable[..., Returned]) -> Callable[Concatenate[Any, Arguments], Returned]:
+        result = signature(other).return_annotation
+        other.__signature__ = signature(method).replace(return_annotation=result)  # type: ignore[attr-defined]
+        return other
+
+    return give
 
 
 class Parts:

@@ -8,11 +8,10 @@ context itself) and `parts` (what the rest is made of).
 from __future__ import annotations
 
 from functools import partial
-from inspect import signature
-from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 from tract_jupyter.context.versioned import VersionedContext
-from tract_jupyter.parts import Parts
+from tract_jupyter.parts import Parts, arguments_of
 from tract_jupyter.storage.database import Database
 from tract_jupyter.storage.engines import MEMORY
 from tract_jupyter.storage.refs import HEAD
@@ -45,11 +44,10 @@ if TYPE_CHECKING:
     from tract_jupyter.review.trust import Trust
     from tract_jupyter.runs.engine import RunOptions
     from tract_jupyter.runs.events import RunEvent
-    from tract_jupyter.runs.kinds.registry import KindRegistry
     from tract_jupyter.runs.model import Run
     from tract_jupyter.runs.perform import Functions
     from tract_jupyter.runs.profile.model import Profile
-    from tract_jupyter.runs.service import OnEvent, Runs
+    from tract_jupyter.runs.service import Runs
     from tract_jupyter.runs.store import Profiles
     from tract_jupyter.runs.terms import Trigger
     from tract_jupyter.sandbox.pool import SandboxPool
@@ -64,35 +62,12 @@ if TYPE_CHECKING:
     from tract_jupyter.toolkit.stubs import ToolsModule
     from tract_jupyter.toolkit.toolset import Format, ToolProfile, Toolset
 
-    Arguments = ParamSpec("Arguments")
     Function = TypeVar("Function", bound=Callable[..., Any])
-    Returned = TypeVar("Returned")
-
-
-def _arguments_of(
-    method: Callable[Concatenate[Any, Arguments], object],
-) -> Callable[[Callable[..., Returned]], Callable[Concatenate[Tract, Arguments], Returned]]:
-    """Have a method take the arguments of another one, for type checkers, completers and `help`."""
-
-    def give(other: Callable[..., Returned]) -> Callable[Concatenate[Tract, Arguments], Returned]:
-        result = signature(other).return_annotation
-        other.__signature__ = signature(method).replace(return_annotation=result)  # type: ignore[attr-defined]
-        return other
-
-    return give
+    OnEvent = Callable[[RunEvent], object]
 
 
 class Tract(VersionedContext):
-    """One versioned, token-counted context. Open one with `Tract.open`; it may be used from several threads.
-
-    Args:
-        database: an open database.
-        tract_id: which tract of it; the default one if left out.
-        tokenizer: counts tokens; tiktoken if its vocabulary is at hand, else an estimate.
-        trust: signs and verifies approvals; the user's own by default.
-        budget: how large the context may become.
-        head_name: the ref that says which branch is the current one.
-    """
+    """One versioned, token-counted context. Open one with `Tract.open`; it may be used from several threads."""
 
     def __init__(
         self,
@@ -146,16 +121,7 @@ class Tract(VersionedContext):
     def from_notebook(
         cls, source: Mapping[str, Any] | str | Path, path: str | Path = MEMORY, **options: Any
     ) -> Self:
-        """Open a store, or make it, and commit a notebook's cells to it. Nothing of the notebook is executed.
-
-        Args:
-            source: the notebook's path, or what nbformat or JSON gave.
-            path: the store.
-            **options: as for `open`.
-
-        Raises:
-            ContentError: it is no valid notebook.
-        """
+        """Open a store, or make it, and commit a notebook's cells to it. Nothing of the notebook is executed."""
         tract = cls.open(path, **options)
         try:
             tract.import_notebook(source)
@@ -246,11 +212,6 @@ class Tract(VersionedContext):
         return self._parts.engine.functions
 
     @property
-    def kinds(self) -> KindRegistry:
-        """The kinds of operations of runs: those built in, and those that other packages bring."""
-        return self._parts.kinds
-
-    @property
     def models(self) -> Models:
         """Models by name, for operations of runs that name one; no key is kept."""
         return self._parts.models
@@ -269,31 +230,12 @@ class Tract(VersionedContext):
 
         A handler on `tool_result` may change it first, or reject it: then an error stands in its place that tells the
         model why it is withheld, and that commit is returned.
-
-        Args:
-            tool_call_id: the `id` of the call.
-            name: the tool.
-            content: what it gave, as text or as JSON.
-            is_error: whether the call failed.
-            edit: an earlier answer to replace.
-            **options: as for `commit`.
-
-        Raises:
-            TractError: as `commit` does.
-            TypeError: there is no such option.
-            UndecidedError: a handler left it open; the call is without an answer until that is decided.
-            RejectedError: a handler rejected an `edit`; the earlier answer stays.
         """
         from tract_jupyter.hooks.builtin.tool_result import ToolAnswer
 
         answer = ToolAnswer(
-            tool_call_id=tool_call_id,
-            tool_name=name,
-            content=content,
-            is_error=is_error,
-            edit=edit,
-            options=options,
-        )
+            tool_call_id=tool_call_id, tool_name=name, content=content, is_error=is_error, edit=edit, options=options
+        )  # fmt: skip
         return self._parts.tool_results.commit(answer)
 
     def propose_tool_result(
@@ -310,13 +252,8 @@ class Tract(VersionedContext):
         from tract_jupyter.hooks.builtin.tool_result import ToolAnswer
 
         answer = ToolAnswer(
-            tool_call_id=tool_call_id,
-            tool_name=name,
-            content=content,
-            is_error=is_error,
-            edit=edit,
-            options=options,
-        )
+            tool_call_id=tool_call_id, tool_name=name, content=content, is_error=is_error, edit=edit, options=options
+        )  # fmt: skip
         return self._parts.tool_results.propose(answer)
 
     def configure_tool_summarization(
@@ -329,11 +266,7 @@ class Tract(VersionedContext):
         include_context: bool = False,
         system_prompt: str | None = None,
     ) -> None:
-        """Have the configured model shorten answers of tools before they are committed, by a rule for each tool.
-
-        What the tool gave stays in the commit's metadata. An answer that reports an error, and one for which the model
-        gives nothing usable, stay as they are. Rules of before are replaced; without any, nothing is shortened.
-        """
+        """Have the configured model shorten answers of tools before they are committed, by a rule for each tool."""
         self._parts.tool_results.configure_summarization(
             instructions, auto_threshold=auto_threshold, default_instructions=default_instructions,
             target_tokens=target_tokens, include_context=include_context, system_prompt=system_prompt,
@@ -346,11 +279,7 @@ class Tract(VersionedContext):
     def verify(self) -> list[Damage]:
         """Compute every hash anew, those of runs too, follow every link, and count what branches hold again.
 
-        Of an SQLite file every page is checked, and whether each value can be read, and what is in it that this package
-        did not make is told: triggers, views, tables, indexes.
-
-        Returns:
-            What is damaged: an empty list if all is well. Tags that were added, the reflog and events have no hash.
+        An empty list says that all is well. Of an SQLite file every page is checked, too, and what others put into it.
         """
         from tract_jupyter.runs.root_hash import verify_tract
 
@@ -390,12 +319,9 @@ class Tract(VersionedContext):
         )  # fmt: skip
         return self._parts.history_requests.merge(asked)
 
-    @_arguments_of(merge)
+    @arguments_of(merge)
     def propose_merge(self, source: str, **arguments: Any) -> PendingMerge:
-        """Return the pending whose approval does what `merge` would; the arguments are the same.
-
-        What the resolver leaves open can be decided there. It is in the inbox until it is decided.
-        """
+        """Return the pending whose approval does what `merge` would; the arguments are the same."""
         from tract_jupyter.hooks.builtin.requests import MergeRequest
 
         return self._parts.history_requests.propose_merge(MergeRequest(source=source, **arguments))
@@ -407,20 +333,6 @@ class Tract(VersionedContext):
 
         They are copied with their edits, annotations, tags, metadata and tools. The originals stay addressable:
         `ORIG_HEAD` names the old tip, and `undo` goes back to it. Other branches do not change.
-
-        Args:
-            target_branch: the branch to go on from. If that has nothing new, nothing is done.
-            resolver: decides what both sides changed, as for `merge`; `"ours"` is the current branch.
-            triggered_by: what set it off, for the log.
-
-        Raises:
-            MergeConflictError: something needs a decision; nothing was written.
-            HistoryError: the own commits hold merges, or the two have no commit in common.
-            BranchNotFoundError: there is no such branch.
-            DetachedHeadError: there is no current branch.
-            BranchMovedError: another process moved the branch meanwhile; nothing was written.
-            BudgetExceededError: the budget refuses it.
-            RejectedError, UndecidedError: a handler turned it down, or left it open.
         """
         from tract_jupyter.hooks.builtin.requests import RebaseRequest
 
@@ -428,18 +340,13 @@ class Tract(VersionedContext):
             RebaseRequest(target_branch=target_branch, resolver=resolver, triggered_by=triggered_by)
         )
 
-    def propose_rebase(
-        self, target_branch: str, *, resolver: Resolver | None = None, triggered_by: str | None = None
-    ) -> PendingRebase:
-        """Return the pending whose approval does what `rebase` would; the arguments are the same.
-
-        It is in the inbox until it is decided.
-        """
+    @arguments_of(rebase)
+    def propose_rebase(self, target_branch: str, **arguments: Any) -> PendingRebase:
+        """Return the pending whose approval does what `rebase` would; it is in the inbox until it is decided."""
         from tract_jupyter.hooks.builtin.requests import RebaseRequest
 
-        return self._parts.history_requests.propose_rebase(
-            RebaseRequest(target_branch=target_branch, resolver=resolver, triggered_by=triggered_by)
-        )
+        asked = RebaseRequest(target_branch=target_branch, **arguments)
+        return self._parts.history_requests.propose_rebase(asked)
 
     def compress(  # noqa: PLR0913 # keyword-only, and each is a choice of its own
         self,
@@ -484,13 +391,9 @@ class Tract(VersionedContext):
         )  # fmt: skip
         return self._parts.history_requests.compress(asked)
 
-    @_arguments_of(compress)
+    @arguments_of(compress)
     def propose_compress(self, **arguments: Any) -> PendingCompress:
-        """Return the pending whose approval does what `compress` would; the arguments are the same.
-
-        The summaries are written now, and can be looked at, changed and written again before anything happens. It is
-        in the inbox until it is decided.
-        """
+        """Return the pending whose approval does what `compress` would; the arguments are the same."""
         from tract_jupyter.hooks.builtin.requests import CompressRequest
 
         return self._parts.history_requests.propose_compress(CompressRequest(**arguments))
@@ -511,10 +414,7 @@ class Tract(VersionedContext):
         system_prompt: str | None = None,
         triggered_by: str | None = None,
     ) -> ToolCompactResult:
-        """Edit answers of tools to shorter ones, one step for `undo`; `restore` brings back a single one.
-
-        The arguments are described at `ShortenRequest`.
-        """
+        """Edit answers of tools to shorter ones, one step for `undo`; `restore` brings back a single one."""
         from tract_jupyter.hooks.builtin.requests import ShortenRequest
 
         asked = ShortenRequest(
@@ -563,10 +463,7 @@ class Tract(VersionedContext):
         keep: Iterable[str | CommitInfo] = (),
         triggered_by: str | None = None,
     ) -> PendingGC:
-        """Return the pending whose approval does what `gc` would; the arguments are the same.
-
-        It is in the inbox until it is decided.
-        """
+        """Return the pending whose approval does what `gc` would; it is in the inbox until it is decided."""
         from tract_jupyter.hooks.builtin.requests import GCRequest
 
         asked = GCRequest(
@@ -578,14 +475,7 @@ class Tract(VersionedContext):
     # --- asking a model
 
     def configure_llm(self, client: LLMClient | None) -> None:
-        """Ask this client from now on; None removes it.
-
-        Args:
-            client: has `chat(messages, **options)`, see `protocols.LLMClient`.
-
-        Raises:
-            LLMConfigError: it has no such method.
-        """
+        """Ask this client from now on; None removes it."""
         self._parts.llm.use(client)
 
     def configure_model(
@@ -604,11 +494,7 @@ class Tract(VersionedContext):
         return self._parts.llm.client
 
     def llm_for(self, operation: ModelOperation) -> LLMClient:
-        """The client, with the options of one kind of request.
-
-        Raises:
-            LLMConfigError: there is none.
-        """
+        """The client, with the options of one kind of request."""
         return self._parts.llm.for_operation(operation)
 
     @property
@@ -636,28 +522,6 @@ class Tract(VersionedContext):
         With a profile, its operations run before and after that. Without one it is the plain call: nothing is sent if
         the reply could not be committed, and nothing is committed if no reply came. It is on record as a run all the
         same if `on_event` or `run` are given.
-
-        Args:
-            trigger: `generate`, or `regenerate` for another variant of the reply that the context ends with, which
-                takes its place.
-            profile: whose operations run: a name, or a profile that need not be stored; the active one if left out.
-            on_event: is called with each event of the run as it happens, on this thread or another.
-            run: how the run is carried out: executor, limits, timeout, ...
-            validator: called with the text of each reply; returns None or True if it is good, else a text that tells
-                what is wrong, False, or `(False, text)`. The model is told that, and asked again.
-            **options: `max_retries`, `retry_prompt`, `hide_retries`, `message`, `metadata` as for `propose_generate`;
-                the others are for the client: `model`, `temperature`, `max_tokens`, ...
-
-        Returns:
-            The reply. With operations it is a `RunResponse`: `.run` tells what happened, also what failed after the
-            reply (R21).
-
-        Raises:
-            RunFailedError: the run failed before there was a reply, or was aborted; `.run` tells why.
-            UndecidedError: an operation waits for a person, and nobody could be asked; `resume_run` goes on with it.
-            TrustError: the run cannot be signed; only its user can resume it.
-            ProfileError: an operation names a model or a credential that is not there; nothing was asked or noted.
-            TractError: as of the plain call, and what the client raises comes as it is; see `propose_generate`.
         """
         from tract_jupyter.runs.generation import ReplyRequest
 
@@ -680,10 +544,7 @@ class Tract(VersionedContext):
         metadata: dict[str, Any] | None = None,
         **options: Any,
     ) -> PendingGeneration:
-        """Ask the model, and return the pending whose approval commits the reply; arguments as for `generate`.
-
-        It is in the inbox until it is decided.
-        """
+        """Ask the model, and return the pending whose approval commits the reply; arguments as for `generate`."""
         from tract_jupyter.runs.generation import ReplyRequest
 
         asked = ReplyRequest(
@@ -697,14 +558,6 @@ class Tract(VersionedContext):
 
         If none comes, what was said is set aside, and not sent with what is said next. Saying it again tries that turn
         again, as `generate` does; if its reply waits for a person, that one is meant.
-
-        Args:
-            text: what the user says.
-            name: who, among several.
-            **options: as for `generate`.
-
-        Raises:
-            TractError: as `generate` does; without a client nothing is committed.
         """
         return self._parts.generation.chat(text, name, lambda: self.generate(**options))
 
@@ -732,17 +585,7 @@ class Tract(VersionedContext):
         return self._parts.runs.resume(run_id, on_event=on_event, options=run, validator=validator)
 
     def replay_run(self, run_id: str) -> Run:
-        """Go through a run again with what its operations and its main call gave, and check that it comes out the same.
-
-        Nothing is executed, asked or written.
-
-        Returns:
-            The run as the replay made it: its reports and its root hash are those of the recorded one.
-
-        Raises:
-            UnknownRunError: there is no such run.
-            RunError: it has not ended; or the replay differs, and tells where.
-        """
+        """Go through a run again with what was recorded of it, and check that it comes out the same."""
         return self._parts.runs.replay(run_id)
 
     # --- operations, handlers, decisions
@@ -754,15 +597,6 @@ class Tract(VersionedContext):
 
         It is compiled, signed with the user's secret, and kept across restarts. Registering the same spec again, as a
         script does that is run twice, changes nothing.
-
-        Args:
-            spec: the operation.
-            review: compile and return the class of its pendings for inspection, without activating it.
-            replace: take the place of another version that is active; handlers stay.
-
-        Raises:
-            OperationExistsError: the name is built in, or another version is active; the error says what changed.
-            SpecError: the spec is wrong; nothing was registered.
         """
         if review:
             return self.operations.registry.compile(spec, replace=replace)
@@ -776,14 +610,6 @@ class Tract(VersionedContext):
 
         What a model proposes is active at once, and recorded as not reviewed, if all of its actions declare
         `isolation: sandbox` and no operation here ever had its name.
-
-        Args:
-            spec: the operation.
-            triggered_by: what proposed it, for whoever reviews it.
-            actor: who wrote it: `user`, or a model such as `agent:<id>`.
-
-        Raises:
-            SpecError: the spec is wrong, or is active already, unchanged.
         """
         return self.operations.propose(spec, triggered_by=triggered_by, actor=actor)
 
@@ -794,14 +620,7 @@ class Tract(VersionedContext):
             self.hooks.saved.forget(name)
 
     def revoke_trust(self, operation: str, handler: str | None = None) -> None:
-        """Take back the approval of an operation, or of one of its stored handlers.
-
-        It is deactivated, and stays in the store for another review.
-
-        Raises:
-            UnknownOperationError: no such operation is active.
-            SpecError: no such handler is active.
-        """
+        """Take back the approval of an operation, or of one of its stored handlers."""
         if handler is None:
             self.operations.revoke(operation)
         else:
@@ -822,23 +641,6 @@ class Tract(VersionedContext):
 
         Its handlers run in order until one decides. If none is there, it is approved, or a person is asked if the
         operation says so (`unhandled="ask"`).
-
-        Args:
-            operation: its name.
-            fields: values of its fields.
-            execute_fn: what approval runs; its run is recorded as an event `custom:<operation>`.
-            review: skip the handlers and return the pending, to decide it by hand.
-            triggered_by: what set it off, for the log.
-            timeout: seconds that a decision may take, None for any time.
-            on_timeout: what it means if that time is over: `wait` on, `deny` (it expires), or `stop` waiting with an
-                error, while it stays in the inbox.
-
-        Returns:
-            The result of `execute_fn` if that ran, else the pending.
-
-        Raises:
-            UnknownOperationError: no such operation is active.
-            ParameterError: the fields do not fit.
         """
         return self.operations.fire(
             operation, fields, execute_fn=execute_fn, review=review, triggered_by=triggered_by, timeout=timeout,
@@ -855,19 +657,7 @@ class Tract(VersionedContext):
         after: str | None = None,
         at: int | None = None,
     ) -> str:
-        """Have a handler decide about an operation, or see all of them (`"*"`); returns the handler's name.
-
-        Args:
-            operation: the operation's name, or `"*"`.
-            handler: called with the pending; may decide it, pass it through, or leave it open.
-            name: what it goes by; made from the function's name if left out.
-            before: the name of the handler to go before, or True for the first place. At the end if no place is given.
-            after: the name of the handler to go after.
-            at: the place, counted from 0.
-
-        Raises:
-            OperationError: there is no such operation or place, the name is taken, or it cannot be called.
-        """
+        """Have a handler decide about an operation, or see all of them (`"*"`); returns the handler's name."""
         return self.hooks.on(operation, handler, name=name, before=before, after=after, at=at)
 
     def off(self, operation: str, handler: Callable[[Any], object] | str | None = None) -> None:
@@ -926,8 +716,6 @@ class Tract(VersionedContext):
 
         Its type hints and its docstring, in Google's, numpy's or Sphinx's style, say the rest. The function itself
         stays as it is. A tool of your own with that name is replaced, so that a cell can be run again; others are not.
-
-        The arguments are described at `ToolDefinition.from_function`.
         """
         from tract_jupyter.toolkit.definitions import Traits
 
@@ -956,10 +744,7 @@ class Tract(VersionedContext):
         actor: str = "agent",
         overrides: Mapping[str, str] | None = None,
     ) -> Toolset:
-        """The tools as a model has them: those of a profile, called in its name, and no others.
-
-        The arguments are described at `Toolset`.
-        """
+        """The tools as a model has them: those of a profile, called in its name, and no others."""
         from tract_jupyter.toolkit.toolset import Toolset, profile_of
 
         return Toolset(self.executor, profile_of(profile), actor=actor, overrides=overrides)
@@ -972,10 +757,7 @@ class Tract(VersionedContext):
         format: Format = "openai",  # noqa: A002 # the usual word
         strict: bool = False,
     ) -> list[dict[str, Any]]:
-        """The tools of a profile as plain dicts, for a model. What it calls is carried out by a `toolset`.
-
-        The arguments are described at `Toolset.schemas`.
-        """
+        """The tools of a profile as plain dicts, for a model. What it calls is carried out by a `toolset`."""
         return self.toolset(profile, overrides=overrides).schemas(format, strict=strict)
 
     def run_script(
@@ -992,44 +774,23 @@ class Tract(VersionedContext):
 
         In the kernel it runs in this thread and this process, and nothing contains it: that is for your own code, or
         for code that you read. The sandbox is a process of its own, without files, network or packages, whose only
-        way out are the tools: that is for what a model wrote and nobody approved.
-
-        It finds `tools`, `ToolDenied` and `ToolExecutionError` in its namespace. Its tool calls are made by the actor
-        `script:<hash>`, so that those which do not only read are asked about.
-
-        The arguments are described at `Scripts.run`.
+        way out are the tools: that is for what a model wrote and nobody approved. For arguments, see `Scripts.prepare`.
         """
         return self.scripts.run(
             code, backend=backend, notebook_id=notebook_id, fresh=fresh, budget=budget, anew=anew
         )
 
     def get_system_instructions(self, *, profile: str | ToolProfile = "full", max_tokens: int = 4_000) -> str:
-        """What a model is told about scripts: how to write them, and the signatures of its tools.
-
-        Args:
-            profile: which tools it has.
-            max_tokens: of the text. Where that is too little, descriptions are left out first, then the last tools.
-                Estimates are not corrected, so that the text stays the same, and with it what a provider caches.
-
-        Raises:
-            ContentError: there is no such profile, or the bound is too narrow for any of it.
-        """
+        """What a model is told about scripts: how to write them, and the signatures of its tools."""
         from tract_jupyter.scripts.runner import instructions
 
         return instructions(self.toolset(profile).tools(), self._repository.counter.count_text, max_tokens)
 
-    def add_mcp_server(
-        self,
-        name: str,
-        command: Sequence[str] | None = None,
-        **options: Any,
-    ) -> McpServer:
+    def add_mcp_server(self, name: str, command: Sequence[str] | None = None, **options: Any) -> McpServer:
         """Start an MCP server, or connect to one; its tools are `tools.NAME.tool` until it is removed or this closed.
 
         Its program may do all that you may do: add what you trust. It is not stored, so that no store starts programs.
         Calls of your own are made as they are; those of a model are asked about, as for all tools.
-
-        The arguments are described at `McpServer`.
         """
         return self.mcp.add(name, command, self.executor.check_namespace, **options)
 

@@ -43,7 +43,12 @@ def test_an_empty_store_refuses_what_needs_a_commit(tract, operation):
 
 
 def test_an_empty_store_answers_what_it_can(tract):
-    assert (tract.history.pinned(), tract.history.skipped(), tract.list_tags(), tract.history.query_by_text("x")) == ([], [], [], [])
+    assert (
+        tract.history.pinned(),
+        tract.history.skipped(),
+        tract.list_tags(),
+        tract.history.query_by_text("x"),
+    ) == ([], [], [], [])
     assert tract.status().token_count == tract.compile().token_count == 0
 
 

@@ -710,7 +710,7 @@ def test_undo_takes_back_and_expand_brings_back(steps, low, high, later):
         check(tract)
         for summary in result.summaries:  # the later ones were placed anew
             old = next(i.commit_hash for i in appends(tract) if i.metadata.get("compressed_from", {}).get("commits")
-                       == tract.get_metadata(summary)["compressed_from"]["commits"])  # fmt: skip
+                       == tract.get_commit(summary).metadata["compressed_from"]["commits"])  # fmt: skip
             tract.expand(old)
             check(tract)
         assert whole(tract) == before

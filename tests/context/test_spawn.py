@@ -130,7 +130,7 @@ def test_a_snapshot_is_one_instruction(session, parent):
         "## 1. system\nbe brief\n\n## 2. user\nFIRST\n\n## 3. assistant\nanswer\n\n## 4. user\nlast\n\n"
         '## 5. assistant\ncalls look({"at":2}) as c1\n\n## 6. tool look (answer to c1) (failed)\nbroken'
     )
-    source = child.get_metadata(message.commit_hash)["inherited_from"]
+    source = child.get_commit(message.commit_hash).metadata["inherited_from"]
     assert source == {"tract_id": "parent", "head": parent.head, "left_out": 0}
 
 

@@ -194,7 +194,7 @@ def test_calls_reach_the_message_in_either_shape():
     with Tract.open() as tract:
         openai = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
         tract.assistant("a", metadata={"k": 1}, tool_calls=[openai])
-        assert tract.get_metadata("HEAD") == {
+        assert tract.get_commit("HEAD").metadata == {
             "k": 1,
             "tool_calls": [{"id": "c1", "name": "f", "arguments": {}}],
         }

@@ -201,5 +201,7 @@ def test_summaries_of_other_runs_of_messages_are_refused(tract):
     runs = asked.source_commits
     for source_commits, error in ((runs[:1], PendingError), (runs[::-1], CompressionError)):
         with pytest.raises(error, match="sk for it again"):
-            tract.operations.restored("compress", {**asked.fields, "source_commits": source_commits}).approve()
+            tract.operations.restored(
+                "compress", {**asked.fields, "source_commits": source_commits}
+            ).approve()
     assert texts(tract) == ["one", LONG, "two"]

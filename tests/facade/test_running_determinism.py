@@ -176,7 +176,7 @@ def test_an_event_that_was_changed_is_found_and_told(recorded, what):
     """R15, R57: by `verify`, and by the replay."""
     run = recorded.runs()[0]
     event, old, new = TAMPERED[what]
-    with recorded._database.write() as connection:
+    with recorded._repository.database.write() as connection:
         changed = connection.execute(
             text(
                 "UPDATE run_events SET data_json = replace(data_json, :old, :new) WHERE event_type = :event"
@@ -194,7 +194,7 @@ def test_an_event_that_was_changed_is_found_and_told(recorded, what):
 def test_an_event_that_is_missing_is_found_and_told(recorded, kept):
     """R15: the end of a log may be missing, as after a crash, and nothing else."""
     run = recorded.runs()[0]
-    with recorded._database.write() as connection:
+    with recorded._repository.database.write() as connection:
         connection.execute(text("DELETE FROM run_events WHERE seq = :seq"), {"seq": kept + 1})
     assert any("missing" in str(one) for one in recorded.verify())
     with pytest.raises(UnknownRunError if kept == 0 else StoreCorruptError):

@@ -22,8 +22,8 @@ from tract_jupyter.exceptions import (
     RunFailedError,
     UndecidedError,
 )
-from tract_jupyter.runs.engine import RunOptions
 from tract_jupyter.models.config import TokenBudget
+from tract_jupyter.runs.engine import RunOptions
 from tract_jupyter.runs.profile.build import operation
 from tract_jupyter.runs.profile.model import Profile
 from tract_jupyter.runs.schedule import Limits

@@ -45,7 +45,9 @@ def remembered(tract, question="What else?", **options):
     """Say something, and tell what the operations knew of the turns before: both artifacts, and whether it was the third."""
     run = tract.chat(question, **options).run
     before = next(one.content for one in run.prompt if set(one.content) == {"+"})
-    after = tract._parts.engine.artifacts.load(tract.run_events(run.run_id)[0].data.session_key)["after"].value
+    after = tract._parts.engine.artifacts.load(tract.run_events(run.run_id)[0].data.session_key)[
+        "after"
+    ].value
     return before, after, any(one.content == "now" for one in run.prompt)
 
 

@@ -7,8 +7,8 @@ import pytest
 from tests.hooks.fakes import ScriptedClient, said
 from tests.review.fakes import FakeChannel
 from tract_jupyter.exceptions import LLMRequestError, RunFailedError
-from tract_jupyter.runs.engine import RunOptions
 from tract_jupyter.llm.call import Call
+from tract_jupyter.runs.engine import RunOptions
 from tract_jupyter.runs.profile import Profile, operation
 from tract_jupyter.runs.workers import Abort
 

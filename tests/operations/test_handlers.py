@@ -80,7 +80,9 @@ def test_in_a_locked_store_it_is_not_activated(path):
             other.execute("BEGIN IMMEDIATE")
             with pytest.raises(StoreLockedError):
                 t.hooks.saved.activate(pending.spec)
-            assert t.hooks.saved.active["citation_check", "no"].code == "pending.reject('the handler says no')"
+            assert (
+                t.hooks.saved.active["citation_check", "no"].code == "pending.reject('the handler says no')"
+            )
         assert fired(t) == "the handler says no"
 
 
@@ -150,7 +152,9 @@ def test_revoking_an_operation_deactivates_it_for_good_until_it_is_reviewed_agai
 
 def test_a_proposal_is_shown_with_its_change_and_what_it_can_newly_reach(path):
     with Tract.open(path) as t:
-        pending = t.hooks.propose_handler("citation_check", "no", "import os\nos.remove('x')\npending.reject('no')")
+        pending = t.hooks.propose_handler(
+            "citation_check", "no", "import os\nos.remove('x')\npending.reject('no')"
+        )
         assert pending.title == "Replace handler no of citation_check"
         assert fired(t) == "the handler says no"
         (table,) = pending.tables()

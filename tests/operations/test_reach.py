@@ -110,18 +110,18 @@ def test_carried_over_and_back_it_counts_no_more_often_than_it_says(tract, spec)
 @pytest.mark.own_store
 @pytest.mark.parametrize("state", ["revoked", "not signed by you", "for another version"])
 def test_what_does_not_count_is_not_carried_over(standing, spec, state):
-    (grant,) = standing.grants.all()
+    (grant,) = standing.review.grants.all()
     if state == "revoked":
-        standing.grants.revoke(grant.grant_id)
+        standing.review.grants.revoke(grant.grant_id)
     elif state == "for another version":
         standing.propose_operation(spec(description="in between")).approve()
     else:
-        with standing._database.write() as connection:
+        with standing._repository.database.write() as connection:
             connection.exec_driver_sql("UPDATE grants SET most_uses = 99")
     standing.operations.carry_grants = True
     standing.propose_operation(spec(description="said better")).approve()
     assert not granted(standing)
-    assert [one.definition_hash for one in standing.grants.all()] == [grant.definition_hash]
+    assert [one.definition_hash for one in standing.review.grants.all()] == [grant.definition_hash]
 
 
 def test_back_to_the_version_it_was_given_for_it_counts_again(standing, spec):

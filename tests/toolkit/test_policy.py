@@ -175,7 +175,9 @@ def test_another_process_carries_it_out(tmp_path):
 
 
 def test_its_tools_give_a_model_no_standing_approvals_but_the_schema_of_the_values(t):
-    tools = {x["function"]["name"]: x["function"] for x in t.policies.propose("p", "annotate", NOTE).to_tools()}
+    tools = {
+        x["function"]["name"]: x["function"] for x in t.policies.propose("p", "annotate", NOTE).to_tools()
+    }
     approve = tools["approve"]["parameters"]["properties"]
     assert set(approve) == {"edits"}
     assert approve["edits"]["properties"]["priority"]["enum"] == ["skip", "normal", "important", "pinned"]

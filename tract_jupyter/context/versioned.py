@@ -263,6 +263,11 @@ class VersionedContext:
 
     @budget.setter
     def budget(self, budget: TokenBudget | None) -> None:
+        """Set it, or None for no limit.
+
+        Raises:
+            ContentError: it is no `TokenBudget`.
+        """
         check_budget(budget)
         self._repository.commits.budget = budget
 

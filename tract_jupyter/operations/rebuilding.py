@@ -21,9 +21,7 @@ from tract_jupyter.review.records import is_waited_for
 from tract_jupyter.review.request import request_from_dict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from datetime import datetime
 
     from tract_jupyter.hooks.pending import Pending
